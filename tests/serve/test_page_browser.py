@@ -238,7 +238,7 @@ def test_a_lost_connection_says_so_and_the_answer_goes_on(written, provider, vis
     page.keyboard.press("Enter")
     expect(page.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
     waiting: list[Route] = []
-    page.route("**/api/turns/*/events", waiting.append)
+    page.route("**/api/turns/*/events", lambda route: waiting.append(route))
     for task in list(written.service.streams._tasks):
         task.get_loop().call_soon_threadsafe(task.cancel)
     expect(page.locator(".turn.writing")).to_contain_text("Reconnecting")

@@ -9,6 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from rag.serve.access.keys import add_key
+from rag.service import Engine
+from rag.settings import Settings
+
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 HELD = "It is made in `codes` [2], from the alphabet [1]."
 
@@ -31,8 +35,7 @@ class Stream:
     def next(self) -> tuple[str, dict]:
         """The next event: its name and data."""
         name, data = "", None
-        while (line := self._response.readline().decode().rstrip("\n")) or data is None:
-            assert line or not self._response.isclosed(), "the stream has ended"
+        while (line := self._line()) or data is None:
             kind, _, value = line.partition(": ")
             if kind == "event":
                 name = value
@@ -41,6 +44,11 @@ class Stream:
             elif kind == "data":
                 data = json.loads(value)
         return name, data
+
+    def _line(self) -> str:
+        line = self._response.readline().decode()
+        assert line, f"the stream has ended, its status was {self.status}"
+        return line.rstrip("\n")
 
     def until(self, wanted: str) -> tuple[dict, list[tuple[str, dict]]]:
         """The data of the next event with this name, and the events before it."""
@@ -183,12 +191,12 @@ def test_nothing_is_left_of_a_question_that_is_wrong_itself(serve, provider):
     assert served.get("/api/conversations").json == []
 
 
-def test_other_namespaces_neither_follow_nor_stop(serve, provider):
+def test_other_namespaces_neither_follow_nor_stop(serve, provider, tmp_path):
     provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
-    keys = ("first:key-of-the-first-user", "second:key-of-the-second-user")
+    keys = tmp_path / "keys.toml"
+    mine, other = ({"Authorization": f"Bearer {add_key(keys, name)}"} for name in ("first", "second"))
     engine = {"base_url": provider.base_url, "model": "m", "api_key": "k", "gate": False}
-    served = serve(keys=keys, engine=engine)
-    mine, other = ({"Authorization": f"Bearer {key.partition(':')[2]}"} for key in keys)
+    served = serve(keys_file=keys, engine=engine)
     served.wait_until(lambda: served.get("/ready").status == 200)
     with opened(served, "GET", "/api/events", **other) as watched, asking(served, **mine) as stream:
         assert watched.next()[0] == "watching"
@@ -238,9 +246,6 @@ def test_a_server_that_ends_keeps_what_came_of_answers_without_clients(serve, pr
     served.server.stop()
     served.server.should_exit = True
     assert provider.client_left.wait(20)
-    from rag.service import Engine
-    from rag.settings import Settings
-
     after = Engine(Settings(home=tmp_path / "home", memory=f"sqlite:///{tmp_path}/kept.db"))
     served.wait_until(lambda: after.turns.turn(asked["turn"]).state == "partial")
     after.close()

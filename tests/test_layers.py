@@ -93,6 +93,7 @@ def test_no_import_is_relative():
 PARTS = {
     "rag.backends": {
         **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai")},
+        "llama": {"openai"},
     },
     "rag.serve": {
         "access": {"errors", "settings"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,9 +161,32 @@ def open_generator(settings: Settings) -> AdalGenerator:
     return AdalGenerator.from_settings(settings)
 
 
+LOCAL_CONTEXT_TOKENS = 4_096
+"""The context of a model file if none is set: its memory and the time to read a prompt grow with it."""
+
+
+def fitted(settings: Settings) -> Settings:
+    """Return the settings with a context that the model file, if one is named, supports.
+
+    The answer gets at most half of it. A file that cannot be read changes nothing here: asking it raises the
+    error.
+    """
+    if (path := settings.local_model) is None:
+        return settings
+    from rag.backends.llama.gguf import read_model_file
+
+    try:
+        most = read_model_file(path).context_length or LOCAL_CONTEXT_TOKENS
+    except SettingsError:
+        most = LOCAL_CONTEXT_TOKENS
+    wanted = LOCAL_CONTEXT_TOKENS if settings.is_default("context_tokens") else settings.context_tokens
+    context = min(wanted, most)
+    return replace(settings, context_tokens=context, answer_tokens=min(settings.answer_tokens, context // 2))
+
+
 def remote_model_host(settings: Settings) -> str | None:
     """Return the host that receives a configured model's prompts; None for this machine, or no model."""
-    if not settings.has_model:
+    if not settings.has_model or settings.local_model:
         return None
     return _remote(settings.base_url) if settings.client == "openai" else f"the service of {settings.client}"
 

@@ -34,12 +34,18 @@ CLIENTS: Mapping[str, str] = {
 
 
 def model_client(
-    name: str, *, base_url: str | None = None, api_key: str | None = None, timeout_s: float = 120.0
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout_s: float = 120.0,
+    first_byte_s: float | None = None,
+    at_once: int | None = None,
 ) -> Any:
     """Return the AdalFlow ModelClient named "openai" (ours), a key of `CLIENTS`, or a dotted path.
 
     AdalFlow's own clients read their keys from their own environment variables; they get `api_key` only if
-    it differs from OpenAI's.
+    it differs from OpenAI's. `timeout_s`, `first_byte_s` and `at_once` are those of our client.
 
     Raises:
         SettingsError: there is no such client, or it cannot be created from these settings.
@@ -48,7 +54,14 @@ def model_client(
     """
     if name == "openai":
         variable = "RAG_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY"
-        return OpenAICompatibleClient(base_url, api_key, timeout_s, key_variable=variable)
+        return OpenAICompatibleClient(
+            base_url,
+            api_key,
+            timeout_s,
+            key_variable=variable,
+            first_byte_s=first_byte_s,
+            at_once=at_once,
+        )
     path = CLIENTS.get(name, name)
     module, dot, attribute = path.rpartition(".")
     known = f"; the clients are openai, {', '.join(CLIENTS)}, or a path such as package.module.Client"

@@ -14,9 +14,10 @@ from typing import Any
 
 from rag.adal import adalflow
 from rag.backends.adal_clients import model_client
+from rag.backends.llama.client import LlamaClient
 from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
-from rag.backends.openai.endpoint import only_model
+from rag.backends.openai.endpoint import only_model, request_limits
 from rag.backends.openai.errors import CallContext, translated
 from rag.backends.openai.reasoning import Thoughts, without_thoughts
 from rag.backends.tiktoken_counter import counter_of_answers
@@ -151,14 +152,15 @@ class AdalGenerator:
         """Return the configured model; if none is named, the server's only one, or OpenAI's default.
 
         Raises:
-            SettingsError: no model is named and none can be chosen, or the client is unknown.
+            SettingsError: no model is named and none can be chosen, the client is unknown, or the model file
+                is missing or damaged.
             BackendMissing: the client's package is not installed.
             ProviderError: the server failed to list its models, or the key for OpenAI is missing.
         """
-        key = settings.api_key
-        client = model_client(
-            settings.client, base_url=settings.base_url, api_key=key, timeout_s=settings.timeout_s
-        )
+        key, limits = settings.api_key, request_limits(settings)
+        if path := settings.local_model:
+            return cls(LlamaClient(path, settings.context_tokens, **limits), path.stem)
+        client = model_client(settings.client, base_url=settings.base_url, api_key=key, **limits)
         if isinstance(client, OpenAICompatibleClient):
             client.check_key()
         if settings.model:

@@ -100,7 +100,7 @@ class Engine:
         place: str | None = None,
         refs: Sequence[str] | None = None,
     ) -> None:
-        self.settings, self.place, self.refs = settings, place, refs
+        self.settings, self.place, self.refs = backends.fitted(settings), place, refs
         self.progress, self.notice, self.confirm = progress, notice, confirm
         self._open: dict[Source, Repository] = {}
         self._verified: dict[Path, Generation] = {}
@@ -178,7 +178,7 @@ class Engine:
 
         The turn store is shared unless the settings of the memory change.
         """
-        settings = replace(self.settings, **changes)
+        settings = backends.fitted(replace(self.settings, **changes))
         if settings == self.settings:
             return self
         other = Engine(

@@ -21,9 +21,11 @@ from rag.backends.adal_generator import AdalGenerator
 from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.embedder import OpenAIEmbedder
-from rag.backends.openai.endpoint import Retries, list_models
+from rag.backends.openai.endpoint import Retries, list_models, request_limits
+from rag.backends.openai.queue import RequestQueue
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, ProviderError, ProviderRejected
+from rag.settings import load_settings
 from rag.types import Conversation, Prepared, Prompt
 
 WAYS = ["stream", "astream", "complete", "acomplete"]
@@ -93,14 +95,22 @@ def serving(play: Play) -> Iterator[Raw]:
         server.close()
 
 
-def asked(server: Raw, how: str, *, timeout_s: float = 5.0, answer_tokens: int = 40) -> Any:
+def asked(
+    server: Raw,
+    how: str,
+    *,
+    timeout_s: float = 5.0,
+    answer_tokens: int = 40,
+    first_byte_s: float | None = None,
+) -> Any:
     """What comes of asking the server in one of all the ways it can be asked."""
     if how == "models":
         return list_models(server.url, None, timeout_s)
     if how == "embed":
         embedder = OpenAIEmbedder("m", base_url=server.url, timeout_s=timeout_s, retries=SOON)
         return embedder.embed(["one"], role="query")
-    writer = AdalGenerator(OpenAICompatibleClient(server.url, None, timeout_s, SOON), "m")
+    client = OpenAICompatibleClient(server.url, None, timeout_s, SOON, first_byte_s=first_byte_s)
+    writer = AdalGenerator(client, "m")
     prompt = Prompt(text="Where?", sources=(), turns=(), tokens=1, answer_tokens=answer_tokens)
     question = Prepared("Where?", "Where?", Conversation(id="c"), (), prompt)
     if how == "stream":
@@ -250,6 +260,74 @@ def test_a_server_that_drips_does_not_hold_a_question(head: bytes, content: byte
 def test_comments_that_keep_a_stream_alive_do_not_make_it_longer() -> None:
     for how, why in failures_of(["stream", "astream"], drip(STREAM, b": keep-alive\n\n"), 0.4).items():
         assert re.search(r"did not finish within 2 s; .*raise timeout_s \(RAG_TIMEOUT\)", why), (how, why)
+
+
+def slowly(first_s: float, each_s: float, pieces: int) -> Play:
+    """Send a streamed answer: the first piece after a while, the others in turn, then nothing more."""
+
+    def play(server: Raw, connection: socket.socket) -> None:
+        server.send(connection, STREAM)
+        for number in range(pieces):
+            server.stopping.wait(each_s if number else first_s)
+            server.send(connection, EVENT % b'{"content":"piece "}')
+        server.stopping.wait(10)
+
+    return play
+
+
+@pytest.mark.parametrize("how", ["stream", "astream"])
+def test_a_patient_question_waits_long_for_the_first_piece_and_has_no_limit_while_others_come(
+    how: str,
+) -> None:
+    with serving(slowly(0.6, 0.2, 8)) as server:
+        began = time.monotonic()
+        with pytest.raises(
+            ProviderBroke, match=r"sent nothing for 0\.3 s \(48 characters of the answer arrived\)"
+        ):
+            asked(server, how, timeout_s=0.3, first_byte_s=1.5)
+        assert time.monotonic() - began > 0.6 + 7 * 0.2 + 0.2
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_patient_question_ends_if_nothing_comes(how: str) -> None:
+    # A whole answer may take longer, by the tokens it may have.
+    with serving(lambda server, connection: bool(server.stopping.wait(10)) and None) as server:
+        with pytest.raises(ProviderError, match=r"sent nothing for (0\.4|0\.6) s"):
+            asked(server, how, timeout_s=0.1, first_byte_s=0.4, answer_tokens=1)
+        assert server.requests == 1
+
+
+def test_requests_beyond_the_limit_of_a_server_wait_for_the_others() -> None:
+    queue = RequestQueue(1)
+    queue.enter("host", 1.0)
+    with pytest.raises(ProviderError, match=r"busy with other questions for 0\.01 s.*RAG_MODEL_CONCURRENCY"):
+        queue.enter("host", 0.01)
+
+    async def wait(timeout_s: float) -> None:
+        await queue.aenter("host", timeout_s)
+
+    with pytest.raises(ProviderError, match="busy with other questions"):
+        asyncio.run(wait(0.01))
+    queue.leave()
+    asyncio.run(wait(1.0))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "flags", "limits"),
+    [
+        ("http://127.0.0.1:11434/v1", {}, (120.0, 16_000 / 30, 1)),
+        ("http://localhost:8080/v1", {"context_tokens": 2_000}, (120.0, 120.0, 1)),
+        ("http://[::1]:8080/v1", {"timeout_s": 7, "model_concurrency": 4}, (7.0, 7.0, 4)),
+        ("http://10.0.0.7:8000/v1", {}, (120.0, None, None)),
+        ("https://api.example.org/v1", {"model_concurrency": 8}, (120.0, None, 8)),
+        (None, {}, (120.0, None, None)),
+    ],
+)
+def test_a_server_on_this_machine_gets_one_request_at_once_and_time_for_the_prompt(
+    base_url: str | None, flags: dict[str, float], limits: tuple[float | None, ...]
+) -> None:
+    found = request_limits(load_settings({"base_url": base_url, "api_key": "k", **flags}))
+    assert (found["timeout_s"], found["first_byte_s"], found["at_once"]) == limits
 
 
 @pytest.mark.parametrize("how", WAYS)

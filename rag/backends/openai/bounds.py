@@ -16,12 +16,15 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import openai
 
 from rag.errors import ProviderBroke, ProviderError, ProviderRejected, ProviderUnreachable
+
+if TYPE_CHECKING:
+    import asyncio
 
 _client_class = next(kind for kind in openai.DefaultHttpxClient.__mro__ if kind.__name__ == "Client")
 _httpx: Any = import_module(_client_class.__module__.partition(".")[0])
@@ -36,6 +39,8 @@ _DEFAULT_TOKENS = 32_000
 _BYTES_PER_VECTOR = 160_000
 """Enough for 6,500 numbers written as decimals; common models return at most 4,096."""
 _TOTAL_TIMEOUTS = 5
+_ANSWER_TOKENS_PER_S = 5
+"""A slow model on this machine; decides how long an answer that arrives as a whole may take."""
 _INFLATED_PIECE = 65_536
 
 T = TypeVar("T")
@@ -49,15 +54,26 @@ class RequestBounds:
         timeout_s: the time limit of one read; all tries and pauses together may take five times as long.
         max_bytes: the bytes that the server may send in one try, after decompression.
         setting: the setting to raise, named in the timeout message.
+        first_byte_s: if given, there is no total limit: the reply begins within this time, and continues
+            within `timeout_s` after each piece, of which comments that keep a stream alive are some.
     """
 
-    def __init__(self, host: str, timeout_s: float, max_bytes: int, setting: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        timeout_s: float,
+        max_bytes: int,
+        setting: str = "",
+        first_byte_s: float | None = None,
+    ) -> None:
         self.host, self.max_bytes = host, max_bytes
-        self.total_s = timeout_s * _TOTAL_TIMEOUTS
+        self.total_s = timeout_s * _TOTAL_TIMEOUTS if first_byte_s is None else first_byte_s
+        self._pause_s = None if first_byte_s is None else timeout_s
         self._setting = setting or "timeout_s (RAG_TIMEOUT)"
         self._deadline = time.monotonic() + self.total_s
         self._sockets: list[Any] = []
         self._timer: threading.Timer | None = None
+        self._wait: asyncio.Timeout | None = None
 
     @property
     def left_s(self) -> float:
@@ -68,9 +84,11 @@ class RequestBounds:
         """Return the error for a server that has not finished at the deadline."""
         kind = ProviderBroke if received else ProviderUnreachable
         so_far = f" ({received:,} characters of the answer arrived)" if received else ""
+        what = f"did not finish within {self.total_s:g} s"
+        if self._pause_s is not None:
+            what = f"sent nothing for {self._pause_s if received else self.total_s:g} s"
         return kind(
-            f"{self.host} did not finish within {self.total_s:g} s{so_far}; it may be busy or slow. "
-            f"Try again, or raise {self._setting}",
+            f"{self.host} {what}{so_far}; it may be busy or slow. Try again, or raise {self._setting}",
             provider=self.host,
             retryable=True,
         )
@@ -83,6 +101,25 @@ class RequestBounds:
             provider=self.host,
             retryable=False,
         )
+
+    def arrived(self) -> None:
+        """Note that a piece of the reply arrived, which extends the deadline if there is no total limit."""
+        if self._pause_s is None:
+            return
+        self._deadline = max(self._deadline, time.monotonic() + self._pause_s)
+        if self._wait is not None:
+            import asyncio
+
+            self._wait.reschedule(asyncio.get_running_loop().time() + self.left_s)
+
+    @contextmanager
+    def waiting(self, limit: asyncio.Timeout) -> Iterator[None]:
+        """Let pieces that arrive in the block extend its time limit too."""
+        self._wait = limit
+        try:
+            yield
+        finally:
+            self._wait = None
 
     def watch(self) -> None:
         """Close the connection at the deadline, even while a thread waits for it. `release` cancels this."""
@@ -104,6 +141,11 @@ class RequestBounds:
             self._sockets = [stream.get_extra_info("socket")]
 
     def _abort(self) -> None:
+        if self.left_s:  # pieces have arrived
+            if self._timer is not None:
+                self._timer = None
+                self.watch()
+            return
         for opened in self._sockets:
             with suppress(OSError):
                 socket.socket.shutdown(opened, socket.SHUT_RDWR)
@@ -112,6 +154,11 @@ class RequestBounds:
 def chat_bytes(answer_tokens: int | None) -> int:
     """Return the max bytes of a reply with this many answer tokens, including protocol overhead."""
     return _BASE_BYTES + (answer_tokens or _DEFAULT_TOKENS) * _BYTES_PER_TOKEN
+
+
+def whole_answer_s(answer_tokens: int | None) -> float:
+    """Return how long a model on this machine may generate an answer that arrives as a whole."""
+    return (answer_tokens or _DEFAULT_TOKENS) / _ANSWER_TOKENS_PER_S
 
 
 def embedding_bytes(texts: int) -> int:
@@ -139,7 +186,8 @@ async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -
     limit = asyncio.timeout(bounds.left_s)
     try:
         async with limit:
-            return await work
+            with bounds.waiting(limit):
+                return await work
     except TimeoutError:
         if limit.expired():
             raise bounds.too_long(received) from None
@@ -227,6 +275,7 @@ class _Meter:
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """Yield a chunk's decompressed pieces. Raises ProviderError above a size limit."""
+        self._bounds.arrived()
         for piece in self._decompressed(chunk):
             self._count(piece)
             yield piece

@@ -17,6 +17,7 @@ import asyncio
 import difflib
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import openai
@@ -29,6 +30,7 @@ from rag.backends.openai.bounds import (
     embedding_bytes,
     http_client,
     sending,
+    whole_answer_s,
     within,
 )
 from rag.backends.openai.endpoint import (
@@ -49,6 +51,7 @@ from rag.backends.openai.errors import (
     retry_after_s,
     translated,
 )
+from rag.backends.openai.queue import RequestQueue, queue_of
 from rag.backends.openai.replies import checked_completion, checked_embeddings, embedding_row
 from rag.backends.openai.streams import AsyncTextStream, Request, TextStream
 from rag.errors import AuthenticationFailed, ProviderError, ProviderRejected
@@ -71,6 +74,10 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             times as long, including retries and pauses.
         retries: when to retry.
         key_variable: the environment variable that error messages name.
+        first_byte_s: if given, an answer may take as long as pieces of it arrive: the first within this
+            time, each further one within `timeout_s`.
+        at_once: how many requests of this process the server gets at the same time; others wait. None is no
+            limit.
 
     `model_kwargs` are those of chat.completions (`model`, `stream`, `temperature`, and `max_tokens` or
     `max_completion_tokens`: sent under the name that the server accepts). With `stream` the output's
@@ -90,11 +97,13 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         timeout_s: float = 120.0,
         retries: Retries | None = None,
         key_variable: str = "OPENAI_API_KEY",
+        first_byte_s: float | None = None,
+        at_once: int | None = None,
     ) -> None:
         super().__init__()
         self.base_url = checked_url(base_url)
         self.host = host_of(self.base_url)
-        self.timeout_s = timeout_s
+        self.timeout_s, self.first_byte_s, self.at_once = timeout_s, first_byte_s, at_once
         self.key_variable = key_variable
         self.dialect: dict[str, Any] = {
             "limit": "max_completion_tokens" if self.is_openai else "max_tokens",
@@ -137,18 +146,49 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
     ) -> Any:
         """Send a request and return a completion, a `TextStream` (with `stream`), or embeddings."""
-        request = self._request(api_kwargs or {}, model_type)
-        return TextStream(self, request) if request.body.get("stream") else self.send(request)
+        with ExitStack() as turn:
+            if (queue := self._queue) is not None:
+                queue.enter(self.host, self._queue_s)
+                turn.callback(queue.leave)
+            self.opened(turn)
+            request = self._request(api_kwargs or {}, model_type)
+            if not request.body.get("stream"):
+                return self.send(request)
+            stream = TextStream(self, request)
+            request.turn = turn.pop_all()
+            return stream
 
     async def acall(
         self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
     ) -> Any:
         """Send a request and return a completion, an `AsyncTextStream` (with `stream`), or embeddings."""
-        request = self._request(api_kwargs or {}, model_type)
-        if request.body.get("stream"):
-            return await AsyncTextStream(self, request).opened()
-        async with self.connected() as connection:
-            return await within(request.bounds, self.asend(connection, request))
+        with ExitStack() as turn:
+            if (queue := self._queue) is not None:
+                await queue.aenter(self.host, self._queue_s)
+                turn.callback(queue.leave)
+            await self.aopened(turn)
+            request = self._request(api_kwargs or {}, model_type)
+            if request.body.get("stream"):
+                stream = await AsyncTextStream(self, request).opened()
+                request.turn = turn.pop_all()
+                return stream
+            async with self.connected() as connection:
+                return await within(request.bounds, self.asend(connection, request))
+
+    @property
+    def _queue(self) -> RequestQueue | None:
+        return None if self.at_once is None else queue_of(self.host, self.at_once)
+
+    @property
+    def _queue_s(self) -> float:
+        """How long a request waits for others of this process."""
+        return _QUEUED_TIMEOUTS * max(self.timeout_s, self.first_byte_s or 0.0)
+
+    def opened(self, turn: ExitStack) -> None:
+        """Prepare the server for one request; what ends with the request is added to `turn`."""
+
+    async def aopened(self, turn: ExitStack) -> None:
+        """Do the same without blocking the event loop."""
 
     def parse_chat_completion(self, completion: Any) -> Any:
         """Return the text of a completion, or a stream of it, as AdalFlow's GeneratorOutput."""
@@ -190,7 +230,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OpenAICompatibleClient:
         """Create a client from `to_dict`. It has no key, except OPENAI_API_KEY for OpenAI itself."""
-        return cls(**{name: data["data"][name] for name in ("base_url", "timeout_s", "key_variable")})
+        names = ("base_url", "timeout_s", "key_variable", "first_byte_s", "at_once")
+        return cls(**{name: data["data"][name] for name in names})
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _UNSTORED}
@@ -217,7 +258,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
 
     def _request(self, api_kwargs: Mapping[str, Any], model_type: Any) -> Request:
         self.check_key()
-        body = dict(api_kwargs)
+        body, limit = dict(api_kwargs), None
         if model_type == _ModelType.EMBEDDER:
             body.setdefault("encoding_format", "base64" if self.is_openai else "float")
             max_bytes = embedding_bytes(len(body["input"]))
@@ -228,7 +269,11 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             max_bytes = chat_bytes(limit)
             if body.get("stream") and self.dialect["stream_options"]:
                 body.setdefault("stream_options", {"include_usage": True})
-        return Request(model_type, body, RequestBounds(self.host, self.timeout_s, max_bytes))
+        first_s = self.first_byte_s
+        if first_s is not None and not body.get("stream"):
+            first_s += whole_answer_s(limit)
+        bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s)
+        return Request(model_type, body, bounds)
 
     def init_sync_client(self) -> openai.OpenAI:
         """Return a connection pool for synchronous calls, closed when this client is garbage-collected."""
@@ -241,7 +286,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         return openai.AsyncOpenAI(**self._connection(), http_client=async_http_client())
 
     def _connection(self) -> dict[str, Any]:
-        timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, 10.0))
+        each_s = self.timeout_s if self.first_byte_s is None else None  # else the bounds alone decide
+        timeout = openai.Timeout(each_s, connect=min(self.timeout_s, 10.0))
         return {"base_url": self.base_url, "api_key": self._key, "timeout": timeout, "max_retries": 0}
 
     def connected(self) -> openai.AsyncOpenAI:
@@ -359,6 +405,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         return ProviderRejected(message, provider=self.host, retryable=False, status=error.status)
 
 
+_QUEUED_TIMEOUTS = 10
 _UNSTORED = ("_key", "_retries", "sync_client", "async_client")
 
 

@@ -18,9 +18,12 @@ import openai
 from rag.backends.openai.bounds import RequestBounds, chat_bytes, http_client, sending
 from rag.backends.openai.errors import CallContext, failures, translated
 from rag.errors import ProviderRejected, SettingsError
+from rag.settings import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_HOST = "api.openai.com"
+_PROMPT_TOKENS_PER_S = 30
+"""What a model of 1.5 billion weights reads on one processor core."""
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
 """Used when only a key for OpenAI is configured."""
 
@@ -53,6 +56,20 @@ class Retries:
     def loading_pause_s(self, waited_s: float) -> float | None:
         """Return the pause for a server that loads its model, or None after `loading_s`."""
         return self.loading_pause_each_s if waited_s < self.loading_s else None
+
+
+def request_limits(settings: Settings) -> dict[str, Any]:
+    """Return the client's `timeout_s`, `first_byte_s` and `at_once` for the configured model.
+
+    A model on this machine may compute for minutes before its answer begins, and mostly computes one answer
+    at a time. A `timeout_s` that the user has set is respected.
+    """
+    first_byte_s, at_once = None, settings.model_concurrency
+    if settings.local_model or (settings.base_url and on_loopback(settings.base_url)):
+        first_byte_s, at_once = settings.timeout_s, at_once or 1
+        if settings.is_default("timeout_s"):
+            first_byte_s = max(first_byte_s, settings.context_tokens / _PROMPT_TOKENS_PER_S)
+    return {"timeout_s": settings.timeout_s, "first_byte_s": first_byte_s, "at_once": at_once}
 
 
 def checked_url(base_url: str | None, origin: str = "") -> str:
@@ -88,6 +105,15 @@ def is_local(base_url: str | None) -> bool:
         return address.is_loopback or address.is_private
     except ValueError:
         return "." not in name or name.endswith((".local", ".localhost", ".internal"))
+
+
+def on_loopback(base_url: str | None) -> bool:
+    """Whether the address is on this machine."""
+    name = urlsplit(checked_url(base_url)).hostname or ""
+    try:
+        return ipaddress.ip_address(name.partition("%")[0]).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
 
 
 def list_models(

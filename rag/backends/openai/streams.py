@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,7 +17,10 @@ from rag.backends.openai.replies import Tally
 
 @dataclass(slots=True)
 class Request:
-    """One call in progress: its body, limits, number of tries, and time spent waiting."""
+    """One call in progress: its body, limits, number of tries, and time spent waiting.
+
+    `turn` is closed when the call is over, so that the next one may begin.
+    """
 
     model_type: Any
     body: dict[str, Any]
@@ -24,6 +28,7 @@ class Request:
     attempts: int = 0
     waited_s: float = 0.0
     adapted: set[str] = field(default_factory=set)
+    turn: ExitStack = field(default_factory=ExitStack)
 
 
 class Sender(Protocol):
@@ -76,9 +81,8 @@ class TextStream(Iterator[str]):
                         return piece
                 self._tally.end(self._response)
             except failures() as error:
-                self.close()
-                self._client.wait(self._client.pause_s(error, self._request, self._tally.characters))
-                self._response = self._client.send(self._request)
+                self._response.close()
+                self._reopen(error)
                 continue
             except BaseException:
                 self.close()
@@ -86,10 +90,20 @@ class TextStream(Iterator[str]):
             self.close()
             raise StopIteration
 
+    def _reopen(self, error: Exception) -> None:
+        """Send again if nothing of the answer has arrived, else raise."""
+        try:
+            self._client.wait(self._client.pause_s(error, self._request, self._tally.characters))
+            self._response = self._client.send(self._request)
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Close the response. May be called repeatedly."""
-        self._request.bounds.release()
-        self._response.close()
+        with self._request.turn:
+            self._request.bounds.release()
+            self._response.close()
 
     def __enter__(self) -> TextStream:
         return self
@@ -154,9 +168,10 @@ class AsyncTextStream(AsyncIterator[str]):
 
     async def aclose(self) -> None:
         """Close the response and the connection. May be called repeatedly."""
-        if self._response is not None:
-            await self._response.close()
-        await self._connection.close()
+        with self._request.turn:
+            if self._response is not None:
+                await self._response.close()
+            await self._connection.close()
 
     @property
     def usage(self) -> Any:

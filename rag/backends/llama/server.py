@@ -43,7 +43,7 @@ under this name.
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a running model answers."""
 
     base_url: str
@@ -74,7 +74,7 @@ class LlamaServer:
         child = self._child
         return child.process.pid if child is not None and child.process.poll() is None else None
 
-    def begin(self) -> Address:
+    def begin(self) -> ServerAddress:
         """Return where the model answers, after loading it if necessary; every call is followed by `end`.
 
         Raises:
@@ -148,7 +148,7 @@ class _Child:
 
     process: processes.Process[bytes]
     messages: IO[bytes]
-    address: Address
+    address: ServerAddress
 
     def end(self) -> None:
         _end_process(self.process)
@@ -254,7 +254,7 @@ def _started(path: Path, name: str, context_tokens: int) -> _Child:
                 "download the file again and compare its sha256"
             )
         base_url = f"{json.loads(line)['address']}/v1"
-        return _Child(process, messages, Address(base_url, key))
+        return _Child(process, messages, ServerAddress(base_url, key))
     except BaseException:
         _end_process(process)
         messages.close()

@@ -55,6 +55,9 @@ COMMANDS = (
     "turns restore",
     "eval",
     "doctor",
+    "agents list",
+    "agents install",
+    "agents uninstall",
 )
 
 

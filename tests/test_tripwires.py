@@ -141,6 +141,9 @@ ASKING = {
     "eval": ((".", "--questions", "{out}/questions.jsonl", "--json"), 0),
     "review": ((), 0),
     "doctor": (("--quick", "--server", "--repo", "."), 0),
+    "agents list": ((), 0),
+    "agents install": (("codex", "--instructions"), 0),
+    "agents uninstall": (("codex",), 0),
 }
 """The commands that read the repository, with the arguments and the exit code."""
 KEEPING = {

@@ -32,6 +32,7 @@ _COMMANDS = {
     "eval": ("evaluate", "evaluate"),
     "serve": ("serve", "serve"),
     "mcp": ("mcp", "mcp"),
+    "agents": ("agents", "app"),
     "doctor": ("doctor", "doctor"),
 }
 """The commands in the order of the help: the module of each, and its name there."""

@@ -183,6 +183,8 @@ async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -
     """Wait for the work until the deadline. Raises ProviderError after it."""
     import asyncio
 
+    if received:
+        bounds.arrived()  # the time in which nobody waited does not count
     limit = asyncio.timeout(bounds.left_s)
     try:
         async with limit:

@@ -1,0 +1,201 @@
+"""`rag agents`: our entry in the configuration of coding agents."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.errors import ConfigError, NotFound
+
+if TYPE_CHECKING:
+    from rag.integrations.agents import Agent, Change, Places, Scope
+
+app = typer.Typer(no_args_is_help=True, help="Give coding agents the tools of `rag mcp`.")
+
+Named = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[AGENT]...",
+        help="claude-code, cursor, vscode, codex, gemini, opencode, zed, windsurf or claude-desktop. "
+        "Default: those that are found.",
+    ),
+]
+User = Annotated[
+    bool, typer.Option("--user", help="The files in the home folder, instead of those of the repository.")
+]
+Write = Annotated[
+    bool, typer.Option("--write", help="Write the files. Default: only show what would change.")
+]
+
+_VERBS = {"add": "adds", "update": "updates", "remove": "removes"}
+_REFUSED = 2
+
+
+@app.command("list")
+def list_agents(*, json: options.Json = False) -> None:
+    """Show the coding agents, whether they are found, and whether they have our entry.
+
+    rag agents list
+    """
+    with errors_as_exit_codes():
+        from rag.integrations.agents import AGENTS
+
+        places = _places()
+        rows = [row for agent in AGENTS for row in _rows(agent, places)]
+        if json:
+            out_json(rows)
+            return
+        table(
+            "",
+            ("agent", "found", "scope", "entry", "file"),
+            [
+                (row["agent"], "yes" if row["found"] else "no", row["scope"], row["state"], row["path"])
+                for row in rows
+            ],
+        )
+
+
+@app.command()
+def install(
+    agents: Named = None,
+    *,
+    user: User = False,
+    repo: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--repo", "-r", metavar="SOURCE", help="A repository to serve. Default: the current one."
+        ),
+    ] = None,
+    instructions: Annotated[
+        bool,
+        typer.Option("--instructions", help="Also write when to use which tool, where the agent reads it."),
+    ] = False,
+    write: Write = False,
+    json: options.Json = False,
+) -> None:
+    """Add `rag mcp` to the MCP servers of coding agents. Everything else in their files stays as it is.
+
+    rag agents install
+
+    rag agents install claude-code cursor --instructions --write
+    """
+    from rag.integrations.agents import command_of
+
+    with errors_as_exit_codes():
+        places, scope = _places(), _scope(user)
+        here = str(places.project) if user else "."
+        _run(agents, scope, places, command_of(scope, repo or [here]), instructions, write=write, json=json)
+        if importlib.util.find_spec("mcp") is None:
+            say("rag: `rag mcp` needs the extra mcp: pip install '.[mcp]'")
+
+
+@app.command()
+def uninstall(
+    agents: Named = None, *, user: User = False, write: Write = False, json: options.Json = False
+) -> None:
+    """Remove what `rag agents install` has added.
+
+    rag agents uninstall --write
+    """
+    with errors_as_exit_codes():
+        _run(agents, _scope(user), _places(), None, False, write=write, json=json)
+
+
+def _run(
+    names: Sequence[str] | None,
+    scope: Scope,
+    places: Places,
+    command: Sequence[str] | None,
+    instructions: bool,
+    *,
+    write: bool,
+    json: bool,
+) -> None:
+    from rag.integrations import agents
+
+    found = agents.chosen(names or (), places)
+    if not found:
+        raise NotFound("no coding agent was found; name one, such as `rag agents install claude-code`")
+    for agent in found:
+        if (agent.project if scope == "project" else agent.user) is None:
+            other = "with --user" if scope == "project" else "without --user"
+            say(f"rag: {agent.title} has no such file; try {other}")
+    changes = agents.plan(found, scope, places, command, instructions=instructions)
+    doing = [change for change in changes if change.action in _VERBS]
+    for change in doing if write else ():
+        agents.write(change, places)
+    if json:
+        out_json([agents.as_json(change, written=write and change in doing) for change in changes])
+    else:
+        for change in changes:
+            _show(change)
+    if doing and not write:
+        say("rag: nothing was written; add --write to write it")
+    if any(change.action == "refused" for change in changes):
+        raise typer.Exit(_REFUSED)
+
+
+def _show(change: Change) -> None:
+    """Print a change: only our own lines, because others may hold keys."""
+    if change.action == "none":
+        out(f"{change.agent}: {change.path}: {change.reason}")
+        return
+    if change.action == "refused":
+        out(f"{change.agent}: {change.path} is left as it is: {change.reason}")
+        if change.added:
+            out(f"To add it by hand:\n{change.added}")
+        return
+    out(f"{change.agent}: {_VERBS[change.action]} in {change.path}, line {change.line}")
+    for mark, text in (("-", change.removed), ("+", change.added)):
+        for line in text.strip("\r\n").splitlines():
+            out(f"{mark} {line}")
+
+
+def _rows(agent: Agent, places: Places) -> list[dict[str, Any]]:
+    from rag.integrations.agents import is_installed
+    from rag.integrations.edits import CannotEdit
+
+    rows = []
+    scopes: tuple[Scope, ...] = ("project", "user")
+    for scope in scopes:
+        config = agent.project if scope == "project" else agent.user
+        if config is None:
+            continue
+        try:
+            state = "installed" if is_installed(agent, scope, places) else "none"
+        except CannotEdit as error:
+            state = f"unreadable: {error}"
+        rows.append(
+            {
+                "agent": agent.name,
+                "found": places.is_found(agent),
+                "scope": scope,
+                "state": state,
+                "path": str(places.file(config)),
+            }
+        )
+    return rows
+
+
+def _scope(user: bool) -> Scope:
+    return "user" if user else "project"
+
+
+def _places() -> Places:
+    """Return the repository that holds the current folder, or the folder, and the user's folders."""
+    from rag.integrations.agents import Places
+    from rag.settings import default_home
+
+    here = Path.cwd()
+    project = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise ConfigError("the home folder is not known; set HOME") from error
+    return Places(project, home, default_home())

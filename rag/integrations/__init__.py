@@ -1,0 +1,1 @@
+"""The configuration of coding agents: our entry in their files, written and removed."""

@@ -1,0 +1,487 @@
+"""Coding agents: where each keeps its MCP servers, and our entry there.
+
+A change is planned first (`plan`) and shown; `write` then replaces the file at once, after a copy of it went
+to the data folder. Removing what was added gives back that copy if nothing else has changed since, so that
+installing and uninstalling leaves no trace; else only our entry is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from rag.errors import ConfigError, SettingsError
+from rag.integrations import jsonc, section, toml_table
+from rag.integrations.edits import CannotEdit, Edit
+from rag.processes import search_path
+from rag.resources import make_private, shipped
+
+NAME = "rag"
+HERE = "."
+"""The repository that a file belongs to."""
+_WORKSPACE = "${workspaceFolder}"
+Scope = Literal["project", "user"]
+Action = Literal["add", "update", "remove", "none", "refused"]
+Shape = Literal["plain", "typed", "opencode", "zed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """Where an agent keeps its MCP servers; the first path that exists is used, else the first.
+
+    Paths begin with `~`, with `CONFIG` (the folder of settings), with `APP` (that of desktop programs), or
+    are relative to the repository. `here` is how a file of a repository names its folder.
+    """
+
+    paths: tuple[str, ...]
+    container: str = "mcpServers"
+    shape: Shape = "plain"
+    here: str = "."
+
+    @property
+    def editor(self) -> ModuleType:
+        """The module that edits files of this kind."""
+        return toml_table if self.paths[0].endswith(".toml") else jsonc
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A coding agent: its files for one repository and for the user, and what shows that it is installed."""
+
+    name: str
+    title: str
+    signs: tuple[str, ...]
+    project: ConfigFile | None = None
+    user: ConfigFile | None = None
+    project_instructions: str | None = None
+    user_instructions: str | None = None
+
+
+# Sources, read in November 2026: code.claude.com/docs/en/mcp; cursor.com/docs/context/mcp;
+# code.visualstudio.com/docs/copilot/reference/mcp-configuration; developers.openai.com/codex/mcp;
+# github.com/google-gemini/gemini-cli docs/tools/mcp-server.md; opencode.ai/docs/mcp-servers;
+# zed.dev/docs/ai/mcp; docs.windsurf.com/windsurf/cascade/mcp; modelcontextprotocol.io/docs (Claude Desktop).
+AGENTS: tuple[Agent, ...] = (
+    Agent(
+        "claude-code",
+        "Claude Code",
+        ("~/.claude", "~/.claude.json"),
+        ConfigFile((".mcp.json",), shape="typed"),
+        ConfigFile(("~/.claude.json",), shape="typed"),
+        "CLAUDE.md",
+        "~/.claude/CLAUDE.md",
+    ),
+    Agent(
+        "cursor",
+        "Cursor",
+        ("~/.cursor",),
+        ConfigFile((".cursor/mcp.json",), here=_WORKSPACE),
+        ConfigFile(("~/.cursor/mcp.json",)),
+        "AGENTS.md",
+    ),
+    Agent(
+        "vscode",
+        "VS Code",
+        ("APP/Code", "~/.vscode"),
+        ConfigFile((".vscode/mcp.json",), "servers", "typed", _WORKSPACE),
+        ConfigFile(("APP/Code/User/mcp.json",), "servers", "typed"),
+        ".github/copilot-instructions.md",
+    ),
+    Agent(
+        "codex",
+        "Codex CLI",
+        ("~/.codex",),
+        ConfigFile((".codex/config.toml",), "mcp_servers"),
+        ConfigFile(("~/.codex/config.toml",), "mcp_servers"),
+        "AGENTS.md",
+        "~/.codex/AGENTS.md",
+    ),
+    Agent(
+        "gemini",
+        "Gemini CLI",
+        ("~/.gemini",),
+        ConfigFile((".gemini/settings.json",)),
+        ConfigFile(("~/.gemini/settings.json",)),
+        "GEMINI.md",
+        "~/.gemini/GEMINI.md",
+    ),
+    Agent(
+        "opencode",
+        "opencode",
+        ("CONFIG/opencode",),
+        ConfigFile(("opencode.json", "opencode.jsonc"), "mcp", "opencode"),
+        ConfigFile(("CONFIG/opencode/opencode.json", "CONFIG/opencode/opencode.jsonc"), "mcp", "opencode"),
+        "AGENTS.md",
+        "CONFIG/opencode/AGENTS.md",
+    ),
+    Agent(
+        "zed",
+        "Zed",
+        ("CONFIG/zed",),
+        ConfigFile((".zed/settings.json",), "context_servers", "zed"),
+        ConfigFile(("CONFIG/zed/settings.json",), "context_servers", "zed"),
+        "AGENTS.md",
+    ),
+    Agent(
+        "windsurf",
+        "Windsurf",
+        ("~/.codeium/windsurf",),
+        user=ConfigFile(("~/.codeium/windsurf/mcp_config.json",)),
+        project_instructions="AGENTS.md",
+    ),
+    Agent(
+        "claude-desktop",
+        "Claude Desktop",
+        ("APP/Claude",),
+        user=ConfigFile(("APP/Claude/claude_desktop_config.json",)),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders in which files are found and written.
+
+    Args:
+        project: the repository.
+        home: the user's home folder.
+        data: our data folder, for copies of changed files.
+        variables: the environment, for XDG_CONFIG_HOME.
+    """
+
+    project: Path
+    home: Path
+    data: Path
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def path(self, written: str) -> Path:
+        """Return the path of the table as an absolute one."""
+        first, _, rest = written.partition("/")
+        config = Path(self.variables.get("XDG_CONFIG_HOME") or self.home / ".config")
+        mac = self.home / "Library" / "Application Support"
+        bases = {"~": self.home, "CONFIG": config, "APP": mac if sys.platform == "darwin" else config}
+        return bases[first] / rest if first in bases else self.project / written
+
+    def file(self, config: ConfigFile) -> Path:
+        """Return the file of a configuration that exists, else the one to create."""
+        paths = [self.path(written) for written in config.paths]
+        return next((path for path in paths if path.exists()), paths[0])
+
+    def is_found(self, agent: Agent) -> bool:
+        """Return whether an agent is installed, or has files in the repository."""
+        own = [self.path(written) for written in agent.signs]
+        return any(path.exists() for path in own) or (
+            agent.project is not None and self.file(agent.project).exists()
+        )
+
+    def backup(self, path: Path) -> Path:
+        """Return where the copy of a changed file is kept."""
+        number = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+        return self.data / "agents" / f"{number}-{path.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be done with one file. `removed` and `added` are its lines from `line` on."""
+
+    agent: str
+    path: Path
+    what: Literal["entry", "instructions"]
+    action: Action
+    reason: str = ""
+    line: int = 0
+    removed: str = ""
+    added: str = ""
+    before: bytes | None = field(default=None, repr=False)
+    """The content of the file; None if there is none."""
+    after: bytes | None = field(default=None, repr=False)
+    """The new content; None if the file is to be removed."""
+
+
+def chosen(names: Sequence[str], places: Places) -> list[Agent]:
+    """Return the named agents, or those that are found. Raises SettingsError for an unknown name."""
+    known = {agent.name: agent for agent in AGENTS}
+    for name in names:
+        if name not in known:
+            raise SettingsError(f"there is no agent {name!r}; use {', '.join(known)}")
+    return [known[name] for name in names] or [agent for agent in AGENTS if places.is_found(agent)]
+
+
+def command_of(scope: Scope, repositories: Sequence[str]) -> list[str]:
+    """Return the command that serves repositories to an agent.
+
+    A file of the repository is shared with others: it names no path of this machine if `rag` can be found,
+    which is not looked for in the current folder.
+    """
+    found = shutil.which("rag", path=search_path(os.environ.get("PATH", "")))
+    own = Path(sys.executable).with_name("rag")
+    program = "rag" if scope == "project" and found else str(found or own)
+    repos = [word for repository in repositories for word in ("--repo", repository)]
+    return [program, "mcp", *repos]
+
+
+def is_installed(agent: Agent, scope: Scope, places: Places) -> bool:
+    """Return whether an agent has our entry. Raises CannotEdit: its file cannot be read."""
+    config = agent.project if scope == "project" else agent.user
+    if config is None:
+        return False
+    before = _content(places.file(config))
+    return _is_ours(config.editor.entry_of(_text(before), config.container, NAME))
+
+
+def plan(
+    agents: Sequence[Agent],
+    scope: Scope,
+    places: Places,
+    command: Sequence[str] | None,
+    *,
+    instructions: bool = False,
+) -> list[Change]:
+    """Return what has to be changed so that agents have our entry, or have it no more (`command` is None).
+
+    Instructions are removed too, except from a file that another agent with our entry reads.
+    """
+    changes, files = [], set()
+    for agent in agents:
+        config = agent.project if scope == "project" else agent.user
+        if config is not None:
+            changes.append(_planned(agent, config, scope, places, command))
+        written = agent.project_instructions if scope == "project" else agent.user_instructions
+        if written is None or written in files or not (instructions or command is None):
+            continue
+        if command is not None or not _is_read_by_others(written, agents, scope, places):
+            files.add(written)
+            changes.append(_instructions(agent, places.path(written), scope, places, wanted=bool(command)))
+    return changes
+
+
+def entry(config: ConfigFile, command: Sequence[str]) -> dict[str, Any]:
+    """Return our entry in the form of an agent."""
+    program, arguments = command[0], [config.here if word == HERE else word for word in command[1:]]
+    plain = {"command": program, "args": arguments}
+    if config.shape == "opencode":
+        return {"type": "local", "command": [program, *arguments], "enabled": True}
+    if config.shape == "zed":
+        return {"source": "custom", **plain, "env": {}}
+    return {"type": "stdio", **plain} if config.shape == "typed" else plain
+
+
+def to_paste(config: ConfigFile, command: Sequence[str]) -> str:
+    """Return a whole file with our entry, to copy from."""
+    edit: Edit = config.editor.with_entry("", config.container, NAME, entry(config, command))
+    return edit.text
+
+
+def write(change: Change, places: Places) -> None:
+    """Replace or remove a file as planned, after copying it.
+
+    Raises:
+        ConfigError: it cannot be written, or has changed since the plan.
+    """
+    path = change.path.resolve()
+    try:
+        if _content(path) != change.before:
+            raise ConfigError(f"{path} was changed by another program in the meantime; run the command again")
+        if change.action == "add":
+            _keep(change.before, places.backup(change.path))
+        if change.after is None:
+            path.unlink()
+        else:
+            _replace(path, change.after)
+        if change.action == "remove":
+            _forget(places.backup(change.path))
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _planned(
+    agent: Agent, config: ConfigFile, scope: Scope, places: Places, command: Sequence[str] | None
+) -> Change:
+    path = places.file(config)
+
+    def insert(text: str, value: Any) -> Edit:
+        edit: Edit = config.editor.with_entry(text, config.container, NAME, value)
+        return edit
+
+    try:
+        _check_place(path, scope, places)
+        before = _content(path)
+        text = _text(before)
+        found = config.editor.entry_of(text, config.container, NAME)
+        if found is not None and not _is_ours(found):
+            raise CannotEdit(f"another server is called {NAME!r} there")
+        if command is not None:
+            wanted = entry(config, command)
+            if found == wanted:
+                return Change(agent.name, path, "entry", "none", "it is up to date")
+            action: Action = "add" if found is None else "update"
+            return _change(agent, path, "entry", action, before, insert(text, wanted))
+        if found is None:
+            return Change(agent.name, path, "entry", "none", "there is no entry")
+        edit: Edit = config.editor.without_entry(text, config.container, NAME)
+        change = _change(agent, path, "entry", "remove", before, edit)
+        return _restored(change, places, lambda original: insert(original, found))
+    except CannotEdit as error:
+        pasted = "" if command is None else to_paste(config, command)
+        return Change(agent.name, path, "entry", "refused", str(error), added=pasted)
+
+
+def _instructions(agent: Agent, path: Path, scope: Scope, places: Places, *, wanted: bool) -> Change:
+    content = shipped("templates/agent_instructions.md").read_text(encoding="utf-8")
+    try:
+        _check_place(path, scope, places)
+        before = _content(path)
+        text = _text(before)
+        present = section.has_section(text)
+        if not wanted:
+            if not present:
+                return Change(agent.name, path, "instructions", "none", "there is no section")
+            change = _change(agent, path, "instructions", "remove", before, section.without_section(text))
+            return _restored(change, places, lambda original: section.with_section(original, content))
+        edit = section.with_section(text, content)
+        if edit.applied(text) == text:
+            return Change(agent.name, path, "instructions", "none", "it is up to date")
+        return _change(agent, path, "instructions", "update" if present else "add", before, edit)
+    except CannotEdit as error:
+        pasted = content if wanted else ""
+        return Change(agent.name, path, "instructions", "refused", str(error), added=pasted)
+
+
+def _change(
+    agent: Agent,
+    path: Path,
+    what: Literal["entry", "instructions"],
+    action: Action,
+    before: bytes | None,
+    edit: Edit,
+) -> Change:
+    text = _text(before)
+    return Change(
+        agent=agent.name,
+        path=path,
+        what=what,
+        action=action,
+        line=text.count("\n", 0, edit.start) + 1,
+        removed=text[edit.start : edit.end],
+        added=edit.text,
+        before=before,
+        after=edit.applied(text).encode(),
+    )
+
+
+def _restored(change: Change, places: Places, insert: Any) -> Change:
+    """Return the removal that gives back the copy, if what was inserted is all that has changed since."""
+    backup = places.backup(change.path)
+    missing = _absent(backup)
+    try:
+        original = None if missing.exists() else backup.read_bytes()
+        text = _text(original)
+        if insert(text).applied(text).encode() != change.before:
+            return change
+    except (OSError, CannotEdit):
+        return change
+    return Change(
+        agent=change.agent,
+        path=change.path,
+        what=change.what,
+        action=change.action,
+        line=change.line,
+        removed=change.removed,
+        before=change.before,
+        after=original,
+    )
+
+
+def _is_read_by_others(written: str, leaving: Sequence[Agent], scope: Scope, places: Places) -> bool:
+    for agent in AGENTS:
+        file = agent.project_instructions if scope == "project" else agent.user_instructions
+        if file == written and agent not in leaving:
+            with suppress(CannotEdit):  # a file that cannot be read has no entry that we wrote
+                if is_installed(agent, scope, places):
+                    return True
+    return False
+
+
+def _is_ours(found: Any) -> bool:
+    """Return whether an entry starts `rag mcp`."""
+    if not isinstance(found, dict):
+        return False
+    program, arguments = found.get("command"), found.get("args", [])
+    words = [*(program if isinstance(program, list) else [program]), *arguments]
+    names = [Path(word).name for word in words[:1] if isinstance(word, str)]
+    return names in (["rag"], ["rag-turns"]) and "mcp" in words[1:2]
+
+
+def _check_place(path: Path, scope: Scope, places: Places) -> None:
+    """Raise CannotEdit if a link leads out of the folder to which a file belongs."""
+    base = places.project if scope == "project" else places.home
+    outside = not path.resolve().is_relative_to(base.resolve())
+    if outside and (path.is_relative_to(base) or path.resolve() != path.absolute()):
+        raise CannotEdit(f"it is a link to {path.resolve()}, which is not in {base}")
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CannotEdit(f"it cannot be read: {error.strerror}") from error
+
+
+def _text(content: bytes | None) -> str:
+    try:
+        return (content or b"").decode()
+    except UnicodeDecodeError as error:
+        raise CannotEdit("it is not UTF-8") from error
+
+
+def _absent(backup: Path) -> Path:
+    """Return the mark that there was no file before."""
+    return backup.with_name(f"{backup.name}.absent")
+
+
+def _keep(content: bytes | None, backup: Path) -> None:
+    make_private(backup.parent)
+    _forget(backup)
+    target = _absent(backup) if content is None else backup
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content or b"")
+
+
+def _forget(backup: Path) -> None:
+    backup.unlink(missing_ok=True)
+    _absent(backup).unlink(missing_ok=True)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file at once; it keeps its permissions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).chmod(mode)
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def as_json(change: Change, *, written: bool) -> dict[str, Any]:
+    """Return a change as JSON values."""
+    shown = {name: getattr(change, name) for name in ("agent", "what", "action", "reason", "line")}
+    return {**shown, "path": str(change.path), "removed": change.removed, "added": change.added} | {
+        "written": written
+    }

@@ -82,8 +82,8 @@ def without_entry(text: str, container: str, name: str) -> Edit:
         raise CannotEdit(f"there is no {container}.{name}")
     rest = {key: value for key, value in within.value.value.items() if key != name}
     others = {key: value for key, value in root.value.items() if key != container}
-    alone = text[within.value.start + 1 : found.start] + text[found.value.end : within.value.end - 1]
-    if not rest and not alone.strip(" \t\r\n,") and root.members and root.members[0] is within:
+    around = text[within.start : found.start] + text[found.value.end : within.value.end]
+    if not rest and "/" not in around and root.members and root.members[0] is within:  # no comment is lost
         return _checked(text, _removal(text, root, within), others)
     return _checked(text, _removal(text, within.value, found), {**root.value, container: rest})
 

@@ -294,7 +294,7 @@ def test_a_patient_question_ends_if_nothing_comes(how: str) -> None:
     with serving(lambda server, connection: bool(server.stopping.wait(10)) and None) as server:
         with pytest.raises(ProviderError, match=r"sent nothing for (0\.4|0\.6) s"):
             asked(server, how, timeout_s=0.1, first_byte_s=0.4, answer_tokens=1)
-        assert server.requests == 1
+        assert server.requests <= 1
 
 
 def test_requests_beyond_the_limit_of_a_server_wait_for_the_others() -> None:

@@ -80,7 +80,7 @@ function drawn(turn) {
     turn.check && badge(turn),
     turn.state === "writing" && !turn.answer ? waiting("Reading the repository") : body,
     turn.reconnecting && turn.answer && waiting("Reconnecting"),
-    turn.state === "writing" ? chips(turn, turn.citations) : ending(turn));
+    turn.state === "writing" ? h("div", { class: "after" }, chips(turn, turn.citations)) : ending(turn));
   // In the capture phase, before a button acts: "Ask again" selects another turn.
   article.addEventListener("click", () => select(turn), { capture: true });
   return article;

@@ -212,7 +212,9 @@ def test_a_command_that_reads_the_repository_runs_nothing_of_it(name, trapped, c
     question = {"id": "q", "question": QUESTION, "answers": [CELL]}
     (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n")
     arguments, code = ASKING[name]
-    done = run(trapped, *name.split(), *(each.format(out=tmp_path) for each in arguments), said=f"{QUESTION}\n")
+    done = run(
+        trapped, *name.split(), *(each.format(out=tmp_path) for each in arguments), said=f"{QUESTION}\n"
+    )
     trapped.check()
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

@@ -440,7 +440,7 @@ class _Writing:
 
         Without a word of text, or if the generator needs no model, there is nothing to keep.
         """
-        was_stopped = not isinstance(error, Exception)
+        was_stopped = not isinstance(error, Exception) and self._dialog.history.keeps_stopped
         if not self._raw or not (keep_broken or (was_stopped and self._generator.model != QUOTING)):
             self._dialog.fail(error, "".join(self._shown), self._generator.model)
             return

@@ -32,6 +32,8 @@ class History:
 
     stores_questions = True
     """Whether a question is stored when it is asked, or only together with its answer."""
+    keeps_stopped = True
+    """Whether the text of an answer that was stopped is stored."""
 
     def __init__(
         self,
@@ -151,6 +153,13 @@ class History:
             return []
         turns = self.engine.turns.turns(conversation.id, namespace=conversation.namespace, last=limit)
         return turns[:1] if len(turns) == limit else []
+
+
+class WholeAnswers(History):
+    """A conversation in which only whole answers are stored, so that a failed request can be repeated."""
+
+    stores_questions = False
+    keeps_stopped = False
 
 
 def with_answers(turns: Sequence[DialogTurn]) -> list[DialogTurn]:

@@ -11,6 +11,7 @@ from rag.code.survey import Survey
 from rag.errors import WikiStructureInvalid
 from rag.service.ask import converse
 from rag.service.dialog import Dialog, HitSelection
+from rag.service.history import WholeAnswers
 from rag.types import Answer, Usage
 from rag.wiki.build_state import WikiState
 from rag.wiki.models import WikiPage, WikiStructure
@@ -75,7 +76,7 @@ def _ask_model(
     first = [c for c in range(len(store)) if store.file_path(int(store.file[c])) in paths][:6]
     documents = [store.hit(chunk, 1.0, {}) for chunk in first]
     selection = HitSelection(lambda _hits, _k: documents, about="overview", is_judged=False)
-    dialog = Dialog(planner, [repository], selection=selection)
+    dialog = Dialog(planner, [repository], history=WholeAnswers(planner), selection=selection)
     with closing(converse(dialog, _question(structure, max_pages), planner.generator())) as pieces:
         for piece in pieces:
             if isinstance(piece, Answer):

@@ -23,6 +23,7 @@ from rag.errors import (
 from rag.resources import shipped
 from rag.service.ask import converse
 from rag.service.dialog import Dialog, HitSelection
+from rag.service.history import WholeAnswers
 from rag.types import Answer, Hit
 from rag.wiki.build_state import Prose, ProseCitation, sha256
 from rag.wiki.links import CitationWriter
@@ -124,7 +125,10 @@ class ProseWriter:
         return Dialog(
             self.engine,
             [self.repository],
-            name=f"wiki {self.structure.title}: {page.title} ({self.fingerprint(page)[:12]})",
+            history=WholeAnswers(
+                self.engine,
+                name=f"wiki {self.structure.title}: {page.title} ({self.fingerprint(page)[:12]})",
+            ),
             selection=page_selection(
                 self._own(page), f"{page.title}. {page.description}", lambda path: path not in files
             ),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rag.errors import ConfigError
 from rag.integrations import jsonc, section, toml_table
-from rag.integrations.agents import AGENTS, NAME, Agent, Places, is_installed, plan, write
+from rag.integrations.agents import AGENTS, NAME, Agent, AgentFolders, is_installed, plan, write
 from rag.integrations.edits import CannotEdit
 
 COMMAND = ["rag", "mcp", "--repo", "."]
@@ -25,17 +25,17 @@ OURS = {"command": "rag", "args": ["mcp", "--repo", "."]}
 
 
 @pytest.fixture
-def places(tmp_path: Path, isolated_home: Path) -> Places:
+def places(tmp_path: Path, isolated_home: Path) -> AgentFolders:
     project = tmp_path / "shop"
     (project / ".git").mkdir(parents=True)
-    return Places(project, isolated_home, tmp_path / "rag-home", {})
+    return AgentFolders(project, isolated_home, tmp_path / "rag-home", {})
 
 
 def named(name: str) -> Agent:
     return next(agent for agent in AGENTS if agent.name == name)
 
 
-def done(agent: Agent, places: Places, command: list[str] | None, **options: Any) -> list[str]:
+def done(agent: Agent, places: AgentFolders, command: list[str] | None, **options: Any) -> list[str]:
     """Plan and write; return the actions."""
     changes = plan([agent], "project", places, command, **options)
     for change in changes:
@@ -213,7 +213,7 @@ def read(path: Path, editor: ModuleType, container: str) -> Any:
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 @pytest.mark.parametrize("scope", ["project", "user"])
 def test_every_agent_gets_an_entry_and_loses_it_without_a_trace(
-    agent: Agent, scope: Any, places: Places
+    agent: Agent, scope: Any, places: AgentFolders
 ) -> None:
     config = agent.project if scope == "project" else agent.user
     if config is None:
@@ -236,7 +236,7 @@ def test_every_agent_gets_an_entry_and_loses_it_without_a_trace(
 
 @pytest.mark.parametrize("text", JSON_FILES)
 @pytest.mark.parametrize("newer", [False, True])
-def test_install_and_uninstall_give_back_the_same_bytes(text: str, newer: bool, places: Places) -> None:
+def test_install_and_uninstall_give_back_the_same_bytes(text: str, newer: bool, places: AgentFolders) -> None:
     path = places.project / ".mcp.json"
     path.write_bytes(text.encode())
     path.chmod(0o640)
@@ -252,7 +252,7 @@ def test_install_and_uninstall_give_back_the_same_bytes(text: str, newer: bool, 
 
 
 @pytest.mark.parametrize("text", TOML_FILES)
-def test_the_same_holds_for_toml(text: str, places: Places) -> None:
+def test_the_same_holds_for_toml(text: str, places: AgentFolders) -> None:
     path = places.project / ".codex" / "config.toml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
@@ -261,7 +261,7 @@ def test_the_same_holds_for_toml(text: str, places: Places) -> None:
     assert path.read_bytes() == text.encode()
 
 
-def test_what_others_wrote_in_the_meantime_stays(places: Places) -> None:
+def test_what_others_wrote_in_the_meantime_stays(places: AgentFolders) -> None:
     path = places.project / ".mcp.json"
     done(named("claude-code"), places, COMMAND)
     path.write_text(path.read_text().replace('"mcpServers"', '"added": 1, "mcpServers"'))
@@ -270,7 +270,7 @@ def test_what_others_wrote_in_the_meantime_stays(places: Places) -> None:
     assert json.loads(path.read_text())["added"] == 1
 
 
-def test_a_file_that_changes_after_the_plan_is_not_written(places: Places) -> None:
+def test_a_file_that_changes_after_the_plan_is_not_written(places: AgentFolders) -> None:
     path = places.project / ".mcp.json"
     (change,) = plan([named("claude-code")], "project", places, COMMAND)
     path.write_text("{}")
@@ -279,7 +279,7 @@ def test_a_file_that_changes_after_the_plan_is_not_written(places: Places) -> No
     assert path.read_text() == "{}"
 
 
-def test_another_server_of_our_name_is_left_alone(places: Places) -> None:
+def test_another_server_of_our_name_is_left_alone(places: AgentFolders) -> None:
     path = places.project / ".mcp.json"
     text = '{"mcpServers": {"rag": {"command": "npx", "args": ["mcp"]}}}'
     path.write_text(text)
@@ -289,7 +289,7 @@ def test_another_server_of_our_name_is_left_alone(places: Places) -> None:
 
 
 def test_a_link_out_of_the_repository_is_refused_and_one_within_the_home_is_followed(
-    places: Places, tmp_path: Path
+    places: AgentFolders, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside.json"
     outside.write_text("{}")
@@ -306,7 +306,9 @@ def test_a_link_out_of_the_repository_is_refused_and_one_within_the_home_is_foll
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"[]", b'{"mcpServers": 3}'])
-def test_a_file_that_is_not_understood_is_left_and_the_entry_is_shown(content: bytes, places: Places) -> None:
+def test_a_file_that_is_not_understood_is_left_and_the_entry_is_shown(
+    content: bytes, places: AgentFolders
+) -> None:
     path = places.project / ".mcp.json"
     path.write_bytes(content)
     (change,) = plan([named("claude-code")], "project", places, COMMAND)
@@ -315,8 +317,8 @@ def test_a_file_that_is_not_understood_is_left_and_the_entry_is_shown(content: b
     assert path.read_bytes() == content
 
 
-def test_the_folders_of_settings_are_those_of_the_platform(places: Places, monkeypatch: Any) -> None:
-    moved = Places(places.project, places.home, places.data, {"XDG_CONFIG_HOME": "/elsewhere"})
+def test_the_folders_of_settings_are_those_of_the_platform(places: AgentFolders, monkeypatch: Any) -> None:
+    moved = AgentFolders(places.project, places.home, places.data, {"XDG_CONFIG_HOME": "/elsewhere"})
     assert moved.path("CONFIG/zed/settings.json") == Path("/elsewhere/zed/settings.json")
     monkeypatch.setattr(sys, "platform", "darwin")
     assert places.path("APP/Code") == places.home / "Library" / "Application Support" / "Code"
@@ -326,7 +328,7 @@ def test_the_folders_of_settings_are_those_of_the_platform(places: Places, monke
 
 
 def test_instructions_are_written_once_and_removed_with_the_last_agent_that_reads_them(
-    places: Places,
+    places: AgentFolders,
 ) -> None:
     rules = places.project / "AGENTS.md"
     rules.write_text("# House rules\n")
@@ -358,7 +360,7 @@ def test_the_instructions_name_only_tools_that_exist() -> None:
 
 
 @pytest.fixture
-def in_project(places: Places, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+def in_project(places: AgentFolders, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     folder = places.project / "src"
     folder.mkdir()
     monkeypatch.chdir(folder)

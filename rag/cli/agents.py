@@ -14,7 +14,7 @@ from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from rag.integrations.agents import Agent, Change, Places, Scope
+    from rag.integrations.agents import Agent, FileEdit, AgentFolders, Scope
 
 app = typer.Typer(no_args_is_help=True, help="Give coding agents the tools of `rag mcp`.")
 
@@ -110,7 +110,7 @@ def uninstall(
 def _run(
     names: Sequence[str] | None,
     scope: Scope,
-    places: Places,
+    places: AgentFolders,
     command: Sequence[str] | None,
     instructions: bool,
     *,
@@ -141,7 +141,7 @@ def _run(
         raise typer.Exit(_REFUSED)
 
 
-def _show(change: Change) -> None:
+def _show(change: FileEdit) -> None:
     """Print a change: only our own lines, because others may hold keys."""
     if change.action == "none":
         out(f"{change.agent}: {change.path}: {change.reason}")
@@ -157,7 +157,7 @@ def _show(change: Change) -> None:
             out(f"{mark} {line}")
 
 
-def _rows(agent: Agent, places: Places) -> list[dict[str, Any]]:
+def _rows(agent: Agent, places: AgentFolders) -> list[dict[str, Any]]:
     from rag.integrations.agents import is_installed
     from rag.integrations.edits import CannotEdit
 
@@ -187,9 +187,9 @@ def _scope(user: bool) -> Scope:
     return "user" if user else "project"
 
 
-def _places() -> Places:
+def _places() -> AgentFolders:
     """Return the repository that holds the current folder, or the folder, and the user's folders."""
-    from rag.integrations.agents import Places
+    from rag.integrations.agents import AgentFolders
     from rag.settings import default_home
 
     here = Path.cwd()
@@ -198,4 +198,4 @@ def _places() -> Places:
         home = Path.home()
     except RuntimeError as error:
         raise ConfigError("the home folder is not known; set HOME") from error
-    return Places(project, home, default_home())
+    return AgentFolders(project, home, default_home())

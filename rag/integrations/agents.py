@@ -148,7 +148,7 @@ AGENTS: tuple[Agent, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AgentFolders:
     """The folders in which files are found and written.
 
     Args:
@@ -190,7 +190,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileEdit:
     """What is to be done with one file. `removed` and `added` are its lines from `line` on."""
 
     agent: str
@@ -207,7 +207,7 @@ class Change:
     """The new content; None if the file is to be removed."""
 
 
-def chosen(names: Sequence[str], places: Places) -> list[Agent]:
+def chosen(names: Sequence[str], places: AgentFolders) -> list[Agent]:
     """Return the named agents, or those that are found. Raises SettingsError for an unknown name."""
     known = {agent.name: agent for agent in AGENTS}
     for name in names:
@@ -229,7 +229,7 @@ def command_of(scope: Scope, repositories: Sequence[str]) -> list[str]:
     return [program, "mcp", *repos]
 
 
-def is_installed(agent: Agent, scope: Scope, places: Places) -> bool:
+def is_installed(agent: Agent, scope: Scope, places: AgentFolders) -> bool:
     """Return whether an agent has our entry. Raises CannotEdit: its file cannot be read."""
     config = agent.project if scope == "project" else agent.user
     if config is None:
@@ -241,11 +241,11 @@ def is_installed(agent: Agent, scope: Scope, places: Places) -> bool:
 def plan(
     agents: Sequence[Agent],
     scope: Scope,
-    places: Places,
+    places: AgentFolders,
     command: Sequence[str] | None,
     *,
     instructions: bool = False,
-) -> list[Change]:
+) -> list[FileEdit]:
     """Return what has to be changed so that agents have our entry, or have it no more (`command` is None).
 
     Instructions are removed too, except from a file that another agent with our entry reads.
@@ -281,7 +281,7 @@ def to_paste(config: ConfigFile, command: Sequence[str]) -> str:
     return edit.text
 
 
-def write(change: Change, places: Places) -> None:
+def write(change: FileEdit, places: AgentFolders) -> None:
     """Replace or remove a file as planned, after copying it.
 
     Raises:
@@ -304,8 +304,8 @@ def write(change: Change, places: Places) -> None:
 
 
 def _planned(
-    agent: Agent, config: ConfigFile, scope: Scope, places: Places, command: Sequence[str] | None
-) -> Change:
+    agent: Agent, config: ConfigFile, scope: Scope, places: AgentFolders, command: Sequence[str] | None
+) -> FileEdit:
     path = places.file(config)
 
     def insert(text: str, value: Any) -> Edit:
@@ -322,20 +322,20 @@ def _planned(
         if command is not None:
             wanted = entry(config, command)
             if found == wanted:
-                return Change(agent.name, path, "entry", "none", "it is up to date")
+                return FileEdit(agent.name, path, "entry", "none", "it is up to date")
             action: Action = "add" if found is None else "update"
             return _change(agent, path, "entry", action, before, insert(text, wanted))
         if found is None:
-            return Change(agent.name, path, "entry", "none", "there is no entry")
+            return FileEdit(agent.name, path, "entry", "none", "there is no entry")
         edit: Edit = config.editor.without_entry(text, config.container, NAME)
         change = _change(agent, path, "entry", "remove", before, edit)
         return _restored(change, places, lambda original: insert(original, found))
     except CannotEdit as error:
         pasted = "" if command is None else to_paste(config, command)
-        return Change(agent.name, path, "entry", "refused", str(error), added=pasted)
+        return FileEdit(agent.name, path, "entry", "refused", str(error), added=pasted)
 
 
-def _instructions(agent: Agent, path: Path, scope: Scope, places: Places, *, wanted: bool) -> Change:
+def _instructions(agent: Agent, path: Path, scope: Scope, places: AgentFolders, *, wanted: bool) -> FileEdit:
     content = shipped("templates/agent_instructions.md").read_text(encoding="utf-8")
     try:
         _check_place(path, scope, places)
@@ -344,16 +344,16 @@ def _instructions(agent: Agent, path: Path, scope: Scope, places: Places, *, wan
         present = section.has_section(text)
         if not wanted:
             if not present:
-                return Change(agent.name, path, "instructions", "none", "there is no section")
+                return FileEdit(agent.name, path, "instructions", "none", "there is no section")
             change = _change(agent, path, "instructions", "remove", before, section.without_section(text))
             return _restored(change, places, lambda original: section.with_section(original, content))
         edit = section.with_section(text, content)
         if edit.applied(text) == text:
-            return Change(agent.name, path, "instructions", "none", "it is up to date")
+            return FileEdit(agent.name, path, "instructions", "none", "it is up to date")
         return _change(agent, path, "instructions", "update" if present else "add", before, edit)
     except CannotEdit as error:
         pasted = content if wanted else ""
-        return Change(agent.name, path, "instructions", "refused", str(error), added=pasted)
+        return FileEdit(agent.name, path, "instructions", "refused", str(error), added=pasted)
 
 
 def _change(
@@ -363,9 +363,9 @@ def _change(
     action: Action,
     before: bytes | None,
     edit: Edit,
-) -> Change:
+) -> FileEdit:
     text = _text(before)
-    return Change(
+    return FileEdit(
         agent=agent.name,
         path=path,
         what=what,
@@ -378,7 +378,7 @@ def _change(
     )
 
 
-def _restored(change: Change, places: Places, insert: Any) -> Change:
+def _restored(change: FileEdit, places: AgentFolders, insert: Any) -> FileEdit:
     """Return the removal that gives back the copy, if what was inserted is all that has changed since."""
     backup = places.backup(change.path)
     missing = _absent(backup)
@@ -389,7 +389,7 @@ def _restored(change: Change, places: Places, insert: Any) -> Change:
             return change
     except (OSError, CannotEdit):
         return change
-    return Change(
+    return FileEdit(
         agent=change.agent,
         path=change.path,
         what=change.what,
@@ -401,7 +401,7 @@ def _restored(change: Change, places: Places, insert: Any) -> Change:
     )
 
 
-def _is_read_by_others(written: str, leaving: Sequence[Agent], scope: Scope, places: Places) -> bool:
+def _is_read_by_others(written: str, leaving: Sequence[Agent], scope: Scope, places: AgentFolders) -> bool:
     for agent in AGENTS:
         file = agent.project_instructions if scope == "project" else agent.user_instructions
         if file == written and agent not in leaving:
@@ -421,7 +421,7 @@ def _is_ours(found: Any) -> bool:
     return names in (["rag"], ["rag-turns"]) and "mcp" in words[1:2]
 
 
-def _check_place(path: Path, scope: Scope, places: Places) -> None:
+def _check_place(path: Path, scope: Scope, places: AgentFolders) -> None:
     """Raise CannotEdit if a link leads out of the folder to which a file belongs."""
     base = places.project if scope == "project" else places.home
     outside = not path.resolve().is_relative_to(base.resolve())
@@ -479,7 +479,7 @@ def _replace(path: Path, content: bytes) -> None:
             raise
 
 
-def as_json(change: Change, *, written: bool) -> dict[str, Any]:
+def as_json(change: FileEdit, *, written: bool) -> dict[str, Any]:
     """Return a change as JSON values."""
     shown = {name: getattr(change, name) for name in ("agent", "what", "action", "reason", "line")}
     return {**shown, "path": str(change.path), "removed": change.removed, "added": change.added} | {

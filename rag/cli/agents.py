@@ -14,7 +14,7 @@ from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from rag.integrations.agents import Agent, FileEdit, AgentFolders, Scope
+    from rag.integrations.agents import Agent, AgentFolders, FileEdit, Scope
 
 app = typer.Typer(no_args_is_help=True, help="Give coding agents the tools of `rag mcp`.")
 

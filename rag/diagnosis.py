@@ -209,4 +209,5 @@ def _model(settings: Settings, *, ask_servers: bool) -> Finding:
     if settings.model and names and settings.model not in names:
         known = ", ".join(names[:8])
         return Finding("model", "bad", f"{where} has no model {settings.model}", f"--model one of: {known}")
-    return Finding("model", "ok", f"{settings.model or ', '.join(names[:3])} at {where}")
+    counter = backends.open_token_counter(settings).name
+    return Finding("model", "ok", f"{settings.model or ', '.join(names[:3])} at {where}; tokens: {counter}")

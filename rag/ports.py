@@ -824,6 +824,19 @@ class TokenCounter(Protocol):
         ...
 
 
+class LearningCounter(TokenCounter, Protocol):
+    """A counter that learns from what a service reports."""
+
+    def learn(self, text: str, tokens: int) -> None:
+        """Learn from the tokens that the service reported for a prompt; implausible ones are ignored."""
+        ...
+
+
+def is_learning(counter: TokenCounter) -> TypeGuard[LearningCounter]:
+    """Whether a counter learns (for why not `isinstance`, see `takes_bags`)."""
+    return hasattr(counter, "learn")
+
+
 class TextGenerator(Protocol):
     """Generates an answer to a prepared question."""
 

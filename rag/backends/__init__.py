@@ -142,9 +142,14 @@ MEMORY_URLS = (
 
 def open_token_counter(settings: Settings) -> TokenCounter:
     """Return the counter of the configured model; without a model, a quick estimate on the high side."""
+    from rag.backends.learned_counter import ratios_file
     from rag.backends.tiktoken_counter import EstimateCounter, open_counter
 
-    return open_counter(settings.model) if settings.has_model else EstimateCounter()
+    if not settings.has_model:
+        return EstimateCounter()
+    model = settings.model or ""  # the server's only model
+    service = f"{settings.client} {settings.base_url or ''}"
+    return open_counter(model, ratios_file(settings.home, service, model))
 
 
 def open_generator(settings: Settings) -> AdalGenerator:

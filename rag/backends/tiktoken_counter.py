@@ -12,12 +12,13 @@ import math
 import os
 import re
 import string
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rag.backends.learned_counter import LearnedCounter
 from rag.ports import TokenCounter
 from rag.resources import shipped
 
@@ -46,14 +47,18 @@ _LONGEST_RUN = 4_000
 """Runs without breaks are split at this length, as merging is quadratic in some versions of tiktoken."""
 
 _CUTS = re.compile(rf"\S{{{_LONGEST_RUN}}}|\s{{{_LONGEST_RUN}}}")
+_BLOCKS = re.compile(r"(?<=\n)(?=[^\s/])")
+"""Where a text can be divided without a change of its tokens: in these encodings, no token has a line break
+before a character other than whitespace or a slash.
+"""
 
 
-def open_counter(model: str | None) -> TokenCounter:
+def open_counter(model: str | None, learned: Path | None = None) -> TokenCounter:
     """Return the counter for a model, by its name; None means that no model reads the text.
 
     Counts are exact for OpenAI's models if the encoding's file is available; for others, cl100k_base's count
-    is multiplied by a safety factor. Without a model or a file, counts are estimated from characters, which
-    needs no start-up time.
+    is multiplied by a factor: a flat one, or if `learned` is a file, one that is learned there. Without a
+    model or the encoding's file, counts are estimated from characters, which needs no start-up time.
     """
     if model is None:
         return EstimateCounter()
@@ -62,7 +67,7 @@ def open_counter(model: str | None) -> TokenCounter:
         return TiktokenCounter(wanted)
     factor = _FOREIGN_FACTOR if wanted is None else _O200K_FACTOR
     base: TokenCounter = TiktokenCounter("cl100k_base") if _is_available("cl100k_base") else EstimateCounter()
-    return RaisedCounter(base, factor)
+    return LearnedCounter(base, factor, learned) if learned else RaisedCounter(base, factor)
 
 
 def counter_of_answers(model: str) -> TokenCounter:
@@ -80,11 +85,7 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """Return the number of tokens; exact except for runs of thousands of characters, which count high."""
-        encoding = _load(self.name)
-        if len(text) < _LONGEST_RUN or _CUTS.search(text) is None:
-            return len(encoding.encode(text, disallowed_special=()))
-        pieces = _cut(text)
-        return sum(len(encoding.encode(p, disallowed_special=())) for p in pieces) + len(pieces) - 1
+        return sum(_tokens(self.name, block) for block in _BLOCKS.split(text))
 
 
 class RaisedCounter:
@@ -149,6 +150,16 @@ class EstimateCounter:
         single_space = (kind == _SPACE) & alone
         kept = np.count_nonzero(spaced) - np.count_nonzero(begins_word | single_space)
         return 1 + int(tokens.sum()) + int(kept)
+
+
+@lru_cache(maxsize=4096)
+def _tokens(name: str, block: str) -> int:
+    """Return the tokens of a text; cached, as a prompt is counted again with each piece that is added."""
+    encode = _load(name).encode_ordinary
+    if len(block) < _LONGEST_RUN or _CUTS.search(block) is None:
+        return len(encode(block))
+    pieces = _cut(block)
+    return sum(len(encode(piece)) for piece in pieces) + len(pieces) - 1
 
 
 @cache

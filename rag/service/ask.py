@@ -22,7 +22,7 @@ from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.extractive_summary import QUOTING
-from rag.ports import CompletingGenerator, TextGenerator, is_async, is_completing
+from rag.ports import CompletingGenerator, TextGenerator, is_async, is_completing, is_learning
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
@@ -423,7 +423,10 @@ class _Writing:
         return text
 
     def remember(self) -> Answer:
-        """Store the whole answer as a turn."""
+        """Store the whole answer as a turn; learn from the tokens that the service reported."""
+        counter, usage = self._dialog.engine.counter, self._generator.usage
+        if usage and not usage.estimated and is_learning(counter):
+            counter.learn(self.prepared.prompt.text, usage.prompt_tokens)
         return self._dialog.remember(self.prepared, self._finished(complete=True))
 
     def sources(self) -> tuple[Citation, ...]:

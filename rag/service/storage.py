@@ -28,7 +28,7 @@ StorageKind = Literal["index", "clone", "vectors", "turns", "wikis", "settings",
 IN_USE_S = 600.0
 """What was used within this time is only removed by name: a process may read it."""
 _SQLITE_SUFFIXES = ("", "-wal", "-shm")
-_SETTINGS = frozenset({"config.toml", "keys.toml", "prices.toml", "templates", "told_hosts"})
+_SETTINGS = frozenset({"config.toml", "keys.toml", "prices.toml", "templates", "told_hosts", "token_factors"})
 _ADVICE: dict[StorageKind, str] = {
     "turns": "rag turns delete, rag memory delete",
     "wikis": "its frontend",

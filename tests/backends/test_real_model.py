@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from rag.backends.adal_generator import AdalGenerator
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import only_model
+from rag.backends.tiktoken_counter import open_counter
 from rag.errors import AuthenticationFailed, ProviderRejected
+from rag.ports import is_learning
 from rag.types import Conversation, Prepared, Prompt
 from tests.servers.model import LocalModel
 
@@ -62,6 +65,23 @@ def test_a_real_model_answers_an_event_loop(writer: AdalGenerator) -> None:
     streamed, whole = asyncio.run(ask())
     assert streamed.strip()
     assert whole.strip()
+
+
+def test_the_factor_of_a_real_model_is_learned_and_never_too_low(
+    writer: AdalGenerator, real_model: LocalModel, tmp_path: Path
+) -> None:
+    counter = open_counter(real_model.model, tmp_path / "ratios.json")
+    assert is_learning(counter)
+    code = "".join(Path(__file__).read_text().splitlines(keepends=True)[:60])
+    prose = "Sessions are signed on the server, and they expire after thirty minutes without a request. " * 25
+    for text in (code, prose, code[::2]):
+        asked, unlearned = prepared(text, answer_tokens=1), open_counter(real_model.model)
+        list(writer.stream(asked))
+        assert writer.usage is not None
+        reported = writer.usage.prompt_tokens
+        assert reported <= counter.count(asked.prompt.text)
+        counter.learn(asked.prompt.text, reported)
+    assert counter.count(code) < unlearned.count(code)
 
 
 def test_a_real_server_refuses_a_wrong_key_and_a_prompt_beyond_its_context(

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,12 @@ SAMPLES = {
 def test_a_guess_is_never_below_the_exact_count(counter: TokenCounter, name: str) -> None:
     exact = TiktokenCounter("cl100k_base").count(SAMPLES[name])
     assert exact <= counter.count(SAMPLES[name]) <= 4 * exact + 4
+
+
+@given(st.text(alphabet=st.sampled_from("a1_/ \n\r\t.é中`{}#"), max_size=200))
+def test_a_text_counts_the_same_in_blocks(text: str) -> None:
+    whole = tiktoken.get_encoding("cl100k_base").encode(text, disallowed_special=())
+    assert TiktokenCounter().count(text) == len(whole)
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=0x80), max_size=60))

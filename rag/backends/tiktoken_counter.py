@@ -85,7 +85,7 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """Return the number of tokens; exact except for runs of thousands of characters, which count high."""
-        return sum(_tokens(self.name, block) for block in _BLOCKS.split(text))
+        return sum(tokens_of_block(self.name, block) for block in _BLOCKS.split(text))
 
 
 class RaisedCounter:
@@ -153,7 +153,7 @@ class EstimateCounter:
 
 
 @lru_cache(maxsize=4096)
-def _tokens(name: str, block: str) -> int:
+def tokens_of_block(name: str, block: str) -> int:
     """Return the tokens of a text; cached, as a prompt is counted again with each piece that is added."""
     encode = _load(name).encode_ordinary
     if len(block) < _LONGEST_RUN or _CUTS.search(block) is None:

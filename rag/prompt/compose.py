@@ -8,7 +8,8 @@ of the space for turns and sources;
 3. the latest turns, whole, up to a quarter of the budget;
 4. the other sources in their order, whole; one that does not fit is skipped for a smaller one;
 5. more turns, with the remaining budget;
-6. other parts of the definitions that are shown in part, with what remains then.
+6. other parts of the definitions that are shown in part, with what remains then;
+7. the surroundings, whole, in their order, each as a source of its own, while there is room.
 
 The cost of a piece is the growth of the rendered template when the piece is added to the best source, so that
 any template is accounted for. The sum is a close estimate; the final text is counted, and while it is over
@@ -17,14 +18,14 @@ the budget, the last piece added is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rag.errors import ContextTooSmall
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
 from rag.prompt.background import Known
-from rag.prompt.merge import add, merge
+from rag.prompt.merge import add, is_within, merge
 from rag.prompt.templates import Template
 from rag.prompt.views import facts_view, plain, view_of
 from rag.types import CodeFacts, DialogTurn, Hit, NumberedSource, Prompt
@@ -35,6 +36,11 @@ _MESSAGE_TOKENS = 12
 """The tokens that chat services add around two messages; the section markers, which are not sent, more than
 compensate.
 """
+
+_SOURCE_TOKENS = 20
+"""An estimate of what a source takes in addition to its text, place, name and reason."""
+_MIN_ROOM, _MAX_MISSES = 200, 5
+"""Surroundings are read while more tokens remain than that, and until that many in a row do not fit."""
 
 
 def compose(
@@ -53,6 +59,7 @@ def compose(
     language: str = "en",
     repositories: Sequence[str] = (),
     parts: Sequence[Hit] = (),
+    surroundings: Iterable[Hit] = (),
     known: Known | None = None,
     warning: str = "",
     missing_words: Sequence[str] = (),
@@ -75,6 +82,7 @@ def compose(
         language: code of the language to answer in.
         repositories: names of the repositories; with several, each source names its own.
         parts: other parts of the hits' definitions; each is shown only where it joins a shown one.
+        surroundings: what else to show, best first; not read any further once there is no room.
         known: the background; dropped if it takes a third of the space for turns and sources.
         warning: that the repository probably does not hold the answer; "" for none.
         missing_words: words of the question that the sources lack, where there is a warning.
@@ -126,6 +134,7 @@ def compose(
         draft.add_sources()
         draft.add_turns(draft.budget)
     draft.add_parts()
+    draft.add_surroundings(surroundings)
     return draft.finished(len(hits), len(turns))
 
 
@@ -135,7 +144,8 @@ class _Draft:
     first.
 
     `base_tokens` are those of the text with `best`, None until they are needed; `everything` is the text with
-    all hits and turns, its sources and tokens, as long as nothing was added to it.
+    all hits and turns, its sources and tokens, as long as nothing was added to it. `definitions` are the
+    whole ones of which a part may be shown.
     """
 
     template: Template
@@ -155,6 +165,15 @@ class _Draft:
     left: int = 0
     added: list[tuple[str, int]] = field(default_factory=list)
     everything: tuple[str, tuple[NumberedSource, ...], int] | None = None
+    surroundings: list[Hit] = field(default_factory=list)
+    definitions: list[Hit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Join the definitions that are divided, to say what is shown of them."""
+        if self.parts:
+            divided = {(part.path, part.symbol, part.scope) for part in self.parts}
+            whole = [hit for hit in self.hits if (hit.path, hit.symbol, hit.scope) in divided]
+            self.definitions = merge([*whole, *self.parts])
 
     @property
     def budget(self) -> int:
@@ -166,13 +185,22 @@ class _Draft:
     ) -> tuple[str, tuple[NumberedSource, ...]]:
         """Return the text with these pieces, and its sources with their numbers."""
         sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merge(hits), start=1))
-        views = [view_of(source, name_repository=self.name_repository) for source in sources]
+        views = [
+            view_of(source, name_repository=self.name_repository, whole=self._whole(source.hit))
+            for source in sources
+        ]
         history = self.template.history(turns)
         found = facts_view(self.code_facts, sources, name_repository=self.name_repository)
         text = self.template.render(
             **self.variables, code_facts=found, contexts=views, conversation_history=history
         )
         return text, sources
+
+    def _whole(self, shown: Hit) -> Hit | None:
+        """Return the definition that a source is a part of, if it is known."""
+        names = shown.symbol, shown.scope
+        of_name = (one for one in self.definitions if (one.symbol, one.scope) == names)
+        return next((one for one in of_name if is_within(shown, one)), None)
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of the text with these pieces."""
@@ -242,6 +270,7 @@ class _Draft:
     def add_best_source(self) -> None:
         """Add the first hit of which at least one line fits, cut if needed."""
         for position, hit in enumerate(self.hits):
+            add(self.definitions, hit)
             part = _longest_head(hit, lambda head: self.tokens([head]) <= self.budget)
             if part is None:
                 continue
@@ -288,6 +317,23 @@ class _Draft:
                 self._add("part", position, cost)
                 shown = joined
 
+    def add_surroundings(self, pieces: Iterable[Hit]) -> None:
+        """Add each piece that fits whole and is not shown yet. Its cost is estimated from its text."""
+        shown, misses = merge(self._shown()), 0
+        for piece in pieces if shown and self.left > _MIN_ROOM else ():
+            if any(is_within(piece, hit) for hit in shown):
+                continue
+            head = f"{piece.repo}:{piece.place} {piece.label} {piece.reason}\n"
+            cost = self.counter.count(head + piece.text) + _SOURCE_TOKENS
+            fits = cost <= self.left
+            misses = 0 if fits else misses + 1
+            if fits:
+                self.surroundings.append(piece)
+                self._add("surroundings", len(self.surroundings) - 1, cost)
+                add(shown, piece)
+            if self.left <= _MIN_ROOM or misses >= _MAX_MISSES:
+                return
+
     def finished(self, hits_given: int, turns_given: int) -> Prompt:
         """Render what was added; while it is over the budget, remove the last piece."""
         while True:
@@ -313,7 +359,8 @@ class _Draft:
     def _shown(self) -> list[Hit]:
         """Return the hits that were added, best first, and then the parts."""
         hits = [self.hits[i] for i in sorted(i for kind, i in self.added if kind == "source")]
-        return hits + [self.parts[i] for kind, i in self.added if kind == "part"]
+        hits += [self.parts[i] for kind, i in self.added if kind == "part"]
+        return hits + [self.surroundings[i] for kind, i in self.added if kind == "surroundings"]
 
     def _add(self, kind: str, position: int, cost: int) -> None:
         self.added.append((kind, position))

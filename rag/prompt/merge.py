@@ -34,6 +34,11 @@ def add(merged: list[Hit], hit: Hit) -> None:
     merged.insert(place, hit)
 
 
+def is_within(piece: Hit, hit: Hit) -> bool:
+    """Return whether all lines of a piece are lines of a hit."""
+    return hit.start <= piece.start and piece.end <= hit.end and _file(piece) == _file(hit)
+
+
 def _joined(better: Hit, worse: Hit) -> Hit | None:
     # Most pairs are far apart, and comparing numbers is the cheapest.
     if max(better.start, worse.start) > min(_last(better), _last(worse)) + 1 or _file(better) != _file(worse):

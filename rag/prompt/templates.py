@@ -10,7 +10,8 @@ variable is an error even in a branch that is never taken. Variables of `answer`
                           .assistant_response.response_str, .citations (.n .path .start .end .used)
     contexts              the numbered sources, best first: .n .text, .meta_data (file_path, start_line,
                           end_line, symbol, repo), .place (`path:start-end`), .what (`function
-                          Session.sign`), .language, .fence (backticks that .text cannot close)
+                          Session.sign`), .cut (`lines 10-40 of 10-120 shown`), .reason (`called by
+                          …`), .language, .fence (backticks that .text cannot close)
     code_facts            what a rule found for the kind of question, None if nothing: .kind, .summary,
                           .note, .more, .items (.text .place .reason .certain, and .n: its source, or 0)
     input_str             the question as typed

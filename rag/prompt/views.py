@@ -13,6 +13,7 @@ from rag.types import (
     CodeFacts,
     DialogTurn,
     FreshnessState,
+    Hit,
     NumberedSource,
     UserQuery,
     source_of,
@@ -24,12 +25,18 @@ _NO_INFO_STRING = re.compile(r"[^A-Za-z0-9+#._-]")
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """A numbered source in a template. `text` and `meta_data` are what DeepWiki's templates read."""
+    """A numbered source in a template. `text` and `meta_data` are what DeepWiki's templates read.
+
+    `cut` names the lines that are shown of those of the whole definition, "" if all are shown; `reason` says
+    why the source is shown, "" if it was found by its words.
+    """
 
     n: int
     text: str
     place: str
     what: str
+    cut: str
+    reason: str
     language: str
     fence: str
     meta_data: dict[str, object]
@@ -40,8 +47,11 @@ def plain(text: str) -> str:
     return without_markers(well_formed(text))
 
 
-def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
-    """Return a source for a template; `name_repository` puts the repository's name before the path."""
+def view_of(source: NumberedSource, *, name_repository: bool, whole: Hit | None = None) -> SourceView:
+    """Return a source for a template; `name_repository` puts the repository's name before the path.
+
+    `whole` is the definition that the source has lines of.
+    """
     hit = source.hit
     text = plain(hit.text).rstrip("\r\n")
     path = _word(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
@@ -52,6 +62,8 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
         text=text,
         place=f"{path}:{hit.start}-{hit.end}",
         what=f"{unit} {_word(name)}" if name else "",
+        cut=_cut(hit, whole) if whole else "",
+        reason=_line(hit.reason),
         language=_NO_INFO_STRING.sub("", hit.language),
         fence=fence(text),
         meta_data={
@@ -62,6 +74,12 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
             "repo": _word(hit.repo),
         },
     )
+
+
+def _cut(hit: Hit, whole: Hit) -> str:
+    if (hit.start, hit.end) == (whole.start, whole.end):
+        return ""
+    return f"lines {hit.start}-{hit.end} of {whole.start}-{whole.end} shown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ CANDIDATES = 250
 """How many chunks each retriever proposes."""
 MAX_RANKED = 250
 """How many of them, the best of both retrievers, are ranked by all signals; three times k if that is more."""
+FURTHER_HITS = RERANKED
+"""How many hits, with those asked for, a prompt with room can show."""
 SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
 
@@ -66,6 +68,7 @@ class RetrievalResult:
     `near` is the best cosine of any chunk with the question; None if context was added to the question
     vector, or the scale is not known. `lexical` is the best BM25; None if context terms were added. `taken`
     maps the mistyped words of the question to their corrections. `ranked` are the hits of the ranking alone;
+    `further` are the next ones after `hits`, for a prompt with room;
     `code_facts` is None unless the question is of a known kind and its rules found something: then the chunks
     that hold the facts come first among the hits.
     """
@@ -77,6 +80,7 @@ class RetrievalResult:
     lexical: float | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
     code_facts: CodeFacts | None = None
+    further: tuple[Hit, ...] = ()
 
     @property
     def remarks(self) -> list[str]:
@@ -162,7 +166,7 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places is answered by them.
     kinds = [] if any(g.pointed for g in gathered) else classify(sought)
-    depth = max(k, hits_for(kinds))
+    depth = max(k, hits_for(kinds), FURTHER_HITS)
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
     # What a follow-up means is decided by its context, which the second stage does not see.
@@ -178,8 +182,11 @@ def _search_stores(
     alone = sought.terms == sought.question.terms
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
+    every = max(k, FURTHER_HITS)
+    shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
     return RetrievalResult(
-        hits=_with_facts(code_facts, best, k) if code_facts else ranked,
+        hits=shown[:k],
+        further=shown[k:],
         ranked=ranked,
         code_facts=code_facts,
         sought=sought,

@@ -27,6 +27,7 @@ from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
+from rag.retrieval.surroundings import surroundings
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine, Repository
@@ -249,6 +250,7 @@ class Dialog:
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
+        searchers = [r.searcher for r in self.searched]
         prompt = compose(
             template=load_template(settings.template, settings.home),
             question=question,
@@ -261,7 +263,9 @@ class Dialog:
             instructions=self._instructions(),
             language=language_for(settings.language, known),
             repositories=[r.source.name for r in self.repositories],
-            parts=other_parts([r.searcher for r in self.searched], found.hits),
+            parts=other_parts(searchers, found.hits),
+            # Without a model the best lines are quoted: it is of no use to show more.
+            surroundings=surroundings(searchers, found) if settings.has_model else (),
             known=known,
             warning=warning(confidence, found.hits),
             missing_words=confidence.missing_words if confidence else (),
@@ -321,7 +325,7 @@ class Dialog:
             found = self._search(selection.about, (), k * selection.depth)
         else:
             found, confidence = self._judged(question, standalone, turns, k * selection.depth)
-        found = replace(found, hits=tuple(selection.choose(found.hits, k)), code_facts=None)
+        found = replace(found, hits=tuple(selection.choose(found.hits, k)), further=(), code_facts=None)
         return found, confidence if selection.is_judged else None
 
     def _judged(

@@ -13,6 +13,7 @@ from rag.errors import RagError
 from tools.benchmarks import (
     ablation,
     answer_cache,
+    context,
     embedding,
     failover,
     gate,
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "embedding": embedding.embedding_dev,
     "together": together.together,
     "kinds": kinds.kinds,
+    "context": context.context,
     "gate": gate.gate,
     "graph": graph.graph,
     "staleness": staleness.staleness,

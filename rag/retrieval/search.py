@@ -68,7 +68,7 @@ class RetrievalResult:
     `near` is the best cosine of any chunk with the question; None if context was added to the question
     vector, or the scale is not known. `lexical` is the best BM25; None if context terms were added. `taken`
     maps the mistyped words of the question to their corrections. `ranked` are the hits of the ranking alone;
-    `further` are the next ones after `hits`, for a prompt with room;
+    `further` are the next ones after `hits`, if they are wanted for a prompt with room;
     `code_facts` is None unless the question is of a known kind and its rules found something: then the chunks
     that hold the facts come first among the hits.
     """
@@ -126,7 +126,12 @@ class _Chosen:
 
 
 def search(
-    searchers: Sequence[Searcher], question: str, *, past: Sequence[Exchange] = (), k: int = 10
+    searchers: Sequence[Searcher],
+    question: str,
+    *,
+    past: Sequence[Exchange] = (),
+    k: int = 10,
+    with_further: bool = False,
 ) -> RetrievalResult:
     """Find the k best chunks for a question in one or more stores, best first.
 
@@ -138,12 +143,13 @@ def search(
         question: any text.
         past: the earlier exchanges of the conversation, oldest first.
         k: at least 1.
+        with_further: whether the result has `further` hits, up to `FURTHER_HITS` together.
 
     Raises:
         StoreCorrupt: a store is damaged where the search had to read it.
     """
     try:
-        return _search_stores(searchers, question, past, k)
+        return _search_stores(searchers, question, past, k, max(k, FURTHER_HITS) if with_further else k)
     except (IndexError, ValueError, OverflowError, MemoryError):
         # Stores are memory-mapped, not read: damage is first noticed here.
         for searcher in searchers:
@@ -152,7 +158,7 @@ def search(
 
 
 def _search_stores(
-    searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int
+    searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int, every: int
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
     question = without_client_blocks(question)
@@ -166,7 +172,7 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places is answered by them.
     kinds = [] if any(g.pointed for g in gathered) else classify(sought)
-    depth = max(k, hits_for(kinds), FURTHER_HITS)
+    depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
     # What a follow-up means is decided by its context, which the second stage does not see.
@@ -182,7 +188,6 @@ def _search_stores(
     alone = sought.terms == sought.question.terms
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
-    every = max(k, FURTHER_HITS)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
     return RetrievalResult(
         hits=shown[:k],

@@ -220,7 +220,8 @@ class Dialog:
         key = (question, tuple((each.question, each.places, each.subject) for each in past), k, stores)
         found = self._searches.get(key)
         if found is None:
-            found = search([r.searcher for r in self.searched], question, past=past, k=k)
+            searchers, has_model = [r.searcher for r in self.searched], self.engine.settings.has_model
+            found = search(searchers, question, past=past, k=k, with_further=has_model)
             found = with_history(self.searched, found, k)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:

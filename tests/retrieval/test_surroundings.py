@@ -65,7 +65,9 @@ def searcher(tmp_path: Path) -> Iterator[Searcher]:
 
 
 def best(searcher: Searcher) -> RetrievalResult:
-    found = search([searcher], "How does a customer pay for a basket in `checkout_basket`?", k=1)
+    found = search(
+        [searcher], "How does a customer pay for a basket in `checkout_basket`?", k=1, with_further=True
+    )
     assert found.hits[0].symbol == "checkout_basket"
     return found
 

@@ -18,7 +18,7 @@ from rag.evaluation.trees import Tree, indexed_folder, plan
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.search import RetrievalResult, Searcher
+from rag.retrieval.search import RetrievalResult, Searcher, search
 from rag.retrieval.surroundings import called, class_heads, surroundings
 from rag.service import Dialog, Engine
 from rag.settings import Settings
@@ -95,7 +95,8 @@ def _measure_tree(tree: Tree, found: dict[tuple[str, int], list[Measured]]) -> N
         closing(Engine(Settings(home=Path(home), memory="memory:"))) as engine,
     ):
         for dialog, question in conversations(engine, root, tree.questions):
-            result = dialog.search(question.text, k=HITS, turns=())
+            searchers = [repository.searcher for repository in dialog.searched]
+            result = search(searchers, question.text, k=HITS, with_further=True)
             for arm in ARMS:
                 for size in SIZES:
                     found[arm.name, size].append(_measured(dialog, question, result, arm, size))

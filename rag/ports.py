@@ -11,7 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.types import CodeDefinition, CodeUse, Conversation, DialogTurn, Hit, Message, Prepared, Source, Usage
+from rag.types import (
+    CodeDefinition,
+    CodeUse,
+    Conversation,
+    DialogTurn,
+    Hit,
+    Message,
+    ModelReply,
+    Prepared,
+    Source,
+    Usage,
+)
 
 Vectors = npt.NDArray[np.float32]
 Role = Literal["query", "passage"]
@@ -875,6 +886,36 @@ class CompletingGenerator(TextGenerator, Protocol):
 def is_completing(generator: TextGenerator) -> TypeGuard[CompletingGenerator]:
     """Whether a generator completes other prompts (for why not `isinstance`, see `takes_bags`)."""
     return hasattr(generator, "complete")
+
+
+ChatMessages = Sequence[Mapping[str, Any]]
+"""Messages in the form of the OpenAI protocol."""
+
+
+class ToolCallingGenerator(TextGenerator, Protocol):
+    """A generator whose model may call tools, in the form of the OpenAI protocol."""
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the service accepts tools, as far as is known; False once it refused them."""
+        ...
+
+    def choose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
+        """Return the model's reply to messages; the tools that it calls are not run.
+
+        Raises:
+            ProviderError: the service failed, or refused the tools: `calls_tools` is False then.
+        """
+        ...
+
+    async def achoose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
+        """Like `choose`, in an event loop."""
+        ...
+
+
+def is_tool_calling(generator: TextGenerator) -> TypeGuard[ToolCallingGenerator]:
+    """Whether a generator calls tools, and its service has not refused them."""
+    return bool(getattr(generator, "calls_tools", False))
 
 
 class AsyncGenerator(TextGenerator, Protocol):

@@ -21,6 +21,7 @@ the field names except for those in this table; a name has the same meaning ever
     usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
     state          of a turn: asked, answered, partial, failed; `complete` is true only for answered
     trace          [{name, query, result, error, seconds}], the steps towards an answer
+    steps          the same for the steps of a second look alone
     scope          of a turn: user, project, team; of lines: see above
     confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
     code_facts     {kind, subject, summary, items, count, certain_count, complete, note}; null if no rule of

@@ -21,6 +21,9 @@ from rag.parsing import parse_size, parse_toml
 
 FactScope = Literal["user", "project", "team"]
 """Whose facts: a person's own, or those shared with a project or a team."""
+Steps = int
+"""The number of steps of a second look, from 0 to `MAX_STEPS`."""
+MAX_STEPS = 20
 
 ENVIRONMENT = {
     "model": ("RAG_MODEL", "OPENAI_MODEL"),
@@ -50,6 +53,7 @@ ENVIRONMENT = {
     "gate": ("RAG_GATE",),
     "cache": ("RAG_CACHE",),
     "reword": ("RAG_REWORD",),
+    "steps": ("RAG_STEPS",),
 }
 """The environment variables of each setting, the first that is set wins."""
 
@@ -148,6 +152,9 @@ class Settings:
     configured."""
     reword: bool = False
     """Let the model suggest words that the code may use, before a first question is searched."""
+    steps: Steps = 0
+    """How many times the model may look again before it answers: search, read lines, find definitions and
+    callers. At most 20."""
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """For each loaded setting: its source and its value."""
 
@@ -292,13 +299,17 @@ def _convert(value: Any, kind: str) -> Any:
         if not isinstance(value, str):
             raise ValueError("text is expected")
         return value
-    whole = kind.startswith("int")
+    whole = kind.startswith(("int", "Steps"))
     number: float = math.nan
     if not isinstance(value, bool) and not (whole and isinstance(value, float)):
         with suppress(ValueError, OverflowError):
             number = int(value) if whole else float(value)
     if number != number:
         raise ValueError("a whole number is expected" if whole else "a number is expected")
+    if kind == "Steps":
+        if not 0 <= number <= MAX_STEPS:
+            raise ValueError(f"it must be from 0 to {MAX_STEPS}")
+        return number
     largest = MAX_WHOLE if whole else MAX_NUMBER
     if not 0 < number <= largest:
         raise ValueError("it must be above zero" if number <= 0 else f"it must be at most {largest}")

@@ -607,6 +607,23 @@ class CitedSymbol:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a model asks for; `arguments` are as the model wrote them, supposedly JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """A reply of a model that may call tools."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
 @_pickled_by_arguments
 @dataclass(frozen=True, slots=True)
 class Citation(Located):
@@ -710,7 +727,8 @@ class AssistantResponse:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """A step towards an answer: "rewrite", "search", "prompt", "answer", or the name of a tool.
+    """A step towards an answer: "rewrite", "search", "prompt", "answer"; "look" and the name of a tool for a
+    step of a second look, and "look" alone for its end.
 
     `query` is what was sought or passed to the step, `result` what came of it in one line, `error` why it
     failed ("" if it did not).
@@ -721,6 +739,13 @@ class TraceStep:
     result: str = ""
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def line(self) -> str:
+        """The step on one line, such as `look read: a.py:1-40 → a.py:1-40 of 90 lines`."""
+        asked = f"{self.name}: {self.query}" if self.query else self.name
+        came = "; ".join(part for part in (self.result, self.error) if part)
+        return f"{asked} → {came}" if came else asked
 
 
 def _with_complete(cls: _Class) -> _Class:
@@ -944,7 +969,7 @@ class Prepared:
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
     of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
-    caller asks of the model.
+    caller asks of the model, `steps` those of a second look.
     """
 
     question: str
@@ -958,6 +983,7 @@ class Prepared:
     code_facts: CodeFacts | None = None
     subject: Subject | None = None
     options: GenerationOptions = field(default_factory=GenerationOptions)
+    steps: tuple[TraceStep, ...] = ()
 
 
 @dataclass(slots=True)
@@ -970,8 +996,8 @@ class Answer:
     not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
     the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
     limit. `coverage` has one entry per repository. `code_facts` is None if no rule of a kind of question
-    found anything. `subject` is what "it" meant in a
-    follow-up, or what the question was set to be about. Unpacks as DeepWiki's `(answer, documents)`.
+    found anything. `subject` is what "it" meant in a follow-up, or what the question was set to be about.
+    `steps` are those of a second look, in their order. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -1000,6 +1026,7 @@ class Answer:
     coverage: tuple[Coverage, ...] = ()
     code_facts: CodeFacts | None = None
     subject: Subject | None = None
+    steps: tuple[TraceStep, ...] = ()
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -34,7 +34,8 @@ MAY = {
     **{room: GROUND | PORTS | {room} for room in ROOMS},
     "backends": GROUND | PORTS | {"backends", "adal", "turns"},
     "testing": GROUND | PORTS | {"testing"},
-    "service": GROUND | PORTS | ROOMS | {"backends", "service"},
+    "agent": GROUND | PORTS | ROOMS | {"agent"},
+    "service": GROUND | PORTS | ROOMS | {"backends", "agent", "service"},
     "diagnosis": GROUND | PORTS | {"service", "database", "backends"},
     "component": GROUND | PORTS | {"service", "component", "database", "backends", "adal"},
     **dict.fromkeys(

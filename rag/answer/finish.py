@@ -67,6 +67,7 @@ def finish(
         seconds=prepared.seconds,
         code_facts=prepared.code_facts,
         subject=prepared.subject,
+        steps=prepared.steps,
     )
 
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -20,10 +20,16 @@ from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import only_model, request_limits
 from rag.backends.openai.errors import CallContext, translated
 from rag.backends.openai.reasoning import Thoughts, without_thoughts
+from rag.backends.openai.tools import reply_of, tools_refused
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, RagError, SettingsError
+from rag.ports import ChatMessages
 from rag.settings import Settings
-from rag.types import FinishReason, Prepared, Usage
+from rag.types import FinishReason, ModelReply, Prepared, Usage
+
+_ModelType = adalflow.core.types.ModelType
+_REPLY_TOKENS = 500
+"""The limit of a reply that chooses a tool."""
 
 _raised: ContextVar[Exception | None] = ContextVar(
     "the exception behind a GeneratorOutput.error", default=None
@@ -219,6 +225,35 @@ class AdalGenerator:
         """Like `complete`, without blocking the event loop."""
         output = await self._acall(text, self._limited(answer_tokens))
         return self._require_text(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether tools can be sent: our client's server has not refused them."""
+        return isinstance(self._client, OpenAICompatibleClient) and self._client.dialect["tools"]
+
+    def choose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
+        """Return the model's reply to messages, with the tools that it calls. It is not the last answer.
+
+        Raises:
+            ProviderError: the service failed, or refused the tools: `calls_tools` is False then.
+        """
+        request = self._tool_request(messages, tools)
+        with tools_refused(self._client):
+            return reply_of(self._client.call(request, _ModelType.LLM))
+
+    async def achoose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
+        """Like `choose`, without blocking the event loop."""
+        request = self._tool_request(messages, tools)
+        with tools_refused(self._client):
+            return reply_of(await self._client.acall(request, _ModelType.LLM))
+
+    def _tool_request(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {
+            **self.generator.model_kwargs,
+            **self._limited(_REPLY_TOKENS),
+            "messages": list(messages),
+            "tools": list(tools),
+        }
 
     # ------------------------------------------------------------ one call
 

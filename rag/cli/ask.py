@@ -18,6 +18,7 @@ from rag.cli import options
 from rag.cli.screen import ShownAnswer, print_screen
 from rag.cli.selectors import title
 from rag.cli.terminal import (
+    INTERRUPTED,
     NOTHING_FOUND,
     counted,
     errors_as_exit_codes,
@@ -32,7 +33,7 @@ from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNot
 from rag.quoting import visible
 from rag.resources import is_folder
 from rag.schema import to_json
-from rag.types import Answer, Conversation, Filters, Source, Subject
+from rag.types import Answer, Conversation, Filters, Source, Subject, TraceStep
 
 if TYPE_CHECKING:
     from rag.answer.extract import ExtractiveGenerator
@@ -85,6 +86,8 @@ def ask(
                 raise
             if json:
                 out_json(answer_json(answer, dialog))
+    if not answer.complete:
+        raise typer.Exit(INTERRUPTED)
     if not answer.found:
         raise typer.Exit(NOTHING_FOUND)
 
@@ -247,6 +250,8 @@ def answer_question(
             for piece in pieces:
                 if isinstance(piece, Answer):
                     answer = piece
+                elif isinstance(piece, TraceStep):
+                    _print_step(piece)
                 elif show and gone is None and not on_screen:
                     try:
                         prose.write(piece)
@@ -293,6 +298,12 @@ def _failed_json(error: ProviderError, dialog: Dialog) -> dict[str, Any]:
     """Return a failed question as JSON values; the quotes are None if the search did not run."""
     quotes = None if error.quotes is None else answer_json(error.quotes, dialog)
     return {"error": {"message": str(error), "type": type(error).__name__}, "quotes": quotes}
+
+
+def _print_step(step: TraceStep) -> None:
+    """Print a step of a second look."""
+    took = f" ({seconds({'': step.seconds}).strip()})" if step.seconds else ""
+    say(f"rag: {step.line}{took}", dim=True)
 
 
 def _print_sources(answer: Answer, *, several: bool) -> None:

@@ -95,6 +95,16 @@ Reword = Annotated[
         show_default=False,
     ),
 ]
+Steps = Annotated[
+    int | None,
+    typer.Option(
+        "--steps",
+        metavar="N",
+        help="How many times the model may look again before it answers, at most 20. Default: 0.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
 Cache = Annotated[
     bool | None,
     typer.Option(
@@ -271,6 +281,7 @@ class AnswerOptions(ModelOptions):
     answer_tokens: AnswerTokens = None
     gate: Gate = None
     reword: Reword = None
+    steps: Steps = None
     cache: Cache = None
     memory: Memory = None
     embedder: Embedder = None

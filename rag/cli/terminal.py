@@ -82,12 +82,18 @@ def out(text: str = "", *, end: str = "\n") -> None:
         raise ConfigError(f"the output cannot be written: {error.strerror}") from error
 
 
-def say(text: str) -> None:
-    """Print a message that is not part of the result to stderr."""
+def say(text: str, *, dim: bool = False) -> None:
+    """Print a message that is not part of the result to stderr; with `dim` less bright on a terminal."""
     if sys.stderr.isatty():
         room = shutil.get_terminal_size().columns
         text = "\n".join("\n".join(_wrapped(line, room, "", " " * 5)) for line in text.split("\n"))
+    is_dim = dim and sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    if is_dim:
+        sys.stderr.write("\x1b[2m")
     _write(sys.stderr, text + "\n")
+    if is_dim:
+        sys.stderr.write("\x1b[0m")
+        sys.stderr.flush()
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

@@ -227,6 +227,9 @@ def _print_turn(turn: DialogTurn) -> None:
     out(f"{number(turn)}. {turn.question}{_state(turn)}{stale}")
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
+    for step in turn.trace:
+        if step.name.startswith("look"):
+            out(f"   {visible(step.line)}")
     out(f"   {turn.id}{' · ' if turn.model else ''}{turn.model}{_when(turn)}{_history(turn)}")
     out()
     if turn.answer:

@@ -26,7 +26,7 @@ from rag.service.engine import FailedGenerator
 from rag.service.history import History
 from rag.service.search import SearchQuery
 from rag.settings import Settings, load_settings
-from rag.types import Answer, Conversation, Hit, SearchFilter, SearchMode, Source
+from rag.types import Answer, Conversation, Hit, SearchFilter, SearchMode, Source, TraceStep
 
 
 class RAG(adalflow.core.component.Component):  # type: ignore[misc]
@@ -42,6 +42,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         template: the prompt: a file, the name of one in `RAG_HOME/templates`, or the text of a template.
         conversation: the conversation to continue, by id or name; an unknown name creates one.
         engine: the engine of another component, to share what it has open.
+        steps: how many times the model may look again before it answers; by default as in the settings.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         template: str | None = None,
         conversation: str | None = None,
         engine: Engine | None = None,
+        steps: int | None = None,
     ) -> None:
         super().__init__()
         changes: dict[str, Any] = {
@@ -63,6 +65,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             "model": model,
             "base_url": base_url,
             "template": template,
+            "steps": steps,
         }
         if local_ollama:
             changes["base_url"] = base_url or ollama_url()
@@ -275,7 +278,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     def _pieces(
         self, query: str, language: str | None, keep_broken: bool = False
-    ) -> Generator[str | Answer, None, None]:
+    ) -> Generator[str | TraceStep | Answer, None, None]:
         dialog = self._dialog(language)
         try:
             with closing(
@@ -288,7 +291,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     async def _apieces(
         self, query: str, language: str | None, keep_broken: bool = False
-    ) -> AsyncGenerator[str | Answer, None]:
+    ) -> AsyncGenerator[str | TraceStep | Answer, None]:
         dialog = await asyncio.to_thread(self._dialog, language)
         generator = await asyncio.to_thread(self._answering_generator)
         try:
@@ -306,7 +309,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             self.memory.conversation = None
 
 
-def _with_documents(piece: str | Answer) -> str | Answer:
+def _with_documents(piece: str | TraceStep | Answer) -> str | TraceStep | Answer:
     if isinstance(piece, Answer):
         piece.documents = [retriever_output(piece.question, piece.hits)]
     return piece

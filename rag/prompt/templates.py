@@ -52,6 +52,7 @@ from rag.types import DialogTurn
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
 _INSTRUCTIONS_VARIABLES = frozenset({"instructions", "is_json"})
 _STALE_VARIABLES = frozenset({"sources", "is_stale"})
+_LOOK_VARIABLES = frozenset({"input_str", "repositories", "contexts", "with_tools", "tools", "steps", "left"})
 _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "system_prompt",
     "output_format_str",
@@ -183,6 +184,15 @@ def render_facts(home: Path, *, turns: Sequence[DialogTurn], language: str = "en
         TemplateError: as `load_template` and `Template.render`.
     """
     return _rendered(load_template(None, home, "facts"), "", turns, language)
+
+
+def render_look(home: Path, **variables: object) -> str:
+    """Return the prompt that asks a model which code to read before it answers; see `templates/look.j2`.
+
+    Raises:
+        TemplateError: as `load_template` and `Template.render`.
+    """
+    return _read(_find(home, "look"), knows=_LOOK_VARIABLES).render(**variables)
 
 
 def _rendered(

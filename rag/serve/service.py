@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import to_thread
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
@@ -30,8 +30,10 @@ from rag.service.ask import Notify
 from rag.service.engine import FailedGenerator
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
-from rag.types import Answer, Citation, Conversation, DialogTurn
+from rag.types import Answer, Citation, Conversation, DialogTurn, TraceStep
 
+OnStep = Callable[[TraceStep], Awaitable[None]]
+"""Receives a step of a second look as soon as it was made."""
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 MAX_REPOSITORIES = 10
 _START_AFTER_S = 0.25
@@ -170,6 +172,7 @@ class Service:
         conversation: str | None = None,
         named: bool = True,
         about: str | None = None,
+        steps: int | None = None,
     ) -> Dialog:
         """Return a conversation about repositories, ready to ask.
 
@@ -179,6 +182,7 @@ class Service:
             conversation: its id or name; None starts one with its first turn.
             named: start a conversation of this name if there is none; if False, raise NotFound.
             about: what "it" means in the question, see `Dialog.about`.
+            steps: how many times the model may look again, see `Dialog.steps`; None follows the settings.
 
         Raises:
             NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`; or `about` is
@@ -213,6 +217,8 @@ class Service:
         dialog = Dialog(engine, opened, found, name=conversation or "" if found is None else "")
         if about:
             await to_thread(dialog.about, about)
+        if steps is not None:
+            dialog.steps = steps
         return dialog
 
     def _served(self, conversation: Conversation, number: int) -> ServedRepository:
@@ -233,8 +239,10 @@ class Service:
 
     async def answer(
         self, dialog: Dialog, question: str, notify: Notify | None = None, *, cache: bool | None = None
-    ) -> AsyncGenerator[str | Answer, None]:
+    ) -> AsyncGenerator[str | TraceStep | Answer, None]:
         """Answer a question: yield pieces of text as they arrive, then the Answer, which is stored as a turn.
+
+        The steps of a second look (`Dialog.steps`) come before the text.
 
         Close the generator (`contextlib.aclosing`): that stops the model, and what came of an abandoned
         answer is stored. `notify` receives the stored question and the sources, see `aconverse`. `cache` says
@@ -283,12 +291,16 @@ class Service:
                     if changed:
                         self.changes.publish(dialog.engine.settings.namespace, changed)
 
-    async def answered(self, dialog: Dialog, question: str, *, cache: bool | None = None) -> Answer:
-        """Answer a question like `answer`; return the complete Answer."""
+    async def answered(
+        self, dialog: Dialog, question: str, *, cache: bool | None = None, on_step: OnStep | None = None
+    ) -> Answer:
+        """Answer a question like `answer`; return the complete Answer. `on_step` gets each step."""
         async with aclosing(self.answer(dialog, question, cache=cache)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Answer):
                     return piece
+                if on_step and isinstance(piece, TraceStep):
+                    await on_step(piece)
         raise AssertionError("a conversation ends with its answer")
 
     async def replayed(self, caller: Caller, turn: DialogTurn, ref: str | None) -> Replay:

@@ -9,24 +9,51 @@ from __future__ import annotations
 import re
 import time
 from asyncio import to_thread
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from rag.agent.look import Look
 from rag.answer.citations import CitationFilter, Resolved, resolve
 from rag.answer.end import AnswerEnd
-from rag.answer.fallback import fallback_answer
+from rag.answer.fallback import fallback_answer, quotes_so_far
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.extractive_summary import QUOTING
-from rag.ports import CompletingGenerator, TextGenerator, is_async, is_completing, is_learning
+from rag.ports import (
+    ChatMessages,
+    CompletingGenerator,
+    TextGenerator,
+    is_async,
+    is_completing,
+    is_learning,
+    is_tool_calling,
+)
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
-from rag.types import Answer, Citation, DialogTurn, GenerationOptions, Prepared
+from rag.service.second_look import begin_look
+from rag.types import (
+    Answer,
+    Citation,
+    DialogTurn,
+    GenerationOptions,
+    ModelReply,
+    Prepared,
+    TraceStep,
+)
 
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
 """Prepares a question outside a thread, given the dialog, the question and its standalone form."""
@@ -40,7 +67,7 @@ Notify = Callable[[DialogTurn | tuple[Citation, ...]], None]
 class _Show:
     """Pass a piece of text, or the Answer, to the caller."""
 
-    piece: str | Answer
+    piece: str | TraceStep | Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +99,14 @@ class _Complete:
 
 
 @dataclass(frozen=True, slots=True)
+class _Choose:
+    """Send messages to a model that calls tools; its reply is sent back."""
+
+    messages: ChatMessages
+    tools: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Stream:
     """Stream the model's answer into `writing`."""
 
@@ -85,7 +120,7 @@ class _Store:
     do: Callable[[], Any]
 
 
-_Step = _Show | _Notify | _Work | _Prepare | _Complete | _Stream | _Store
+_Step = _Show | _Notify | _Work | _Prepare | _Complete | _Choose | _Stream | _Store
 _T = TypeVar("_T")
 _Steps = Generator[_Step, Any, _T]
 
@@ -97,11 +132,13 @@ def converse(
     *,
     keep_broken: bool = False,
     cache: bool | None = False,
-) -> Generator[str | Answer, None, None]:
+) -> Generator[str | TraceStep | Answer, None, None]:
     """Ask a question: yield pieces of the answer, then the Answer, which is stored as a turn.
 
     If no word of the question occurs in the repository, the generator is not called, and the Answer says so.
-    If the repository probably contains no answer, a warning comes first.
+    If the repository probably contains no answer, a warning comes first. If the model may look again
+    (`Dialog.steps`), the steps of its second look come before the text. An interrupt during the look
+    (KeyboardInterrupt) ends it: the answer quotes what was found until then, and is not `complete`.
 
     With a model, the question is stored first, as a turn in the state "asked", and the answer completes it.
     If the answer is abandoned (the iterator is closed, or interrupted), its text so far is stored: the turn
@@ -132,6 +169,9 @@ def converse(
                 case _Complete(prompt):
                     assert isinstance(generator, CompletingGenerator)
                     steps.result = generator.complete(prompt)
+                case _Choose(messages, tools):
+                    assert is_tool_calling(generator)
+                    steps.result = generator.choose(messages, tools)
                 case _Prepare(standalone):
                     steps.result = dialog.prepare(question, standalone=standalone)
                 case _Work(do) | _Store(do):
@@ -152,7 +192,7 @@ async def aconverse(
     prepare: Prepare | None = None,
     remember: Remember | None = None,
     notify: Notify | None = None,
-) -> AsyncGenerator[str | Answer, None]:
+) -> AsyncGenerator[str | TraceStep | Answer, None]:
     """Like `converse`, for an event loop; blocking work runs in threads.
 
     `notify` receives the turn of the question when it is stored; before the text the sources as they are
@@ -180,6 +220,9 @@ async def aconverse(
                         steps.result = await generator.acomplete(prompt)
                     else:
                         steps.result = await to_thread(generator.complete, prompt)
+                case _Choose(messages, tools):
+                    assert is_tool_calling(generator)
+                    steps.result = await generator.achoose(messages, tools)
                 case _Prepare(standalone) if prepare is not None:
                     steps.result = await prepare(dialog, question, standalone)
                 case _Prepare(standalone):
@@ -241,15 +284,39 @@ def _answer(
 ) -> _Steps[None]:
     """The loop: look for a cached answer, search and prepare, stream the model's answer, store the turn."""
     try:
-        lookup, given, prepared = yield from _look_up_and_prepare(dialog, question, generator, cache)
+        lookup, given, prepared, standalone = yield from _look_up_and_prepare(
+            dialog, question, generator, cache
+        )
     except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched
         yield _Work(partial(dialog.rebuild, damage))
-        lookup, given, prepared = yield from _look_up_and_prepare(dialog, question, generator, cache)
+        lookup, given, prepared, standalone = yield from _look_up_and_prepare(
+            dialog, question, generator, cache
+        )
     if given or (_is_missing(prepared) and not dialog.options.is_json):
         prepared, answer = given or (prepared, dialog.not_found(prepared))
         yield _Show(answer.text)
         yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
         return
+    if look := begin_look(dialog, prepared, generator):
+        add_found = partial(dialog.prepare, question, standalone=standalone, looked=look)
+        try:
+            yield from _look_again(look, generator)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            is_read = isinstance(error, KeyboardInterrupt)  # else the caller has left
+            if not is_read and not look.steps:
+                raise
+            look.close()
+            prepared = yield _Work(add_found)
+            quotes = quotes_so_far(prepared, dialog.engine.counter)
+            if not is_read:
+                yield _Store(partial(dialog.remember, prepared, quotes))
+                raise
+            yield _Show(quotes.text)
+            yield _Show((yield _Store(partial(dialog.remember, prepared, quotes))))
+            return
+        prepared = yield _Work(add_found)
     writing = _Writing(dialog, prepared, generator)
     try:
         yield _Notify(writing.sources())
@@ -270,8 +337,8 @@ def _answer(
 
 def _look_up_and_prepare(
     dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
-) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared]]:
-    """Look up a cached answer and prepare the question."""
+) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared, str | None]]:
+    """Look up a cached answer and prepare the question; return also the model's form of the question."""
     standalone = _rewritten(
         question, (yield from _completion(dialog, dialog.condensing, question, generator))
     )
@@ -286,7 +353,23 @@ def _look_up_and_prepare(
     prepared: Prepared = given.prepared if given else (yield _Prepare(standalone))
     if lookup and not given:
         given = yield _Work(partial(lookup.still, prepared))
-    return lookup, given, prepared
+    return lookup, given, prepared, standalone
+
+
+def _look_again(look: Look, generator: TextGenerator) -> _Steps[None]:
+    """Let the model look again, step by step, until it has enough or a limit is reached."""
+    while not look.ended:
+        try:
+            if is_tool_calling(generator):
+                reply: ModelReply = yield _Choose(look.messages(), look.schemas)
+            else:
+                reply = ModelReply((yield _Complete(look.prompt())))
+        except ProviderError as error:
+            look.failed(error, calls_tools=is_tool_calling(generator))
+            continue
+        for pending in look.read(reply):
+            yield _Show((yield _Work(partial(look.run, pending))))
+    yield _Show(look.close())
 
 
 def _completion(

@@ -59,9 +59,11 @@ __all__ = ["CacheHit", "CacheStats", "LookUp", "answers_of", "is_wanted", "look_
 
 _WITHOUT_EFFECT = frozenset(
     """home api_key embedding_api_key git_token memory namespace project team scope timeout_s git_timeout_s
-    model_concurrency storage_cap_bytes cache template""".split()
+    model_concurrency storage_cap_bytes cache template steps""".split()
 )
-"""Settings that do not change answers, and the template, whose text is hashed instead."""
+"""Settings that do not change answers; the template, whose text is hashed instead; and the steps of a second
+look, after which no answer is cached.
+"""
 
 
 _NUMBERING = "by first reference"
@@ -105,8 +107,10 @@ def look_up(
     if not (is_wanted(dialog.engine.settings) if wanted is None else wanted):
         return None
     locations = [repository.source.location for repository in dialog.repositories]
-    if not question.strip() or dialog.only or len(set(locations)) < len(locations):
-        return None  # citations cannot distinguish two versions of a repository
+    if not question.strip() or dialog.only or dialog.steps or len(set(locations)) < len(locations):
+        # A second look may cite lines that a search does not find again; citations cannot distinguish two
+        # versions of a repository.
+        return None
     return LookUp(dialog, question, standalone, generator)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from rag.agent.look import Look
 from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
@@ -102,6 +103,7 @@ class Dialog:
         subject: what the next question is about, if the user set it.
         options: what the caller asks of the model for the next answers.
         metadata: what the caller wants stored with the next turns.
+        steps: how many times the model may look again before it answers.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class Dialog:
         self.subject: Subject | None = None
         self.options = GenerationOptions()
         self.metadata: Mapping[str, str] = {}
+        self.steps = engine.settings.steps
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
     @property
@@ -228,12 +231,14 @@ class Dialog:
                 self._searches.popitem(last=False)
         return found
 
-    def prepare(self, question: str, *, standalone: str | None = None, k: int = _SHOWN) -> Prepared:
+    def prepare(
+        self, question: str, *, standalone: str | None = None, k: int = _SHOWN, looked: Look | None = None
+    ) -> Prepared:
         """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
         `standalone` is the question as rewritten by a model: its standalone form, or with more words if there
         are no turns. It is searched instead, unless the repository seems to answer only the question as
-        typed.
+        typed. A second look that has ended adds what it found.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
@@ -246,7 +251,9 @@ class Dialog:
         now = self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, standalone, turns, k)
-        for remark in found.remarks:
+        if looked:
+            found = replace(found, hits=tuple(looked.hits(found.hits)))
+        for remark in () if looked else found.remarks:
             self.engine.notice(remark)
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
@@ -278,11 +285,16 @@ class Dialog:
             conversation=self.conversation,
             hits=found.hits,
             prompt=prompt,
-            seconds={"search": searched - began, "prompt": time.perf_counter() - searched},
+            seconds={
+                "search": searched - began,
+                **({"look": looked.seconds} if looked else {}),
+                "prompt": time.perf_counter() - searched,
+            },
             confidence=confidence,
             code_facts=found.code_facts,
             subject=found.sought.subject if found.sought.share == 1 else None,
             options=self.options,
+            steps=tuple(looked.steps) if looked else (),
         )
 
     def _answer_tokens(self) -> int:

@@ -9,7 +9,7 @@ def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
     """Return the steps of an answer; a step that was not made is left out.
 
     "rewrite" gives the question that was searched instead of the one typed, "cache" the turn whose answer was
-    given again.
+    given again. The steps of a second look follow the search.
     """
     seconds, shown = answer.seconds, len(prepared.prompt.sources)
     steps = []
@@ -19,6 +19,7 @@ def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
         return *steps, TraceStep("cache", prepared.standalone_question, answer.cached)
     found = f"{len(prepared.hits)} places"
     steps.append(TraceStep("search", prepared.standalone_question, found, seconds=seconds.get("search", 0.0)))
+    steps += prepared.steps
     if answer.model:
         sources = f"{shown} sources, {prepared.prompt.tokens} tokens"
         written = f"{answer.usage.answer_tokens} tokens" if answer.usage.answer_tokens else ""

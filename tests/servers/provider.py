@@ -42,6 +42,7 @@ Behaviour = Literal[
     "no_stream_options",
     "no_max_tokens",
     "no_max_completion_tokens",
+    "no_tools",
     "wrong_count",
     "wrong_dimension",
     "empty_vector",
@@ -63,7 +64,12 @@ _REFUSABLE = {
     "no_stream_options": "stream_options",
     "no_max_tokens": "max_tokens",
     "no_max_completion_tokens": "max_completion_tokens",
+    "no_tools": "tools",
 }
+
+
+Calls = Sequence[tuple[str, str]]
+"""The calls of tools of one reply: for each the tool's name and its arguments as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,8 @@ class ProviderServer:
     """A server on `base_url` from entering its `with` block (or `start`) to leaving it (or `stop`).
 
     Args:
-        answers: what is answered, one after the other; the last one stays.
+        answers: what is answered, one after the other; the last one stays. Calls of tools are skipped
+            where a request offers no tools.
         behaviours: how requests to /chat/completions and /embeddings are met, one after the other; the
             last one stays. GET /models is always good.
         models: what /models lists.
@@ -99,7 +106,7 @@ class ProviderServer:
 
     def __init__(
         self,
-        answers: Sequence[str] = ("It is in `auth.py` [1].",),
+        answers: Sequence[str | Calls] = ("It is in `auth.py` [1].",),
         behaviours: Sequence[Behaviour] = ("good",),
         *,
         models: Sequence[str] = ("test-model",),
@@ -157,7 +164,7 @@ class ProviderServer:
         with self._lock:
             return self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
 
-    def next_answer(self) -> str:
+    def next_answer(self) -> str | Calls:
         """Take the next answer; the last one stays."""
         with self._lock:
             return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -262,12 +269,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, behaviour: Behaviour, body: Mapping[str, Any]) -> None:
         answer = "" if behaviour == "empty" else self.script.next_answer()
         reason = "length" if behaviour == "length" else "stop"
+        while not isinstance(answer, str):
+            if body.get("tools"):
+                self._call_tools(answer)
+                return
+            answer = self.script.next_answer()
         if body.get("stream"):
             self._stream(behaviour, body, answer, reason)
             return
         message = {"role": "assistant", "content": answer}
         choice = {"index": 0, "message": message, "finish_reason": reason}
         self._send_json(200, self._completion("chat.completion", [choice], _usage(body, answer)))
+
+    def _call_tools(self, calls: Calls) -> None:
+        listed = [
+            {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for n, (name, arguments) in enumerate(calls)
+        ]
+        message = {"role": "assistant", "content": None, "tool_calls": listed}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        self._send_json(200, self._completion("chat.completion", [choice], None))
 
     def _stream(self, behaviour: Behaviour, body: Mapping[str, Any], answer: str, reason: str) -> None:
         self.send_response(200)

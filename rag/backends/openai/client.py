@@ -3,7 +3,7 @@
 Ollama, vLLM, llama.cpp, LM Studio and gateways have `/chat/completions`, `/embeddings` and `/models` in
 common, so the client uses only these (AdalFlow's own client uses the Responses API, which most servers lack).
 Where servers differ, the client adapts after the first refusal: `max_tokens` or `max_completion_tokens`,
-and whether `stream_options` is supported.
+and whether `stream_options` and `tools` are supported.
 
 A call is retried after a connection error, 429 or 5xx, but never after the first piece of an answer.
 `rag.backends.openai.bounds` limits bytes and time across all tries.
@@ -108,6 +108,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         self.dialect: dict[str, Any] = {
             "limit": "max_completion_tokens" if self.is_openai else "max_tokens",
             "stream_options": True,
+            "tools": True,
         }
         self._key = checked_key(api_key, self.host)
         self._retries = retries or Retries()

@@ -19,7 +19,7 @@ from rag.serve.errors import AnsweredElsewhere, ModelFailed, shape_of
 from rag.serve.service import Service
 from rag.serve.sse import COMMENT, EventStream, event
 from rag.serve.workers.answer_jobs import AnswerJob
-from rag.types import Answer, DialogTurn
+from rag.types import Answer, DialogTurn, TraceStep
 
 EVENTS: dict[int | str, dict[str, object]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Events."}
@@ -146,6 +146,8 @@ def _event(render: Renderer, said: Any, number: int) -> bytes:
         return event({"text": said}, "piece", number)
     if isinstance(said, DialogTurn):
         return event({"turn": said.id, "conversation": said.conversation_id}, "asked", number)
+    if isinstance(said, TraceStep):
+        return event(render.step(said), "step", number)
     return event({"sources": render.citations(said)}, "sources", number)
 
 

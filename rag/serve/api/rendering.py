@@ -32,6 +32,7 @@ from rag.types import (
     Hit,
     Message,
     Subject,
+    TraceStep,
     worst,
 )
 
@@ -167,6 +168,10 @@ class Renderer:
             checkout = self._open.get(location) or next(opened, None)
             known = self._served[location] = entries[0].name if entries else None, checkout
         return known
+
+    def step(self, step: TraceStep) -> Json:
+        """Return a step of a second look."""
+        return self._sent(to_json(step))
 
     def _sent(self, written: Json) -> Json:
         return sent(self._service, written, self._interface)

@@ -14,7 +14,7 @@ from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_REPOSITORIES
-from rag.settings import FactScope
+from rag.settings import MAX_STEPS, FactScope
 from rag.types import MAX_HISTORY, Kind, SearchFilter, SearchMode
 
 MAX_RESULTS = 100
@@ -68,6 +68,10 @@ _Order = Annotated[
 ]
 
 
+Steps = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_STEPS), WHOLE] | None,
+    Field(description="How many times the model may look again before it answers; null follows the server."),
+]
 _Line = Annotated[int, Field(ge=1, le=_MAX_LINES), WHOLE]
 
 
@@ -126,6 +130,7 @@ class AskRequest(Filtered):
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
     about: SubjectName | None = None
+    steps: Steps = None
     stream: bool = False
 
 

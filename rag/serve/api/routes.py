@@ -151,15 +151,16 @@ def _asking(service: Service) -> APIRouter:
     async def ask(request: Request, asked: requests.AskRequest, caller: CallerOf) -> Response:
         """Answer a question and store it as a turn of the conversation, which is created if needed.
 
-        With `stream`: `asked` ({"turn": …, "conversation": …}) if there is a model, `sources`
-        ({"sources": […]}, sent again when their numbers change), `piece` ({"text": …}), then one `answer`
-        (as without `stream`), `error`, or `turn` (the stored turn) if the answer was stopped.
+        With `stream`: `asked` ({"turn": …, "conversation": …}) if there is a model, `step` for each step of a
+        second look, `sources` ({"sources": […]}, sent again when their numbers change), `piece`
+        ({"text": …}), then one `answer` (as without `stream`), `error`, or `turn` (the stored turn) if the
+        answer was stopped.
         After `asked`, the answer goes on without this client: see `/api/turns/{turn}/events` and `/stop`.
         If the model fails, `quotes` next to `error` is the answer without a model, which is not stored.
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
-            caller, asked.repositories, conversation=asked.conversation, about=asked.about
+            caller, asked.repositories, conversation=asked.conversation, about=asked.about, steps=asked.steps
         )
         if asked.only:
             await to_thread(dialog.restrict, asked.only)

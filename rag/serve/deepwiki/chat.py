@@ -106,7 +106,7 @@ class DeepWikiChat:
                         rest = sanitizer.close().rstrip("\n") + _appendix(piece, entry, base)
                         if heading + rest:
                             yield heading + rest
-                    elif text := sanitizer.feed(piece):
+                    elif isinstance(piece, str) and (text := sanitizer.feed(piece)):
                         yield heading + text
                         heading, started = "", True
         except ProviderError as error:

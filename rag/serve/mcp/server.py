@@ -42,7 +42,7 @@ from rag.serve.service import Service
 from rag.serve.telemetry import JsonFormatter
 from rag.service.review import MAX_RANGE_CHARS
 from rag.service.search import SearchQuery
-from rag.settings import FactScope
+from rag.settings import MAX_STEPS, FactScope
 from rag.types import Kind, SearchFilter, SearchMode
 
 try:  # 2.x
@@ -95,6 +95,14 @@ Mode = Annotated[
 About = Annotated[
     str | None,
     Field(max_length=500, description='What "it" means in the question: the name of a definition or file.'),
+]
+Steps = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        le=MAX_STEPS,
+        description="How often the model may look again before it answers. Default: as the server is set.",
+    ),
 ]
 Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]
 Line = Annotated[int, Field(ge=1, description="A line number, from 1.")]
@@ -247,6 +255,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         conversation: Conversation = None,
         ref: Ref = None,
         about: About = None,
+        steps: Steps = None,
         conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, AskResult]:
         """Ask any question about a repository; the answer cites the lines it is based on.
@@ -254,11 +263,10 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         Pass the `conversation` of an answer to ask a follow-up.
         """
         caller = _caller(ctx, service)
+        continued = conversation or conversationId
         return await _result(
             service,
-            tools.ask_question(
-                caller, repoName, question, conversation or conversationId, ref, about, _progress(ctx)
-            ),
+            tools.ask_question(caller, repoName, question, continued, ref, about, steps, _progress(ctx)),
         )
 
     @server.tool(annotations=_READS)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     Lines: TypeAlias = Json
     Review: TypeAlias = Json
     Subject: TypeAlias = Json
+    TraceStep: TypeAlias = Json
 else:
     _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
@@ -71,6 +72,7 @@ else:
     PatternMatches = _models.of(types.PatternMatches)
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
+    TraceStep = _models.of(types.TraceStep)
     Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
     for _part in REVIEW_PARTS:
         _models.of(_part)
@@ -93,6 +95,7 @@ class AskResult(ToolReply):
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
     code_facts: CodeFacts | None = None
+    steps: list[TraceStep] = Field(default_factory=list)
     model: str = ""
     conversation: str = ""
     turn: str = ""
@@ -222,6 +225,7 @@ class Toolbox:
         conversation: str | None,
         ref: str | None,
         about: str | None,
+        steps: int | None,
         progress: Progress,
     ) -> AskResult:
         """Answer a question about one or more repositories, and store the turn."""
@@ -229,15 +233,20 @@ class Toolbox:
         if len(names) > MAX_REPOSITORIES:
             raise BadRequest(f"{len(names)} repositories were named, the limit is {MAX_REPOSITORIES}")
         entries = [(await self._ready(caller, name, ref, progress))[0] for name in names]
-        dialog = await self._service.dialog(caller, entries, conversation=conversation, about=about)
+        dialog = await self._service.dialog(
+            caller, entries, conversation=conversation, about=about, steps=steps
+        )
         await progress(0.5, 1.0, "answering")
         served = {entry.source.location: entry for entry in entries}
 
         def places_of(answer: Answer) -> list[Json]:
             return [self._place(citation, served.get(citation.location)) for citation in answer.citations]
 
+        async def on_step(step: types.TraceStep) -> None:
+            await progress(0.5, 1.0, step.line)
+
         try:
-            answer = await self._service.answered(dialog, question)
+            answer = await self._service.answered(dialog, question, on_step=on_step)
         except ProviderError as error:
             if error.quotes is None:
                 raise
@@ -254,6 +263,7 @@ class Toolbox:
             warning=answer.warning,
             missing_words=list(answer.missing_words),
             code_facts=self._code_facts(answer.code_facts, served),
+            steps=[to_json(step) for step in answer.steps],
             model=answer.model,
             conversation=answer.conversation_id,
             turn=answer.turn_id,

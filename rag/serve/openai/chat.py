@@ -29,6 +29,7 @@ from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import pagination
 from rag.serve.api.rendering import sent
+from rag.serve.api.requests import Steps
 from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
 from rag.serve.openai.messages import done_without_model, read_messages
@@ -38,13 +39,14 @@ from rag.serve.registry import ServedRepository
 from rag.serve.service import MAX_REPOSITORIES, Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
-from rag.types import Answer, Citation, Usage
+from rag.types import Answer, Citation, TraceStep, Usage
 
 _MODEL = "rag:"
 _MAX_INPUTS = 2_048
 _MAX_MESSAGES = 10_000
 _RAG_FIELDS = """
     conversation turn number found confidence warning missing_words code_facts model notes coverage subject
+    steps
 """.split()
 _DONE = b"data: [DONE]\n\n"
 
@@ -85,6 +87,7 @@ class ChatRequest(BaseModel):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=_MAX_MESSAGES)]
     stream: StrictBool | None = False
     about: Annotated[str | None, Field(max_length=500, description='What "it" means: a name.')] = None
+    steps: Steps = None
     stream_options: StreamOptions | None = None
 
 
@@ -252,6 +255,8 @@ class ChatCompletions:
         try:
             async with aclosing(self.service.answer(dialog, question)) as pieces:
                 async for piece in pieces:
+                    if isinstance(piece, TraceStep):
+                        continue  # the steps are in `rag` at the end
                     yield piece
                     begun = "\n\n"
         except ProviderError as error:
@@ -372,6 +377,8 @@ def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
             resends=x_rag_conversation is None,
             parameters=parameters,
         )
+        if asked.steps is not None:
+            dialog.steps = asked.steps
         if asked.about:
             await to_thread(dialog.about, asked.about)
         base = str(request.base_url)

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from rag.errors import NotFound, ProviderError, RagError
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
+from rag.serve.api.requests import Steps
 from rag.serve.errors import BadRequest, shape_of
 from rag.serve.openai.chat import ChatCompletions, finish_reason_of
 from rag.serve.openai.messages import ChatQuestion, read_messages
@@ -62,6 +63,7 @@ class ResponseRequest(BaseModel):
     previous_response_id: Annotated[str | None, Field(max_length=200)] = None
     conversation: Annotated[str, Field(min_length=1, max_length=200)] | ConversationReference | None = None
     about: Annotated[str | None, Field(max_length=500, description='What "it" means: a name.')] = None
+    steps: Steps = None
 
 
 class _Reply:
@@ -132,6 +134,8 @@ def _add_create(router: APIRouter, chat: ChatCompletions) -> None:
         instructions = "\n\n".join(text for text in (asked.instructions or "", read.instructions) if text)
         parameters = chat.parameters(asked.model_extra or {}, RESPONSES, instructions)
         dialog = await _dialog(chat, caller, entries, asked, read, parameters)
+        if asked.steps is not None:
+            dialog.steps = asked.steps
         if asked.about:
             await to_thread(dialog.about, asked.about)
         reply, base = _Reply(asked, parameters), str(request.base_url)

@@ -15,11 +15,11 @@ from contextlib import aclosing
 from rag.errors import RagError
 from rag.serve.telemetry import log
 from rag.service.ask import Notify
-from rag.types import Answer, Citation, DialogTurn
+from rag.types import Answer, Citation, DialogTurn, TraceStep
 
-Said = DialogTurn | tuple[Citation, ...] | str | Answer
-"""The stored question, the numbered sources, a piece of text, or the answer."""
-Answering = Callable[[Notify], AsyncGenerator[str | Answer, None]]
+Said = DialogTurn | TraceStep | tuple[Citation, ...] | str | Answer
+"""The stored question, a step of a second look, the numbered sources, a piece of text, or the answer."""
+Answering = Callable[[Notify], AsyncGenerator[str | TraceStep | Answer, None]]
 """Answers a question; the argument receives its turn and sources."""
 
 _MAX_ENDED = 64
@@ -163,7 +163,7 @@ class AnswerJobs:
             del self._by_turn[key]
 
 
-async def _run(job: AnswerJob, pieces: AsyncGenerator[str | Answer, None]) -> None:
+async def _run(job: AnswerJob, pieces: AsyncGenerator[str | TraceStep | Answer, None]) -> None:
     async with aclosing(pieces):
         async for piece in pieces:
             job.say(piece)

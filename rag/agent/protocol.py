@@ -1,0 +1,144 @@
+"""How a model asks for a step: with a tool call, or with a line of text where it has no tools.
+
+Only the model's own reply counts. In a line of text, what the reply quotes from the repository is no request:
+lines between fences, lines that begin with ">", and lines that occur in the text the model was shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rag.types import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model sees it. `parameters` are descriptions by name; the first one is required.
+
+    `line` is an example of the arguments in a line of text. Parameters in `numbers` are line numbers.
+    """
+
+    name: str
+    about: str
+    parameters: dict[str, str]
+    line: str
+    numbers: tuple[str, ...] = ()
+
+    def schema(self) -> dict[str, Any]:
+        """Return the tool in the form of the OpenAI protocol."""
+        properties = {
+            name: {"type": "integer" if name in self.numbers else "string", "description": about}
+            for name, about in self.parameters.items()
+        }
+        required = list(self.parameters)[:1]
+        parameters = {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+        function = {"name": self.name, "description": self.about, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """A step that a model asks for. `error` says why it cannot be run, "" if it can."""
+
+    tool: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The arguments on one line: `path:10-40`, or the only one, or `name=value` for each."""
+        values = {name: value for name, value in self.arguments.items() if value is not None}
+        if "path" in values and "start" in values:
+            last = f"-{values['end']}" if "end" in values else ""
+            return f"{values['path']}:{values['start']}{last}"
+        if len(values) == 1:
+            return str(next(iter(values.values())))
+        return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+_LOOK = re.compile(r"LOOK ([a-z_]{1,40}):[ \t]*(\S.*)")
+_ANSWER = "ANSWER"
+_LINES = re.compile(r"(.+?):(\d{1,7})(?:-(\d{1,7}))?")
+_MAX_ARGUMENT_CHARS = 1_000
+
+
+def read_text(reply: str, shown: Sequence[str], specs: Sequence[ToolSpec]) -> list[StepRequest]:
+    """Return the steps that a reply in text asks for, in order, until `ANSWER`; none means it will answer.
+
+    Args:
+        reply: the model's text.
+        shown: the repository text that the model was shown; lines of it are not requests.
+        specs: the known tools.
+    """
+    found: list[StepRequest] = []
+    fenced = False
+    for line in map(str.strip, reply.splitlines()):
+        if line.startswith(("```", "~~~")):
+            fenced = not fenced
+        elif fenced or line.startswith(">"):
+            continue
+        elif line == _ANSWER:
+            break
+        elif (match := _LOOK.fullmatch(line)) and not any(line in text for text in shown):
+            found.append(_of_line(match[1], match[2].strip(), specs))
+    return found
+
+
+def _of_line(tool: str, argument: str, specs: Sequence[ToolSpec]) -> StepRequest:
+    spec = _spec(tool, specs)
+    if spec is None:
+        return StepRequest(tool, error=_unknown(specs))
+    first = next(iter(spec.parameters))
+    if spec.numbers and (lines := _LINES.fullmatch(argument)):
+        numbers = zip(spec.numbers, (lines[2], lines[3]), strict=True)
+        return _checked(StepRequest(tool, {first: lines[1]} | {n: int(v) for n, v in numbers if v}))
+    return _checked(StepRequest(tool, {first: argument}))
+
+
+def read_call(call: ToolCall, specs: Sequence[ToolSpec]) -> StepRequest:
+    """Return the step of a tool call. Its arguments are parsed as JSON, never evaluated."""
+    spec = _spec(call.name, specs)
+    if spec is None:
+        return StepRequest(call.name[:40], error=_unknown(specs))
+    try:
+        values = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return StepRequest(spec.name, error="the arguments are not JSON")
+    if not isinstance(values, dict):
+        return StepRequest(spec.name, error="the arguments are not an object")
+    if unknown := sorted(set(values) - set(spec.parameters)):
+        return StepRequest(spec.name, error=f"there is no argument {unknown[0][:40]!r}")
+    values = {name: value for name, value in values.items() if value is not None}
+    for name, value in values.items():
+        expected = int if name in spec.numbers else str
+        if not isinstance(value, expected) or isinstance(value, bool):
+            return StepRequest(spec.name, error=f"{name} is not {'a number' if expected is int else 'text'}")
+    required = next(iter(spec.parameters))
+    if not str(values.get(required, "")).strip():
+        return StepRequest(spec.name, error=f"{required} is missing")
+    return _checked(StepRequest(spec.name, values))
+
+
+def _checked(request: StepRequest) -> StepRequest:
+    if any(isinstance(v, str) and len(v) > _MAX_ARGUMENT_CHARS for v in request.arguments.values()):
+        return StepRequest(
+            request.tool, error=f"an argument is longer than {_MAX_ARGUMENT_CHARS:,} characters"
+        )
+    return request
+
+
+def _spec(name: str, specs: Sequence[ToolSpec]) -> ToolSpec | None:
+    return next((spec for spec in specs if spec.name == name), None)
+
+
+def _unknown(specs: Sequence[ToolSpec]) -> str:
+    return f"there is no such tool; there are {', '.join(spec.name for spec in specs)}"

@@ -813,6 +813,42 @@ def test_ctrl_c_ends_an_answer_with_130_and_keeps_nothing(sample_repo, server):
     assert turn["answer"].startswith("and on")
 
 
+# ---------------------------------------------------------------- a second look
+
+READ = [("read", json.dumps({"path": "snip/app.py", "start": 1, "end": 12}))]
+
+
+def test_the_steps_of_a_second_look_are_shown_and_kept(sample_repo, server):
+    server.answers = [READ, "ANSWER", "It is signed with HMAC [1]."]
+    asked = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--steps", 4)
+    assert "rag: look read: snip/app.py:1-12 → snip/app.py:1-12 of" in asked.err
+    assert "look" not in asked.out
+    assert "[1] snip/app.py:1-12" in asked.out
+    assert "look read: snip/app.py:1-12 →" in rag("turns", "show").out
+
+
+def test_ctrl_c_in_a_second_look_gives_the_quotes_of_what_was_found(sample_repo, server):
+    server.behaviours, server.answers = ["good", "slow"], [READ]
+    with subprocess.Popen(
+        command("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--steps", 4),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        while b"look read" not in (line := process.stderr.readline()):
+            assert line
+        while len(server.chats) < 2:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        quotes, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"snip/app.py:1-12" in quotes
+    assert b"interrupted while looking" in said
+    assert b"Traceback" not in said
+    (turn,) = rag("turns", "show", "--json").json
+    assert turn["state"] == "partial"
+
+
 # ---------------------------------------------------------------- chat
 
 

@@ -20,6 +20,7 @@ SHIPPED = (
     "templates/answer.j2",
     "templates/system.j2",
     "templates/condense.j2",
+    "templates/look.j2",
     "templates/reword.j2",
     "data/embedding/table.bin",
     "data/encodings/9b5ad71b2ce5302211f9c61530b329a4922fc6a4",

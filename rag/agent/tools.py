@@ -60,6 +60,10 @@ MAX_READ = 120
 """The most lines of one `read`."""
 _SEARCHED = 5
 _DEFINITIONS = 6
+_GAP = 3
+"""The most lines between two parts of one definition, the others being blank."""
+_MEANT = 3
+"""With more definitions of a name, it is not known which one is meant."""
 _CALLS = 12
 _FILES_SHOWN = 60
 _HEAD_LINES = 12
@@ -155,9 +159,14 @@ class Tools:
         return self._places(hits, lines=_HEAD_LINES)
 
     def _find_symbol(self, name: str) -> Found:
-        hits = [hit for index in self.indexes for hit in definitions(index, name)]
-        hits.sort(key=lambda hit: hit.kind != "code")
-        return replace(self._places(hits[:_DEFINITIONS], more=len(hits) - _DEFINITIONS), asked=True)
+        found = [one for index in self.indexes for one in _definitions(index, name)]
+        found.sort(key=lambda one: one[0].kind != "code")
+        places = self._places([hit for hit, _ in found[:_DEFINITIONS]], more=len(found) - _DEFINITIONS)
+        parts = list(places.parts)
+        for number, (hit, last) in enumerate(found[:_DEFINITIONS]):
+            if last > hit.end:
+                parts[number] = f"{parts[number][0]}; goes on to line {last}", parts[number][1]
+        return replace(places, parts=tuple(parts), asked=len(found) <= _MEANT)
 
     def _read(self, path: str, start: int | None, end: int | None) -> Found:
         first = max(1, start or 1)
@@ -259,6 +268,20 @@ class Tools:
         cut = "…\n" if len(shown) > lines else ""
         head = f"{visible(plain(path))}:{hit.start}-{hit.end}{name}"
         return head, plain("".join(shown[:lines]) + cut)
+
+
+def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
+    """Return the definitions of a name, each with its last line; of a long one the hit is the first part."""
+    found: list[tuple[Hit, int]] = []
+    for hit in definitions(index, name):
+        if found:
+            first, last = found[-1]
+            same = (hit.path, hit.scope, hit.symbol) == (first.path, first.scope, first.symbol)
+            if same and 0 < hit.start - last <= _GAP:
+                found[-1] = first, hit.end
+                continue
+        found.append((hit, hit.end))
+    return found
 
 
 def _listed(what: str, lines: Sequence[str], limit: int) -> Found:

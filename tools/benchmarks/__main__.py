@@ -21,6 +21,7 @@ from tools.benchmarks import (
     indexing,
     kinds,
     locomo,
+    look,
     many,
     memory,
     quality,
@@ -62,6 +63,7 @@ BY_HAND: dict[str, Callable[[Bench], None]] = {
     "rewriting": rewriting.rewriting,
     "review": review.review_tests,
     "second": second_stage.second_stage,
+    "look": look.look,
 }
 """What runs only when it is named."""
 

@@ -1,0 +1,65 @@
+"""A second look through every door of a server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+READ = [("read", json.dumps({"path": "snip/app.py", "start": 1, "end": 12}))]
+QUESTION = "How are sessions signed?"
+ANSWER = "They are signed with HMAC [1]."
+
+
+@pytest.fixture
+def looking(serve, provider):
+    provider.answers = [READ, "ANSWER", ANSWER]
+    return serve(engine={"model": "m", "base_url": provider.base_url}).ready()
+
+
+def names(steps):
+    return [step["name"] for step in steps]
+
+
+def test_the_native_api_sends_each_step_before_the_text(looking):
+    asked = {"question": QUESTION, "steps": 4, "stream": True}
+    reply = looking.post("/api/ask", asked)
+    lines = reply.body.decode().splitlines()
+    kinds = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+    assert kinds[:3] == ["step", "step", "piece"]
+    answer = reply.events[-1]
+    assert names(answer["steps"]) == ["look read", "look"]
+    assert answer["sources"][0]["path"] == "snip/app.py"
+    turn = looking.get(f"/api/conversations/{answer['conversation']}").json["all_turns"][0]
+    assert names(turn["trace"]) == ["search", "look read", "look", "prompt", "answer"]
+
+
+@pytest.mark.parametrize("steps", [-1, 21, "4", 1.5])
+def test_a_wrong_number_of_steps_is_refused(looking, steps):
+    assert looking.post("/api/ask", {"question": QUESTION, "steps": steps}).status == 422
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_openai_clients_get_the_steps_apart_from_the_text(looking, stream):
+    messages = [{"role": "user", "content": QUESTION}]
+    asked = {"model": "rag:sample", "messages": messages, "steps": 2, "stream": stream}
+    reply = looking.post("/v1/chat/completions", asked)
+    if stream:
+        chunks = [chunk for chunk in reply.events if isinstance(chunk, dict)]
+        rag = next(chunk["rag"] for chunk in chunks if "rag" in chunk)
+        choices = [choice for chunk in chunks for choice in chunk["choices"]]
+        text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    else:
+        rag, text = reply.json["rag"], reply.json["choices"][0]["message"]["content"]
+    assert names(rag["steps"]) == ["look read", "look"]
+    assert "look" not in text
+    assert text.startswith("They are signed")
+
+
+def test_the_server_may_set_the_steps_and_a_request_may_turn_them_off(serve, provider):
+    provider.answers = [ANSWER]
+    server = serve(engine={"model": "m", "base_url": provider.base_url, "steps": 4}).ready()
+    assert server.post("/api/ask", {"question": QUESTION, "steps": 0}).json["steps"] == []
+    assert len(provider.chats) == 1
+    provider.answers = [READ, "ANSWER", ANSWER]
+    assert names(server.post("/api/ask", {"question": QUESTION}).json["steps"]) == ["look read", "look"]

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -21,9 +22,11 @@ from live_server import SAMPLE, Served, sample_copy, serving
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
 from rag.serve.mcp import server as mcp_server
+from rag.serve.mcp.arguments import lines_seen
 from rag.serve.telemetry import JsonFormatter
 
 TOOLS = {
+    "explore",
     "list_available_repos",
     "read_wiki_structure",
     "read_wiki_contents",
@@ -97,10 +100,10 @@ def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
     tools = {tool.name: tool.model_dump(by_alias=True) for tool in over_http(served, talk)}
     assert tools.keys() == TOOLS
     ask = tools["ask_question"]["inputSchema"]
-    assert sorted(ask["required"]) == ["question", "repoName"]
+    assert ask["required"] == ["question"]
     assert {each["type"] for each in ask["properties"]["repoName"]["anyOf"]} == {"string", "array"}
     for name in ("read_wiki_structure", "read_wiki_contents"):
-        assert tools[name]["inputSchema"]["required"] == ["repoName"]
+        assert "required" not in tools[name]["inputSchema"]
     for name, needed in (("search_code", "query"), ("read_span", "path"), ("find_symbol", "name")):
         assert tools[name]["inputSchema"]["required"] == [needed]
     assert all(tool["annotations"]["readOnlyHint"] == (name not in WRITING) for name, tool in tools.items())
@@ -157,14 +160,14 @@ def test_text_and_structured_result_are_one(served: Served) -> None:
 
 def test_pages_put_together_are_the_contents(served: Served) -> None:
     async def talk(session: Any) -> None:
-        whole, values, _ = await called(session, "read_wiki_contents", repoName="sample")
+        whole, values, _ = await called(session, "read_wiki_contents", maxChars=1_000_000)
         titles, read, page = values["pages"], [], 1
         texts = []
         while page:
             text, part, _ = await called(
                 session, "read_wiki_contents", repoName="sample", page=page, maxChars=4000
             )
-            texts.append(text)
+            texts.append(text.partition("\n(Page ")[0])
             read += part["pages"]
             page = part.get("nextPage")
         assert read == titles
@@ -212,22 +215,20 @@ def test_a_follow_up_goes_on_with_its_conversation(served: Served) -> None:
 
 def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> None:
     async def talk(session: Any) -> None:
-        _, found, _ = await called(session, "find_symbol", repoName="sample", name="authenticate")
+        text, found, _ = await called(session, "find_symbol", repoName="sample", name="authenticate")
         (place,) = found["places"]
-        _, read, _ = await called(
-            session,
-            "read_span",
-            repoName="sample",
-            path=place["path"],
-            start_line=place["start_line"],
-            end_line=place["end_line"],
-        )
-        assert read["places"][0]["text"] == place["text"]
-        lines = (SAMPLE / place["path"]).read_text().splitlines(keepends=True)
-        assert place["text"] == "".join(lines[place["start_line"] - 1 : place["end_line"]])
+        path, start, end = re.fullmatch(r"(.+):(\d+)-(\d+)", place).groups()  # type: ignore[union-attr]
+        shown, read, _ = await called(session, "read_span", path=place)
+        assert read["places"] == [place]
+        lines = (SAMPLE / path).read_text().splitlines()[int(start) - 1 : int(end)]
+        numbered = "\n".join(f"{n:>6}\t{line}" for n, line in enumerate(lines, int(start)))
+        assert numbered in shown and numbered in text
+        for names in (("start_line", "end_line"), ("start", "end"), ("startLine", "endLine")):
+            bounds = dict(zip(names, (int(start), int(end)), strict=True))
+            assert await called(session, "read_span", path=path, **bounds) == (shown, read, False)
         text, users, _ = await called(session, "who_calls", repoName="sample", symbol="authenticate")
         assert text.splitlines()[2].startswith("- snip/app.py:")
-        assert all("authenticate(" in each["text"] for each in users["places"])
+        assert all(each.partition(":")[0] in text for each in users["places"])
         text, hits, _ = await called(
             session, "search_code", repoName="sample", query="revoke an API token", limit=3
         )
@@ -237,6 +238,7 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
 
 
 LOOKING: list[tuple[str, dict[str, Any]]] = [
+    ("explore", {"question": "revoke an API token", "seen": ["nothing.py:1"]}),
     ("search_code", {"query": "revoke an API token"}),
     ("read_span", {"path": "snip/auth.py", "startLine": 27, "endLine": 41}),
     ("find_symbol", {"name": "authenticate"}),
@@ -244,12 +246,77 @@ LOOKING: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+EXPLORED = {"question": "Where is a token checked, and who calls authenticate?", "budget": 300}
+
+
+def lines_of_replies(replies: list[tuple[str, dict[str, Any], bool]]) -> list[tuple[str, int]]:
+    assert not any(failed for _, _, failed in replies)
+    shown = [lines_seen(values["shown"]) for _, values, _ in replies]
+    return [(path, line) for one in shown for path, lines in one.items() for line in lines]
+
+
+def test_over_stdio_exploring_sends_no_line_twice(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+    command = [sys.executable, "-P", "-m", "rag", "mcp", "--repo", f"sample={sample_copy(tmp_path).location}"]
+
+    async def run() -> list[tuple[str, dict[str, Any], bool]]:
+        async with connected(command) as session:
+            return [await called(session, "explore", **EXPLORED) for _ in range(3)]
+
+    replies = asyncio.run(run())
+    assert "authenticate" in replies[0][0] and replies[0][1]["more"] > 0
+    assert "ask the same question again for them" in replies[0][0]
+    assert "sent before" in replies[1][0]
+    sent = lines_of_replies(replies)
+    assert len(sent) == len(set(sent))
+    text = (SAMPLE / "snip/auth.py").read_text().splitlines()
+    for line in replies[0][0].split("snip/auth.py:")[1].splitlines()[1:2]:
+        number, _, shown = line.partition(" ")
+        assert text[int(number) - 1].strip() == shown.strip()
+
+
+def test_over_http_a_client_may_say_what_it_has_seen(served: Served) -> None:
+    counter = served.service.engine_for(served.service.keyring.anonymous).counter
+    first = over_http(served, lambda session: called(session, "explore", **EXPLORED))
+    assert over_http(served, lambda session: called(session, "explore", **EXPLORED)) == first
+    seen = {"seen": first[1]["shown"]}
+    second = over_http(served, lambda session: called(session, "explore", **EXPLORED, **seen))
+    sent = lines_of_replies([first, second])
+    assert len(sent) == len(set(sent)) and second[1]["shown"]
+    assert max(counter.count(text) for text, _, _ in (first, second)) <= 300
+
+
+def test_a_whole_turn_is_read_by_its_id(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        _, asked, _ = await called(session, "ask_question", question="Where is a token checked?")
+        whole, _, failed = await called(session, "recall_turns", turn=asked["turn"])
+        stored = json.loads(
+            (await session.read_resource(f"turns://conversations/{asked['conversation']}")).contents[0].text
+        )
+        assert not failed and stored[-1]["answer"] in whole
+        short, _, _ = await called(session, "recall_turns", query="token checked")
+        assert asked["turn"] in short and "(cut: recall_turns with `turn`)" in short
+
+    over_http(served, talk)
+
+
+def test_the_list_of_tools_is_short(served: Served) -> None:
+    async def talk(session: Any) -> Any:
+        return (await session.list_tools()).tools
+
+    counter = served.service.engine_for(served.service.keyring.anonymous).counter
+    listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in over_http(served, talk)]
+    given = [{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in listed]
+    assert counter.count(json.dumps(given, separators=(",", ":"))) <= 4_600
+
+
 def test_the_only_repository_need_not_be_named(served: Served) -> None:
     async def talk(session: Any) -> None:
         for tool, arguments in LOOKING:
             named = await called(session, tool, repoName="sample", **arguments)
-            assert not named[2] and named[1]["places"], tool
-            assert await called(session, tool, **arguments) == named
+            assert not named[2] and (named[1].get("places") or named[1]["shown"]), tool
+            again = await called(session, tool, **arguments)
+            assert not again[2] and (tool == "explore" or again == named)
 
     over_http(served, talk)
 
@@ -261,7 +328,7 @@ def test_among_several_repositories_one_has_to_be_named(several: Served) -> None
             assert failed
             assert "no repository is named; name one of: one, two" in text
             _, values, failed = await called(session, tool, repoName="two", **arguments)
-            assert not failed and {place["repository"] for place in values["places"]} == {"two"}
+            assert not failed and (values.get("places") or values["shown"])
 
     over_http(several, talk)
 
@@ -297,12 +364,23 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("read_span", {"repoName": "sample", "path": "snip/auth.py", "start_line": 9999}, "no line 9999"),
         ("read_span", {"repoName": "sample", "path": "snip/auth.py", "start_line": 5, "end_line": 2}, "5-2"),
         ("read_wiki_contents", {"repoName": "sample", "page": 999}, "numbered from 1"),
+        ("read_span", {"path": "a.py", "startt": 3}, "no argument `startt`; did you mean `start_line`?"),
+        ("read_span", {"path": "a.py:3-4", "start_line": 9}, "disagree"),
+        ("read_span", {"path": "a.py", "start": 3, "start_line": 9}, "given twice"),
+        ("explore", {"questions": "x"}, "no argument `questions`; did you mean `question`?"),
+        ("explore", {}, "explore needs `question`"),
+        ("explore", {"question": "x", "budget": 5}, "`budget` of explore"),
+        ("explore", {"question": "x", "seen": ["a.py"]}, "not a place"),
+        ("explore", {"question": "x", "seen": ["a.py:1-99999999"]}, "more than 50,000 lines"),
+        ("ask_question", {"question": "x", "conversation": "nonsense"}, "nonsense"),
+        ("ask_question", {"question": "x", "conversationId": "nonsense"}, "nonsense"),
+        ("recall_turns", {}, "either `query` or the id"),
     ],
 )
 def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, says: str) -> None:
     text, _, failed = over_http(served, lambda session: called(session, tool, **arguments))
     assert failed
-    assert says in text
+    assert says in text and "pydantic" not in text
 
 
 @pytest.mark.parametrize(
@@ -348,7 +426,7 @@ def test_over_stdio_the_first_answer_after_an_edit_knows_it_or_names_it(
             with open(os.path.join(root, "zebra.py"), "w") as file:  # noqa: PTH118, PTH123
                 file.write("def paint_zebra():\n    return 1\n")
             text, values, _ = await called(session, "find_symbol", name="paint_zebra")
-            known = {place["path"] for place in values["places"]}
+            known = {place.partition(":")[0] for place in values["places"]}
             (coverage,) = values["coverage"]
             assert "zebra.py" in known or "zebra.py" in coverage["not_indexed"]
             assert "zebra.py" in text
@@ -442,10 +520,8 @@ def test_an_agent_remembers_and_forgets_facts(served: Served) -> None:
 def test_an_agent_checks_turns_and_finds_those_about_code(served: Served) -> None:
     async def talk(session: Any) -> None:
         question = "How are session tokens signed?"
-        _, asked, _ = await called(
-            session, "ask_question", repoName="sample", question=question, conversation="checked"
-        )
-        text, found, _ = await called(session, "check_turns", conversation="checked")
+        _, asked, _ = await called(session, "ask_question", repoName="sample", question=question)
+        text, found, _ = await called(session, "check_turns", conversation=asked["conversation"])
         (turn,) = found["turns"]
         assert (turn["turn"], turn["number"], turn["freshness"]["state"]) == (asked["turn"], 1, "fresh")
         assert {one["freshness"]["state"] for one in turn["citations"]} == {"fresh"}
@@ -467,6 +543,8 @@ def test_an_agent_checks_turns_and_finds_those_about_code(served: Served) -> Non
         ):
             assert (await called(session, "turns_about", **wrong))[2], wrong
         assert (await called(session, "check_turns", conversation="nowhere"))[2]
-        assert (await called(session, "check_turns", conversation="checked", ref="no-such-ref"))[2]
+        assert (await called(session, "check_turns", conversation=asked["conversation"], ref="no-such-ref"))[
+            2
+        ]
 
     over_http(served, talk)

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 from fastapi import FastAPI
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from rag.errors import BackendMissing, RagError
 from rag.memory.facts import FactState
@@ -24,12 +24,13 @@ from rag.schema import to_json
 from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MAX_LIMIT
 from rag.serve.api.rendering import sent
+from rag.serve.mcp.arguments import checked, compact, invalid
 from rag.serve.mcp.memory_tools import FactsFound, MemoryTools, OneFact, TurnsChecked
 from rag.serve.mcp.sessions import Sessions
 from rag.serve.mcp.tools import (
     AskResult,
     CodeFound,
-    LinesRead,
+    Explored,
     Places,
     Progress,
     ReviewResult,
@@ -40,6 +41,7 @@ from rag.serve.mcp.tools import (
 )
 from rag.serve.service import Service
 from rag.serve.telemetry import JsonFormatter
+from rag.service.explore import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from rag.service.review import MAX_RANGE_CHARS
 from rag.service.search import SearchQuery
 from rag.settings import MAX_STEPS, FactScope
@@ -65,23 +67,20 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 _INSTRUCTIONS = """\
-Ask questions about code repositories; answers cite the lines they are based on.
-- list_available_repos: list the repositories.
-- ask_question: get an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
-- search_code, read_span, find_symbol, who_calls: explore the code.
-- review: what a change makes false: callers, tests, earlier answers.
-- read_wiki_structure, read_wiki_contents: read about the structure of a repository.
-- recall_turns: search earlier questions and answers; check_turns, turns_about: which of them are still true.
-- facts, remember, forget: what is known about a repository, with the lines that it rests on."""
+Find and understand code, and know what was answered before.
+- explore: start here. The places for a question, within a token budget; ask it again for more.
+- read_span: read lines around a place. search_code: every line with a string; filters.
+- find_symbol, who_calls: definitions and callers of one name.
+- ask_question: an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
+- review: what a change makes false. read_wiki_structure, read_wiki_contents: the structure of a repository.
+- recall_turns, check_turns, turns_about: earlier answers, and whether they are still true.
+- facts, remember, forget: what is known about a repository.
+For one known file or one rare word, plain reading or grep is cheaper."""
 
-RepoName = Annotated[str, Field(description="The name of a repository, as in list_available_repos.")]
-OnlyRepo = Annotated[
-    str | None,
-    Field(description="As in list_available_repos; optional if only one repository is served."),
-]
+OnlyRepo = Annotated[str | None, Field(description="Optional if only one repository is served.")]
 RepoNames = Annotated[
-    str | list[str],
-    Field(description="A repository, or a list of at most 10, as in list_available_repos."),
+    str | list[str] | None,
+    Field(description="A repository, or a list of at most 10; optional if only one is served."),
 ]
 Ref = Annotated[str | None, Field(description="A branch, tag or commit. Default: the served state.")]
 Conversation = Annotated[
@@ -107,12 +106,6 @@ Steps = Annotated[
 Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]
 Line = Annotated[int, Field(ge=1, description="A line number, from 1.")]
 LastLine = Annotated[int | None, Field(ge=1, description="The last line. Default: the end of the file.")]
-# Deprecated in the schema only: the SDK reads every argument, and pydantic would warn.
-_OLD: Any = {"deprecated": True}
-OldText = Annotated[str | None, Field(description="Deprecated: `conversation`.", json_schema_extra=_OLD)]
-OldLine = Annotated[
-    int | None, Field(ge=1, description="Deprecated: `start_line`, `end_line`.", json_schema_extra=_OLD)
-]
 
 FactsOf = Annotated[
     FactScope | None,
@@ -131,6 +124,24 @@ _WRITES = _ASKS
 _DELETES = ToolAnnotations.model_validate(
     {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 )
+
+
+class _StrictServer(_Server):  # type: ignore[misc]
+    """The SDK's server, which ignores unknown arguments and shows pydantic's messages: this one does not."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        """Call a tool. Raises ToolError: unknown or invalid arguments, in our own words."""
+        tool = self._tool_manager.get_tool(name)
+        try:
+            if tool is not None:
+                arguments = checked(name, arguments, list(tool.parameters["properties"]))
+            return await super().call_tool(name, arguments, *context)
+        except RagError as error:
+            raise ToolError(str(error)) from error
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(invalid(name, error.__cause__)) from error
+            raise
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -156,15 +167,17 @@ def make_mcp(service: Service, **settings: Any) -> Any:
         settings["version"] = version("rag-turns")
     instructions = f"{_INSTRUCTIONS}\nRepositories: {service.registry.listed_names()}."
     with _logged_as_json():
-        server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
+        server = _StrictServer("rag", instructions=instructions, log_level="WARNING", **settings)
     if not _IS_V2:
         server._mcp_server.version = version("rag-turns")
     toolbox = Toolbox(service, base=_base(service))
-    for add in (_add_wiki, _add_questions, _add_code, _add_review):
+    for add in (_add_explore, _add_wiki, _add_questions, _add_code, _add_review):
         add(server, service, toolbox)
     memory = MemoryTools(service, base=_base(service))
     _add_facts(server, service, memory)
     _add_checks(server, service, memory)
+    for tool in server._tool_manager.list_tools():
+        tool.parameters = compact(tool.parameters)
     _add_resources(server, service)
     return server
 
@@ -221,8 +234,8 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def read_wiki_structure(
-        repoName: RepoName,  # noqa: N803
         ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, ToolReply]:
         """Get a list of documentation topics for a repository."""
@@ -231,15 +244,16 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def read_wiki_contents(
-        repoName: RepoName,  # noqa: N803
         ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
         page: Annotated[int | None, Field(ge=1, description="The first page to return, from 1.")] = None,
         maxChars: Annotated[  # noqa: N803
-            int | None, Field(ge=1, description="Stop before the page that would exceed this length.")
+            int | None,
+            Field(ge=1, description="Stop before the page that would exceed this length. Default: 20,000."),
         ] = None,
     ) -> Annotated[CallToolResult, WikiContents]:
-        """View documentation about a repository: all pages, or some with `page` and `maxChars`."""
+        """View documentation about a repository, from a page on; the reply names the next page."""
         caller = _caller(ctx, service)
         return await _result(
             service, tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _progress(ctx))
@@ -249,37 +263,68 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
 def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_ASKS)
     async def ask_question(
-        repoName: RepoNames,  # noqa: N803
         question: Annotated[str, Field(description="The question.")],
         ctx: Context,
+        repoName: RepoNames = None,  # noqa: N803
         conversation: Conversation = None,
         ref: Ref = None,
         about: About = None,
         steps: Steps = None,
-        conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, AskResult]:
         """Ask any question about a repository; the answer cites the lines it is based on.
 
         Pass the `conversation` of an answer to ask a follow-up.
         """
         caller = _caller(ctx, service)
-        continued = conversation or conversationId
         return await _result(
             service,
-            tools.ask_question(caller, repoName, question, continued, ref, about, steps, _progress(ctx)),
+            tools.ask_question(caller, repoName, question, conversation, ref, about, steps, _progress(ctx)),
         )
 
     @server.tool(annotations=_READS)
     async def recall_turns(
-        query: Annotated[str, Field(description="Words of the question or its answer.")],
         ctx: Context,
+        query: Annotated[str, Field(description="Words of the question or its answer.")] = "",
         conversation: Conversation = None,
         limit: Limit = 5,
-        conversationId: OldText = None,  # noqa: N803
+        turn: Annotated[
+            str | None,
+            Field(max_length=200, description="Instead of `query`: the id of a turn to read whole."),
+        ] = None,
     ) -> Annotated[CallToolResult, ToolReply]:
-        """Search earlier questions and their answers."""
-        found_in = conversation or conversationId
-        return await _result(service, tools.recall_turns(_caller(ctx, service), query, found_in, limit))
+        """Search earlier questions and their answers, of which the beginnings are shown; or read one turn."""
+        caller = _caller(ctx, service)
+        return await _result(service, tools.recall_turns(caller, query, conversation, limit, turn))
+
+
+def _add_explore(server: Any, service: Service, tools: Toolbox) -> None:
+    @server.tool(annotations=_READS)
+    async def explore(
+        question: Annotated[
+            str, Field(description="A question, also of several parts; an identifier; a pasted error.")
+        ],
+        ctx: Context,
+        budget: Annotated[
+            int, Field(ge=MIN_TOKENS, le=MAX_TOKENS, description="The limit of the reply, in tokens.")
+        ] = DEFAULT_TOKENS,
+        seen: Annotated[
+            list[str] | None,
+            Field(max_length=2000, description="Places you have (`path:12-40`); a session's are known."),
+        ] = None,
+        repoName: OnlyRepo = None,  # noqa: N803
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Explored]:
+        """Find all places in the code for a question, as `path:start-end` with the lines that matter.
+
+        Use it first, and for: where something is done, who calls something, all members of a list, settings,
+        the source of an error. Chooses exact search, code graph and ranked search by itself. Lines are not
+        sent twice: the same question again returns the next places. To see one known file, read it.
+        """
+        caller = _caller(ctx, service)
+        work = tools.explore(
+            caller, _session(ctx), repoName, question, budget, seen or (), ref, _progress(ctx)
+        )
+        return await _result(service, work)
 
 
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
@@ -299,8 +344,8 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         language: Annotated[str | None, Field(description="Only files in this language.")] = None,
         kind: Annotated[Kind | None, Field(description="Only files of this kind.")] = None,
     ) -> Annotated[CallToolResult, CodeFound]:
-        """Find the functions, classes and sections that are relevant to a question, with lines and text; or
-        every line with a string or a regular expression."""
+        """Find whole functions, classes and sections for a question, or every line with a string or a regular
+        expression, in all files or some. For most questions `explore` is shorter."""
         caller = _caller(ctx, service)
         only = SearchFilter(
             paths=(path,) if path else (),
@@ -318,14 +363,11 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         start_line: Line = 1,
         end_line: LastLine = None,
         ref: Ref = None,
-        startLine: OldLine = None,  # noqa: N803
-        endLine: OldLine = None,  # noqa: N803
-    ) -> Annotated[CallToolResult, LinesRead]:
-        """Read numbered lines of a file as indexed, at most 2,000 per call."""
+    ) -> Annotated[CallToolResult, Places]:
+        """Read numbered lines of a file, at most 2,000 per call; `path` may be `path:start-end`."""
         caller = _caller(ctx, service)
-        first, last = startLine or start_line, endLine or end_line
         return await _result(
-            service, tools.read_span(caller, repoName, path, first, last, ref, _progress(ctx))
+            service, tools.read_span(caller, repoName, path, start_line, end_line, ref, _progress(ctx))
         )
 
     @server.tool(annotations=_READS)
@@ -513,6 +555,12 @@ def _caller(ctx: Any, service: Service) -> Caller:
         return service.keyring.anonymous
     caller: Caller = request.state.caller
     return caller
+
+
+def _session(ctx: Any) -> str:
+    """Return the id of the MCP session: of stdio, which has only one, "stdio"; "" if there is none."""
+    request = getattr(ctx.request_context, "request", None)
+    return "stdio" if request is None else str(request.headers.get("mcp-session-id", ""))
 
 
 def _progress(ctx: Any) -> Progress:

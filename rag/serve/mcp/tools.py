@@ -29,9 +29,12 @@ from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import sent
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.links import citation_url
+from rag.serve.mcp.arguments import lines_seen
+from rag.serve.mcp.sent_lines import SentLines
 from rag.serve.registry import ServedRepository
 from rag.serve.service import MAX_REPOSITORIES, Service
 from rag.service import Dialog, Repository
+from rag.service.explore import ExploredPlace, explore
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
@@ -39,7 +42,7 @@ from rag.service.search import SearchQuery
 from rag.types import Answer
 from rag.wiki.models import WikiStructure
 from rag.wiki.outline import structure_outline
-from rag.wiki.pages import page_markdown, wiki_contents
+from rag.wiki.pages import page_markdown
 from rag.wiki.structure import wiki_structure
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
@@ -48,6 +51,13 @@ Progress = Callable[[float, float | None, str], Awaitable[None]]
 _MAX_HITS = 50
 _MAX_LINES = 2_000
 _SHOWN_USES = 50
+_USE_LINES = 10
+_WIKI_CHARS = 20_000
+"""How much of a wiki is returned at once by default."""
+_RECALLED_CHARS = 400
+"""How much of an earlier answer is shown; the whole turn is read by its id."""
+_NEXT_BY_SESSION = "ask the same question again for them"
+_NEXT_BY_SEEN = "ask again with the places above as `seen` for them"
 _MAX_WIKIS = 20
 """The cache size for structures, each of which holds the texts of its repository."""
 
@@ -55,10 +65,8 @@ _MAX_WIKIS = 20
 if TYPE_CHECKING:
     Coverage: TypeAlias = Json
     Citation: TypeAlias = Json
-    Hit: TypeAlias = Json
     CodeFacts: TypeAlias = Json
     PatternMatches: TypeAlias = Json
-    Lines: TypeAlias = Json
     Review: TypeAlias = Json
     Subject: TypeAlias = Json
     TraceStep: TypeAlias = Json
@@ -68,12 +76,10 @@ else:
     Subject = _models.of(types.Subject)
     _models.of(types.CitedSymbol)
     Citation = _models.of(types.Citation, url=str)
-    Hit = _models.of(types.Hit, url=str)
     PatternMatches = _models.of(types.PatternMatches)
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
     TraceStep = _models.of(types.TraceStep)
-    Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
     for _part in REVIEW_PARTS:
         _models.of(_part)
     Review = _models.of(ReviewValue)
@@ -111,9 +117,9 @@ class WikiContents(ToolReply):
 
 
 class Places(ToolReply):
-    """The places found, best first."""
+    """The places found, best first, as `path:start-end`; their lines are in the text."""
 
-    places: list[Hit] = Field(default_factory=list)
+    places: list[str] = Field(default_factory=list)
 
 
 class CodeFound(Places):
@@ -122,19 +128,19 @@ class CodeFound(Places):
     mode: types.SearchMode = "question"
     matches: PatternMatches | None = None
     remarks: list[str] = Field(default_factory=list)
-    code_facts: CodeFacts | None = None
+
+
+class Explored(ToolReply):
+    """The places shown, as `path:lines` (to pass as `seen`), and the number of those that are not."""
+
+    shown: list[str] = Field(default_factory=list)
+    more: int = 0
 
 
 class ReviewResult(ToolReply):
     """What a change makes false."""
 
     review: Review
-
-
-class LinesRead(ToolReply):
-    """The lines read."""
-
-    places: list[Lines] = Field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -157,6 +163,7 @@ class Toolbox:
     def __init__(self, service: Service, base: str = "") -> None:
         self._service, self._base = service, base
         self._wikis: OrderedDict[str, _Wiki] = OrderedDict()
+        self._sent_lines = SentLines()
 
     # ------------------------------------------------------------ DeepWiki's tools
 
@@ -173,30 +180,27 @@ class Toolbox:
         return ToolReply(result="\n".join(["Available repositories:", "", *lines]))
 
     async def read_wiki_structure(
-        self, caller: Caller, repo: str, ref: str | None, progress: Progress
+        self, caller: Caller, repo: str | None, ref: str | None, progress: Progress
     ) -> ToolReply:
         """Return the pages of a repository's wiki as an outline."""
         structure, repository = await self._wiki(caller, repo, ref, progress)
         coverage = [to_json(repository.coverage)]
-        return ToolReply(result=structure_outline(structure, repo), coverage=coverage)
+        name = repo or self._service.registry.only_entry().name
+        return ToolReply(result=structure_outline(structure, name), coverage=coverage)
 
     async def read_wiki_contents(
         self,
         caller: Caller,
-        repo: str,
+        repo: str | None,
         ref: str | None,
         page: int | None,
         max_chars: int | None,
         progress: Progress,
     ) -> WikiContents:
-        """Return the wiki as one text, or whole pages from `page` on up to about `max_chars`."""
+        """Return whole pages of the wiki from `page` on, up to about `max_chars`, and the next page."""
         structure, repository = await self._wiki(caller, repo, ref, progress)
         coverage = [to_json(repository.coverage)]
-        if page is None and max_chars is None:
-            async with self._service.limiter.long_slot():
-                text = await to_thread(wiki_contents, structure)
-            titles = [one.title for one in structure.pages]
-            return WikiContents(result=text, coverage=coverage, pages=titles)
+        max_chars = max_chars or _WIKI_CHARS
         first = 1 if page is None else page
         if not 1 <= first <= len(structure.pages):
             raise BadRequest(
@@ -206,21 +210,23 @@ class Toolbox:
         for one in structure.pages[first - 1 :]:
             async with self._service.limiter.long_slot():
                 text = f"# Page: {one.title}\n\n{await to_thread(page_markdown, structure, one.id)}"
-            if texts and (max_chars is None or sum(map(len, texts)) + len(text) > max_chars):
+            if texts and sum(map(len, texts)) + len(text) > max_chars:
                 break
             texts.append(text)
-        following = first + len(texts)
+        following, total = first + len(texts), len(structure.pages)
+        if following <= total:
+            texts.append(f"(Page {following} of {total} is next: pass page={following}.)")
         return WikiContents(
             result="\n".join(texts),
             coverage=coverage,
             pages=[one.title for one in structure.pages[first - 1 : following - 1]],
-            nextPage=following if following <= len(structure.pages) else None,
+            nextPage=following if following <= total else None,
         )
 
     async def ask_question(
         self,
         caller: Caller,
-        repos: str | Sequence[str],
+        repos: str | Sequence[str] | None,
         question: str,
         conversation: str | None,
         ref: str | None,
@@ -229,12 +235,13 @@ class Toolbox:
         progress: Progress,
     ) -> AskResult:
         """Answer a question about one or more repositories, and store the turn."""
+        repos = self._service.registry.only_entry().name if repos is None else repos
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
         if len(names) > MAX_REPOSITORIES:
             raise BadRequest(f"{len(names)} repositories were named, the limit is {MAX_REPOSITORIES}")
         entries = [(await self._ready(caller, name, ref, progress))[0] for name in names]
         dialog = await self._service.dialog(
-            caller, entries, conversation=conversation, about=about, steps=steps
+            caller, entries, conversation=conversation, named=False, about=about, steps=steps
         )
         await progress(0.5, 1.0, "answering")
         served = {entry.source.location: entry for entry in entries}
@@ -273,12 +280,57 @@ class Toolbox:
 
     # ------------------------------------------------------------ tools for exploring code
 
+    async def explore(
+        self,
+        caller: Caller,
+        session: str,
+        repo: str | None,
+        question: str,
+        budget: int,
+        seen: Sequence[str],
+        ref: str | None,
+        progress: Progress,
+    ) -> Explored:
+        """Return the relevant places for a question, without the lines that the session was sent before.
+
+        `session` is the id of the MCP session; "" if there is none: then only `seen` is left out.
+        """
+        self._service.limiter.check_question(question)
+        known: dict[str, set[int]] = lines_seen(seen)
+        entry, repository = await self._ready(caller, repo, ref, progress)
+        of, generation = (caller, session), str(repository.store.header["id"])
+        if session:
+            for path, numbers in self._sent_lines.of(of, entry.name, generation).items():
+                known.setdefault(path, set()).update(numbers)
+        await progress(0.5, 1.0, "searching")
+        counter = self._service.engine_for(caller).counter
+        coverage = repository.coverage
+        note = f"\n{coverage.note}" if coverage.note else ""
+        room = budget - (counter.count(note) + 1 if note else 0)
+        async with self._service.limiter.slot():
+            found = await to_thread(
+                explore,
+                repository,
+                question,
+                counter=counter,
+                budget_tokens=room,
+                seen=known,
+                next_places=_NEXT_BY_SESSION if session else _NEXT_BY_SEEN,
+            )
+        if session:
+            self._sent_lines.add(of, entry.name, generation, found.places)
+        return Explored(
+            result=found.text + note,
+            shown=[_lines_shown(place) for place in found.places],
+            more=len(found.more),
+        )
+
     async def search_code(
         self, caller: Caller, repo: str | None, query: SearchQuery, ref: str | None, progress: Progress
     ) -> CodeFound:
         """Return the chunks that are most relevant to a question, or the lines that match a pattern."""
         self._service.limiter.check_question(query.text, param="query")
-        entry, repository = await self._ready(caller, repo, ref, progress)
+        _, repository = await self._ready(caller, repo, ref, progress)
         dialog = Dialog(self._service.engine_for(caller), [repository])
         query = replace(query, k=max(1, min(query.k, _MAX_HITS)))
         async with self._service.limiter.slot():
@@ -288,14 +340,10 @@ class Toolbox:
         return CodeFound(
             result=_with_coverage("\n\n".join([text, *notes]), repository.coverage),
             coverage=[to_json(repository.coverage)],
-            places=[self._place(hit, entry) for hit in found.hits],
+            places=[hit.place for hit in found.hits],
             mode=query.mode,
             matches=to_json(found.matches) if found.matches else None,
             remarks=list(found.remarks),
-            code_facts=self._code_facts(
-                found.retrieval.code_facts if found.retrieval else None,
-                {repository.source.location: entry},
-            ),
         )
 
     async def read_span(
@@ -307,7 +355,7 @@ class Toolbox:
         end: int | None,
         ref: str | None,
         progress: Progress,
-    ) -> LinesRead:
+    ) -> Places:
         """Return lines of a file as indexed."""
         entry, repository = await self._ready(caller, repo, ref, progress)
         last = min(end or start + _MAX_LINES - 1, start + _MAX_LINES - 1)
@@ -316,23 +364,18 @@ class Toolbox:
         async with self._service.limiter.slot():
             read = await to_thread(read_lines, repository, path, start, last)
         span = types.Span(entry.name, read.path, read.start, read.end, read.blob, read.commit)
-        coverage = repository.coverage
         text = f"{span.place} (of {read.total} lines)\n\n{_numbered(read.text, read.start)}"
-        return LinesRead(
-            result=_with_coverage(text, coverage),
-            coverage=[to_json(coverage)],
-            places=[self._sent(to_json(span) | {"text": read.text})],
-        )
+        return _found(text, [span.place], repository)
 
     async def find_symbol(
         self, caller: Caller, repo: str | None, name: str, ref: str | None, progress: Progress
     ) -> Places:
         """Return the definitions of a symbol."""
-        entry, repository = await self._ready(caller, repo, ref, progress)
+        _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
         hits = hits[:_MAX_HITS]
-        places = [self._place(hit, entry) for hit in hits]
+        places = [hit.place for hit in hits]
         nothing = f"{name} is not in the index: no definition was found."
         return _found(_listed(hits, nothing=nothing), places, repository)
 
@@ -340,12 +383,12 @@ class Toolbox:
         self, caller: Caller, repo: str | None, symbol: str, ref: str | None, progress: Progress
     ) -> Places:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
-        entry, repository = await self._ready(caller, repo, ref, progress)
+        _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             found, is_defined = await to_thread(_uses, repository.store, symbol)
         calls = [use for use in found if use.calls]
         shown = (calls or found)[:_SHOWN_USES]
-        places = [self._place(use.hit, entry) for use in shown]
+        places = [f"{use.hit.path}:{_ranges(use.lines[:_USE_LINES])}" for use in shown]
         if not shown:
             nothing = f"No call or mention of {symbol} was found."
             if not is_defined:
@@ -368,17 +411,24 @@ class Toolbox:
         return ReviewResult(result=as_markdown(found), review=self._sent(to_json(found)))
 
     async def recall_turns(
-        self, caller: Caller, query: str, conversation: str | None, limit: int
+        self, caller: Caller, query: str, conversation: str | None, limit: int, turn: str | None
     ) -> ToolReply:
-        """Return earlier turns of the caller that contain the words of a query."""
+        """Return the beginnings of earlier turns with the words of a query, or one whole turn by its id."""
         engine = self._service.engine_for(caller)
+        if (turn is None) == (not query):
+            raise BadRequest("pass either `query` or the id of a `turn`")
+        if turn is not None:
+            async with self._service.limiter.slot():
+                one = await to_thread(engine.turns.turn, turn, namespace=caller.namespace)
+            sources = ", ".join(c.place for c in one.citations if c.used) or "no sources"
+            return ToolReply(result=f"## {one.question}\n\n{one.answer}\n\n({sources})")
         k = max(1, min(limit, _MAX_HITS))
         async with self._service.limiter.slot():
             found = await to_thread(recall, engine, query, conversation=conversation, k=k)
         if not found:
             return ToolReply(result="No earlier turn matches the query.")
         blocks = [
-            f"## {turn.question}\n\n{turn.answer}\n\n"
+            f"## {turn.question}\n\n{_cut(turn.answer)}\n\n"
             f"(turn {turn.id} of conversation {turn.conversation_id}; "
             f"{', '.join(c.place for c in turn.citations if c.used) or 'no sources'})"
             for turn in found
@@ -402,7 +452,7 @@ class Toolbox:
                     await progress(float(state.done), float(state.total) or None, state.stage or "indexing")
 
     async def _wiki(
-        self, caller: Caller, name: str, ref: str | None, progress: Progress
+        self, caller: Caller, name: str | None, ref: str | None, progress: Progress
     ) -> tuple[WikiStructure, Repository]:
         """Return the structure of a repository's wiki, cached for the state of its index."""
         entry, repository = await self._ready(caller, name, ref, progress)
@@ -457,7 +507,7 @@ def _with_notes(text: str, notes: Sequence[str]) -> str:
     return "\n\n".join([text.rstrip("\n"), *(f"Note: {note}" for note in notes)]) if notes else text
 
 
-def _found(text: str, places: Sequence[Json], repository: Repository) -> Places:
+def _found(text: str, places: Sequence[str], repository: Repository) -> Places:
     """Return places with the coverage: an agent also draws conclusions from what was not found."""
     coverage = repository.coverage
     return Places(
@@ -465,6 +515,11 @@ def _found(text: str, places: Sequence[Json], repository: Repository) -> Places:
         coverage=[to_json(coverage)],
         places=list(places),
     )
+
+
+def _cut(answer: str) -> str:
+    cut = len(answer) > _RECALLED_CHARS
+    return f"{answer[:_RECALLED_CHARS].rstrip()} … (cut: recall_turns with `turn`)" if cut else answer
 
 
 def _with_coverage(text: str, coverage: types.Coverage) -> str:
@@ -488,8 +543,23 @@ def _numbered(text: str, first: int) -> str:
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines_of(text), first))
 
 
+def _lines_shown(place: ExploredPlace) -> str:
+    return f"{place.path}:{_ranges([number for number, _ in place.lines])}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending line numbers as ranges, such as `3,12-40`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
 def _use_line(use: Use) -> str:
-    where = ", ".join(str(line) for line in use.lines[:10])
+    where = ", ".join(str(line) for line in use.lines[:_USE_LINES])
     inside = use.hit.label
     return f"- {use.hit.path}:{where}{f' in {inside}' if inside else ''}"
 

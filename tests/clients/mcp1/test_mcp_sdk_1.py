@@ -18,6 +18,7 @@ from serving import COMMAND, sample_copy, serving
 
 SERVERS = {"served-by-1": (sys.executable, "-m", "rag"), "served-by-2": (COMMAND,)}
 TOOLS = {
+    "explore",
     "list_available_repos",
     "read_wiki_structure",
     "read_wiki_contents",
@@ -90,11 +91,12 @@ async def converse(session):
 async def look_around(session):
     """The tools that need no question."""
     (place,) = (await told(session, "find_symbol", repoName="sample", name="authenticate"))["places"]
-    lines = {"path": place["path"], "start_line": place["start_line"], "end_line": place["end_line"]}
-    read = await told(session, "read_span", repoName="sample", **lines)
-    assert read["places"][0]["text"] == place["text"]
+    read = await told(session, "read_span", repoName="sample", path=place)
+    assert read["places"] == [place]
+    explored = await told(session, "explore", question="Where is a token checked?", budget=400)
+    assert "authenticate" in explored["result"] and explored["shown"]
     callers = await told(session, "who_calls", repoName="sample", symbol="authenticate")
-    assert any(one["path"] == "snip/app.py" for one in callers["places"])
+    assert any(one.startswith("snip/app.py:") for one in callers["places"])
     found = await told(session, "search_code", query="revoke a token", limit=3)  # the only repository
     assert 0 < len(found["places"]) <= 3
     outline = await told(session, "read_wiki_structure", repoName="sample")

@@ -1,0 +1,127 @@
+"""The arguments of a tool call: unknown ones are refused, places may be written as our tools print them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from rag.serve.errors import BadRequest
+
+_PLACE = re.compile(r"(?P<path>.+?):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?")
+_RANGES = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*")
+_SPELLINGS = {
+    "start": "start_line",
+    "end": "end_line",
+    "startLine": "start_line",
+    "endLine": "end_line",
+    "conversationId": "conversation",
+}
+"""Other names of arguments, accepted where the tool has the argument."""
+_MAX_NAMED = 12
+MAX_LINES_SEEN = 50_000
+"""Lines that a client may say it has, and that are remembered for a session."""
+
+
+def compact(schema: Any) -> Any:
+    """Return a JSON schema in fewer tokens: without titles, without null for arguments that can be omitted.
+
+    The names of arguments stay: they are keys below `properties`.
+    """
+    if isinstance(schema, list):
+        return [compact(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: compact(value) for key, value in schema.items() if key not in ("title", "properties")}
+    if "properties" in schema:
+        found["properties"] = {name: compact(one) for name, one in schema["properties"].items()}
+    if "default" in found and found["default"] is None:
+        del found["default"]
+    kinds = [one for one in found.get("anyOf", ()) if one != {"type": "null"}]
+    if len(kinds) == 1:
+        del found["anyOf"]
+        return kinds[0] | found
+    return found | ({"anyOf": kinds} if kinds else {})
+
+
+def checked(tool: str, arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of a tool under their own names.
+
+    Raises:
+        BadRequest: an argument does not exist; the message names it, and the nearest one that does.
+    """
+    given = _spelled(arguments, known)
+    if tool == "read_span":
+        given = _span_arguments(given)
+    for name in given:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            meant = f"; did you mean `{nearest[0]}`?" if nearest else ""
+            takes = ", ".join(known[:_MAX_NAMED]) or "none"
+            raise BadRequest(f"{tool} has no argument `{name[:100]}`{meant} Its arguments: {takes}.")
+    return given
+
+
+def invalid(tool: str, error: ValidationError) -> str:
+    """Return what is wrong with the arguments of a tool, as a sentence for each."""
+    said = []
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        name = str(one["loc"][0]) if one["loc"] else "arguments"
+        missing = one["type"] == "missing"
+        said.append(f"{tool} needs `{name}`" if missing else f"`{name}` of {tool}: {one['msg'].lower()}")
+    return "; ".join(dict.fromkeys(said))
+
+
+def _spelled(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments under their own names. Raises BadRequest: one is given twice, differently."""
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        own = _SPELLINGS.get(name, name)
+        own = own if own in known else name
+        if found.get(own) is not None and value not in (None, found[own]):
+            raise BadRequest(f"`{own}` is given twice, as {found[own]} and {value}")
+        if found.get(own) is None:
+            found[own] = value
+    return found
+
+
+def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of read_span, with the range that its path may end with.
+
+    Raises:
+        BadRequest: another range is given too.
+    """
+    path = given.get("path")
+    place = _PLACE.fullmatch(path) if isinstance(path, str) else None
+    if place is None:
+        return given
+    start, end = int(place["start"]), int(place["end"] or place["start"])
+    for own, value in (("start_line", start), ("end_line", end)):
+        if given.get(own) not in (None, value):
+            raise BadRequest(f"`{path}` and `{own}`={given[own]} disagree; pass one of them")
+    return given | {"path": place["path"], "start_line": start, "end_line": end}
+
+
+def lines_seen(places: Sequence[str]) -> dict[str, set[int]]:
+    """Return the lines of places such as `app.py:12-40` or `app.py:3,12-40`, by path.
+
+    Raises:
+        BadRequest: a place has another form, or they have too many lines.
+    """
+    found: dict[str, set[int]] = {}
+    total = 0
+    for place in places:
+        path, _, ranges = place.rpartition(":")
+        if not path or not _RANGES.fullmatch(ranges):
+            raise BadRequest(f"`{place[:200]}` is not a place such as app.py:12-40", param="seen")
+        for part in ranges.split(","):
+            first, _, last = part.partition("-")
+            lines = range(int(first), int(last or first) + 1)
+            total += len(lines)
+            if total > MAX_LINES_SEEN:
+                raise BadRequest(f"`seen` has more than {MAX_LINES_SEEN:,} lines", param="seen")
+            found.setdefault(path, set()).update(lines)
+    return found

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, groupby, zip_longest
 
 from rag.analysis import term_set, terms, words
@@ -22,6 +23,8 @@ from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.context import Exchange
 from rag.retrieval.exact import find_text
+from rag.retrieval.lookup import uses
+from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
 from rag.service.engine import Repository
@@ -35,10 +38,15 @@ _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
 _MAX_PARTS = 6
 _MAX_LITERALS, _MAX_MATCHES = 4, 12
-_MAX_NAMES, _MAX_DEFINITIONS, _MAX_CALLERS = 6, 4, 30
-_LINES_BY_RANK = (8, 5, 5, 3, 3)
-"""How many lines the best ranked chunks are shown with; the others with `_FEW_LINES`."""
+_MAX_NAMES, _MAX_DEFINITIONS, _MAX_CALLERS, _MAX_USES = 6, 4, 30, 16
+_LINES_BY_RANK = (6, 4, 3)
+"""How many lines the best ranked chunks are shown with; the others, and those after named places, with
+`_FEW_LINES`."""
 _FEW_LINES = 2
+_MORE_LINES = (1, 2, 3)
+"""How many times more lines are tried, in this order, as long as all places fit."""
+_IN_NAMED_FILE = 3
+"""How many times more lines chunks have in files that the question names."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
 _MAX_LINE_CHARS = 160
@@ -114,23 +122,40 @@ def explore(
     """
     budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
     parts = parts_of(question)
-    found: list[_Found] = []
+    results: list[tuple[str, RetrievalResult]] = []
     past: list[Exchange] = []
     for part in parts:
         result = with_history([repository], search([repository.searcher], part, past=past, k=_DEPTH), _DEPTH)
-        found.append(_places(repository, part, result))
+        results.append((part, result))
         past = [*past, _exchange(part, result)]
-    taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in (seen or {}).items()}
+    best: Exploration | None = None
+    for more_lines in _MORE_LINES:
+        found = [_places(repository, part, result, more_lines) for part, result in results]
+        fresh, repeated = _fresh(found, seen or {})
+        remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in found)))
+        rest = partial(_rest, repeated=repeated, next_places=next_places)
+        tried = _within_budget(remarks, fresh, rest, counter, budget)
+        if best is None or not tried.more:
+            best = tried
+        if tried.more:
+            break
+    assert best is not None
+    return best
+
+
+def _fresh(found: Sequence[_Found], seen: Lines) -> tuple[list[ExploredPlace], int]:
+    """Return the places in turns, with each line once and none that was sent before, and the number of places
+    of which all lines were."""
+    taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in seen.items()}
     fresh: list[ExploredPlace] = []
     repeated = 0
     for place in _in_turns([one.places for one in found]):
         kept = tuple(pair for pair in place.lines if pair[0] not in taken.get(place.path, ()))
-        repeated += not kept and any(n in (seen or {}).get(place.path, ()) for n, _ in place.lines)
+        repeated += not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines)
         if kept:
             taken.setdefault(place.path, set()).update(number for number, _ in kept)
             _add(fresh, ExploredPlace(place.path, place.label, kept))
-    remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in found)))
-    return _within_budget(remarks, fresh, lambda more: _rest(more, repeated, next_places), counter, budget)
+    return fresh, repeated
 
 
 def _add(places: list[ExploredPlace], new: ExploredPlace) -> None:
@@ -167,10 +192,14 @@ def _exchange(part: str, found: RetrievalResult) -> Exchange:
 # ---------------------------------------------------------------- what is found
 
 
-def _places(repository: Repository, part: str, result: RetrievalResult) -> _Found:
-    """Return the places for one part of a question: the most certain kinds first."""
+def _places(repository: Repository, part: str, result: RetrievalResult, more_lines: int) -> _Found:
+    """Return the places for one part of a question: those in files that it names, then the most certain.
+
+    Ranked chunks have `more_lines` times their usual lines.
+    """
     found = _Found(remarks=list(result.remarks))
     names, literals = _names_and_literals(part, result)
+    paths = result.sought.question.paths
     found.places += _matches(repository, literals)
     has_matches = bool(found.places)
     facts = result.code_facts
@@ -183,12 +212,16 @@ def _places(repository: Repository, part: str, result: RetrievalResult) -> _Foun
     is_name = len(words(part)) == 1
     if is_name and facts is None:
         found.places += _callers(repository, names)
+    if facts is None or facts.kind != "callers":  # these are all uses already
+        found.places += _mentions(repository, names)
     limit = _AFTER_FACTS if facts is not None or (has_matches and is_name) else _DEPTH
     ranked = result.ranked[:limit]
     weights = _weights(part, ranked)
     for rank, hit in enumerate(ranked):
-        room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) else _FEW_LINES
-        found.places.append(_excerpt(hit, weights, _FEW_LINES if facts is not None else room))
+        room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not names else _FEW_LINES
+        room *= _IN_NAMED_FILE if any(is_path(hit.path, path) for path in paths) else 1
+        found.places.append(_excerpt(hit, weights, room * more_lines))
+    found.places.sort(key=lambda place: not any(is_path(place.path, path) for path in paths))
     return found
 
 
@@ -198,7 +231,8 @@ def _names_and_literals(part: str, result: RetrievalResult) -> tuple[list[str], 
     literals = [text for text in quoted if not _NAME.fullmatch(text.strip())]
     named = [text.strip().removesuffix("()") for text in quoted if text not in literals]
     names = dict.fromkeys([*named, *result.sought.question.names])
-    found = [name for name in names if not any(name in literal for literal in literals)]
+    elsewhere = [*literals, *result.sought.question.paths]
+    found = [name for name in names if not any(name in text for text in elsewhere)]
     return found[:_MAX_NAMES], literals[:_MAX_LITERALS]
 
 
@@ -245,6 +279,18 @@ def _callers(repository: Repository, names: Sequence[str]) -> Iterator[ExploredP
         for (path, within), group in groupby(uses, lambda use: (use.path, use.within)):
             if place := _of_file(repository, path, [use.line for use in group], within):
                 yield place
+
+
+def _mentions(repository: Repository, names: Sequence[str]) -> Iterator[ExploredPlace]:
+    """Yield the lines that use the names, calls first; those of code alone if there are any."""
+    for name in names:
+        found = uses(repository.store, name)
+        code = [use for use in found if use.hit.kind == "code"]
+        for use in (code or found)[:_MAX_USES]:
+            lines = lines_of(use.hit.text)
+            numbers = use.lines[:_FEW_LINES]
+            shown = tuple((number, _short(lines[number - use.hit.start])) for number in numbers)
+            yield ExploredPlace(use.hit.path, use.hit.label, shown)
 
 
 def _of_file(

@@ -12,6 +12,7 @@ from rag.cli.terminal import out
 from rag.errors import RagError
 from tools.benchmarks import (
     ablation,
+    agents,
     answer_cache,
     context,
     embedding,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "kinds": kinds.kinds,
     "context": context.context,
     "gate": gate.gate,
+    "agents": agents.agents,
     "graph": graph.graph,
     "staleness": staleness.staleness,
     "memory": memory.memory,

@@ -163,7 +163,7 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
         *("code_facts", "subject"),
         *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
-        *("rationale", "order"),
+        *("rationale", "order", "steps"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
@@ -748,7 +748,7 @@ def test_eval_measures_on_ones_own_questions(sample_repo, tmp_path):
 # ---------------------------------------------------------------- exit codes of services
 
 
-def test_a_service_that_fails_is_exit_code_3_and_no_turn(sample_repo, server):
+def test_a_service_that_fails_is_exit_code_3_and_a_failed_turn(sample_repo, server):
     server.behaviours = ["fails"]
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
     assert done.code == 3
@@ -761,14 +761,16 @@ def test_a_service_that_fails_is_exit_code_3_and_no_turn(sample_repo, server):
     assert told.json["quotes"]["model"] == "extractive"
     assert told.json["quotes"]["citations"][0]["path"] == "snip/sessions.py"
     assert told.json["quotes"]["turn"] == ""
-    assert rag("turns", "list", "--json").json == []
+    (turn,) = rag("turns", "show", "--json").json
+    assert (turn["question"], turn["state"], turn["answer"]) == (SIGNED, "failed", None)
 
 
 def test_a_question_is_not_lost_where_no_model_can_be_asked(sample_repo):
     done = rag("ask", sample_repo, SIGNED, "--base-url", "http://127.0.0.1:9/v1")
     assert done.code == 3
     assert "[1] snip/sessions.py:" in done.out
-    assert rag("turns", "list", "--json").json == []
+    (turn,) = rag("turns", "show", "--json").json
+    assert (turn["question"], turn["state"]) == (SIGNED, "failed")
 
 
 def test_what_is_said_of_an_answer_that_broke_off_gets_a_line_of_its_own(sample_repo, server):
@@ -791,7 +793,8 @@ def test_a_key_that_is_missing_or_refused_is_exit_code_2(sample_repo, server, mo
     monkeypatch.setenv("OPENAI_API_KEY", "another")
     refused = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
     assert refused.code == 2 and "the key was refused" in refused.err
-    assert rag("turns", "list", "--json").json == []
+    turns = rag("turns", "list", "--json").json
+    assert [conversation["turn_count"] for conversation in turns] == [1, 1]
 
 
 def test_ctrl_c_ends_an_answer_with_130_and_keeps_nothing(sample_repo, server):
@@ -823,7 +826,7 @@ def test_the_steps_of_a_second_look_are_shown_and_kept(sample_repo, server):
     asked = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--steps", 4)
     assert "rag: look read: snip/app.py:1-12 → snip/app.py:1-12 of" in asked.err
     assert "look" not in asked.out
-    assert "[1] snip/app.py:1-12" in asked.out
+    assert "[1] snip/app.py:1-1" in asked.out
     assert "look read: snip/app.py:1-12 →" in rag("turns", "show").out
 
 
@@ -842,7 +845,7 @@ def test_ctrl_c_in_a_second_look_gives_the_quotes_of_what_was_found(sample_repo,
         process.send_signal(signal.SIGINT)
         quotes, said = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert b"snip/app.py:1-12" in quotes
+    assert b"] snip/app.py:1-1" in quotes
     assert b"interrupted while looking" in said
     assert b"Traceback" not in said
     (turn,) = rag("turns", "show", "--json").json

@@ -97,16 +97,13 @@ def compose(
         TemplateError: the template fails while it is rendered.
     """
     if system_prompt is None:
-        system = template.system
-        system_prompt = system.render(language=language, repositories=list(repositories)) if system else ""
-    if instructions:
-        system_prompt = f"{system_prompt.strip()}\n\n{instructions}"
+        system_prompt = _own_system_prompt(template, language, repositories)
     draft = _Draft(
         template=template,
         counter=counter,
         name_repository=len(repositories) > 1 or len({(hit.repo, hit.location) for hit in hits}) > 1,
         variables={
-            "system_prompt": plain(system_prompt).strip(),
+            "system_prompt": plain(f"{system_prompt.strip()}\n\n{instructions}").strip(),
             "output_format_str": plain(output_format_str),
             "input_str": plain(question),
             "standalone_question": plain(standalone_question or question),
@@ -136,6 +133,12 @@ def compose(
     draft.add_parts()
     draft.add_surroundings(surroundings)
     return draft.finished(len(hits), len(turns))
+
+
+def _own_system_prompt(template: Template, language: str, repositories: Sequence[str]) -> str:
+    if template.system is None:
+        return ""
+    return template.system.render(language=language, repositories=list(repositories))
 
 
 @dataclass(slots=True)

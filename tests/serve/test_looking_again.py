@@ -26,7 +26,7 @@ def test_the_native_api_sends_each_step_before_the_text(looking):
     reply = looking.post("/api/ask", asked)
     lines = reply.body.decode().splitlines()
     kinds = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
-    assert kinds[:3] == ["step", "step", "piece"]
+    assert kinds[:4] == ["asked", "step", "step", "sources"]
     answer = reply.events[-1]
     assert names(answer["steps"]) == ["look read", "look"]
     assert answer["sources"][0]["path"] == "snip/app.py"

@@ -214,7 +214,7 @@ def test_other_namespaces_neither_follow_nor_stop(serve, provider, tmp_path):
 def test_clients_that_ask_and_leave_get_no_more_answers_at_once(serve, provider):
     provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
     engine = {"base_url": provider.base_url, "model": "m", "api_key": "k", "gate": False}
-    served = serve(engine=engine, concurrent=2, waiting=1).ready()
+    served = serve(engine={**engine, "model_concurrency": 2}, concurrent=2, waiting=1).ready()
     for _ in range(2):
         with asking(served) as stream:
             stream.until("sources")

@@ -77,10 +77,10 @@ Find and understand code, and know what was answered before.
 - facts, remember, forget: what is known about a repository.
 For one known file or one rare word, plain reading or grep is cheaper."""
 
-OnlyRepo = Annotated[str | None, Field(description="Optional if only one repository is served.")]
+OnlyRepo = Annotated[str | None, Field(description="Optional if only one is served.")]
 RepoNames = Annotated[
     str | list[str] | None,
-    Field(description="A repository, or a list of at most 10; optional if only one is served."),
+    Field(description="One repository or up to 10; optional if only one is served."),
 ]
 Ref = Annotated[str | None, Field(description="A branch, tag or commit. Default: the served state.")]
 Conversation = Annotated[
@@ -100,7 +100,7 @@ Steps = Annotated[
     Field(
         ge=0,
         le=MAX_STEPS,
-        description="How often the model may look again before it answers. Default: as the server is set.",
+        description="How often the model may look again. Default: the server's.",
     ),
 ]
 Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]

@@ -34,9 +34,14 @@ def test_the_native_api_sends_each_step_before_the_text(looking):
     assert names(turn["trace"]) == ["search", "look read", "look", "prompt", "answer"]
 
 
-@pytest.mark.parametrize("steps", [-1, 21, "4", 1.5])
+@pytest.mark.parametrize("steps", [-1, 21, "4", 1.5, True, False])
 def test_a_wrong_number_of_steps_is_refused(looking, steps):
+    messages = [{"role": "user", "content": QUESTION}]
+    chat = {"model": "rag:sample", "messages": messages, "steps": steps}
+    response = {"model": "rag:sample", "input": QUESTION, "steps": steps}
     assert looking.post("/api/ask", {"question": QUESTION, "steps": steps}).status == 422
+    assert looking.post("/v1/chat/completions", chat).status == 400
+    assert looking.post("/v1/responses", response).status == 400
 
 
 @pytest.mark.parametrize("stream", [False, True])

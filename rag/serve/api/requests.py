@@ -8,7 +8,16 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictInt,
+)
 
 from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
@@ -69,7 +78,7 @@ _Order = Annotated[
 
 
 Steps = Annotated[
-    Annotated[int, Field(ge=0, le=MAX_STEPS), WHOLE] | None,
+    Annotated[StrictInt, Field(ge=0, le=MAX_STEPS), WHOLE] | None,
     Field(description="How many times the model may look again before it answers; null follows the server."),
 ]
 _Line = Annotated[int, Field(ge=1, le=_MAX_LINES), WHOLE]

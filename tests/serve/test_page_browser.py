@@ -426,6 +426,8 @@ def test_a_change_is_reviewed_by_keyboard(visit, tmp_path, committed_sample):
     with serving(tmp_path, repositories=(("sample", Source(str(root))),)) as changed:
         page = visit(changed.ready())
         expect(page.get_by_role("button", name=re.compile("sample")).first).to_be_visible()
+        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        page.keyboard.press("Escape")
         page.keyboard.press("r")
         expect(page.get_by_role("textbox", name="Commits to compare")).to_be_focused()
         page.keyboard.press("Enter")

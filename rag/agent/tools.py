@@ -51,7 +51,7 @@ _RECALL = ToolSpec(
 )
 _CHANGES = ToolSpec(
     "changed_since",
-    "List the files that changed since a commit, tag or branch, or between two of them.",
+    "List the indexed files that changed since a commit, tag or branch, or between two of them.",
     {"since": "a commit, tag or branch", "until": "a later one; default: the indexed state"},
     "v1.2",
 )

@@ -66,7 +66,7 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
 def _changes(
     dialog: Dialog, repository: Repository, since: str, until: str | None
 ) -> Sequence[tuple[str, str]]:
-    """Return the changed files between two commits, of those that may be searched or are gone.
+    """Return the changed files between two commits, of those that are indexed; deleted ones are not.
 
     Raises:
         SourceError: there is no such commit, or git cannot read the repository.

@@ -26,11 +26,7 @@ class Patterns:
         Raises:
             SourceError: a pattern is invalid; `where` names its origin.
         """
-        patterns = [line for line in lines if line.strip() and not line.startswith("#")]
-        try:
-            return cls(_spec(patterns) if patterns else None)
-        except ValueError as error:
-            raise SourceError(f"{where} contains an invalid pattern: {error}") from error
+        return cls(_compiled(lines, where))
 
     def __bool__(self) -> bool:
         return self._spec is not None
@@ -59,29 +55,27 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
         if not strict:
             return None
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
-    if strict:
-        return Patterns.of(lines, where=str(path))
-    return Patterns.of((line for line in lines if _is_pattern(line)), where=str(path))
+    return Patterns(_compiled(lines, str(path) if strict else ""))
 
 
-def _is_pattern(line: str) -> bool:
-    try:
-        _spec([line])
-    except ValueError:
-        return False
-    return True
+def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
+    """Compile each distinct line once, in the order of last occurrences: only the last one can decide.
 
-
-def _spec(lines: list[str]) -> GitIgnoreSpec:
-    """Compile the patterns. Raises ValueError for an invalid one."""
+    None when no line is a pattern. An invalid line is an error, or left out when `where` is empty.
+    """
     from pathspec import (
         GitIgnoreSpec,
     )  # late: most repositories need none
 
     from rag.corpus.globs import Glob
 
-    try:
-        # The same engine everywhere: other installed ones parse sets differently.
-        return GitIgnoreSpec.from_lines(lines, Glob, backend="simple")
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a gitignore pattern: {error}") from error
+    patterns: list[Glob] = []
+    distinct = dict.fromkeys(reversed([line for line in lines if line.strip() and not line.startswith("#")]))
+    for line in reversed(distinct):
+        try:
+            patterns.append(Glob(line))
+        except (ValueError, re.error, OverflowError, RecursionError) as error:
+            if where:
+                raise SourceError(f"{where} contains an invalid pattern: {error}") from error
+    # The same engine everywhere: other installed ones parse sets differently.
+    return GitIgnoreSpec(patterns, backend="simple") if patterns else None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rag.corpus import globs
+from rag.corpus.globs import Glob
 from rag.corpus.ignore import Patterns, read_patterns
 from rag.errors import SourceError
 
@@ -76,3 +78,16 @@ def test_sets_warn_of_nothing(pattern: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Patterns.of([pattern], where="--include").match("a")
+
+
+def test_a_line_repeated_is_compiled_once_and_its_last_place_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def counted(line: str) -> Glob:
+        compiled.append(line)
+        return Glob(line)
+
+    monkeypatch.setattr(globs, "Glob", counted)
+    patterns = Patterns.of(["*.py", "!a.py", "*.py", *["|"] * 100_000, "!b.py"], where="--include")
+    assert compiled == ["!a.py", "*.py", "|", "!b.py"]
+    assert patterns.match("a.py") and not patterns.match("b.py")

@@ -763,6 +763,66 @@ def _with_complete(cls: _Class) -> _Class:
     return cls
 
 
+_MAX_REASONS = 3
+SupportKind = Literal["unsupported", "weak", "uncited", "unknown_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedStatement:
+    """A statement of an answer that its sources do not support, and why.
+
+    `begin_char` and `end_char` (excluded) are its place in the answer's text, `cited` the numbers of the
+    sources it was compared with.
+    """
+
+    kind: SupportKind
+    text: str
+    reason: str
+    begin_char: int
+    end_char: int
+    cited: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SupportCheck:
+    """The result of comparing each statement of an answer with the lines that it cites.
+
+    Each of the `statements` is counted once: as `supported`, `weak` (it shares few words with the lines),
+    `unsupported` or `uncited`. `unknown_names` are in code font, but neither in the repository nor in what
+    the model was given. `flagged` are the first statements that are not supported, in their order; if not
+    `complete`, there are more of them, or the answer was too long to be checked whole.
+    """
+
+    statements: int = 0
+    supported: int = 0
+    weak: int = 0
+    unsupported: int = 0
+    uncited: int = 0
+    unknown_names: tuple[str, ...] = ()
+    flagged: tuple[FlaggedStatement, ...] = ()
+    complete: bool = True
+
+    @property
+    def unsupported_line(self) -> str:
+        """How many statements are unsupported, with the first reasons; "" if none."""
+        reasons = list(dict.fromkeys(one.reason for one in self.flagged if one.kind == "unsupported"))
+        are = "is not supported by its" if self.unsupported == 1 else "are not supported by their"
+        counts = f"{self.unsupported} of {self.statements} statements {are} sources"
+        return f"{counts}: {'; '.join(reasons[:_MAX_REASONS])}" if reasons else ""
+
+    @property
+    def summary(self) -> str:
+        """One line on the statements that are not supported, "" if there are none."""
+        parts = [self.unsupported_line]
+        if self.uncited:
+            cite = "cites" if self.uncited == 1 else "cite"
+            parts.append(f"{self.uncited} of {self.statements} statements {cite} no source")
+        if self.unknown_names:
+            names = ", ".join(f"`{name}`" for name in self.unknown_names[:_MAX_REASONS])
+            parts.append(f"names that occur nowhere in the repository: {names}")
+        return "; ".join(part for part in parts if part)
+
+
 @_with_complete
 @dataclass(slots=True)
 class DialogTurn:
@@ -775,7 +835,8 @@ class DialogTurn:
 
     `state` is "asked" while there is no answer yet, then once and for all "answered", "partial" (an answer
     that was interrupted) or "failed" (`error` says why). `subject` is what "it" meant, None if nothing;
-    `trace` are the steps towards the answer, in their order; `scope` says whose turn it is.
+    `trace` are the steps towards the answer, in their order; `scope` says whose turn it is. `support` is the
+    check of the answer's statements, None if no model wrote it.
     """
 
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -794,6 +855,7 @@ class DialogTurn:
     error: str = ""
     subject: Subject | None = None
     trace: tuple[TraceStep, ...] = ()
+    support: SupportCheck | None = None
     scope: TurnScope = "user"
     user_query_timestamp: datetime | None = field(default_factory=now_utc)
     assistant_response_timestamp: datetime | None = field(default_factory=now_utc)
@@ -997,7 +1059,8 @@ class Answer:
     the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
     limit. `coverage` has one entry per repository. `code_facts` is None if no rule of a kind of question
     found anything. `subject` is what "it" meant in a follow-up, or what the question was set to be about.
-    `steps` are those of a second look, in their order. Unpacks as DeepWiki's `(answer, documents)`.
+    `steps` are those of a second look, in their order. `support` is the check of its statements, None if no
+    model wrote it. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -1027,6 +1090,7 @@ class Answer:
     code_facts: CodeFacts | None = None
     subject: Subject | None = None
     steps: tuple[TraceStep, ...] = ()
+    support: SupportCheck | None = None
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -241,6 +241,31 @@ def test_an_answer_that_is_cut_at_its_limit_says_so(opened, sample_repo, server)
     assert not ask(dialog, "How are sessions renewed?").cut
 
 
+def test_a_cut_answer_is_stored_up_to_its_last_whole_sentence(opened, sample_repo, server):
+    server.behaviours = ["length"]
+    server.answers = ["It is signed by HMAC [1]. And it is th"]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    cut = ask(dialog, SIGNED)
+    assert cut.text == dialog.turns()[0].answer == "It is signed by HMAC [1]."
+    assert any("stored up to its last whole sentence" in note for note in cut.notes)
+
+
+def test_the_statements_of_an_answer_are_checked_and_stored_with_the_turn(opened, sample_repo, server):
+    server.answers = ["`frobnicate_all` signs the cookie with a key [1]. The cookie has been signed twice."]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    answer = ask(dialog, SIGNED)
+    check = answer.support
+    assert check is not None and answer.text == server.answers[0]
+    assert (check.statements, check.unsupported, check.uncited) == (2, 1, 1)
+    assert check.unknown_names == ("frobnicate_all",)
+    assert dialog.turns()[0].support == check
+    assert check.summary.startswith("1 of 2 statements is not supported by its sources: `frobnicate_all`")
+
+
+def test_an_answer_without_a_model_is_not_checked(opened, sample_repo):
+    assert ask(begun(opened(), sample_repo), SIGNED).support is None
+
+
 def test_a_broken_answer_is_partial_on_request(opened, sample_repo, server):
     server.behaviours = ["cut"]
     server.answers = ["It is signed by HMAC of the payload under the key."]

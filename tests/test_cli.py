@@ -163,7 +163,7 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
         *("code_facts", "subject"),
         *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
-        *("rationale", "order", "steps"),
+        *("rationale", "order", "steps", "support"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"

@@ -325,6 +325,8 @@ def _print_notes(answer: Answer) -> None:
         print_subject(answer.subject)
     for note in answer.notes:
         say(f"rag: {note}")
+    if answer.support and answer.support.summary:
+        say(f"rag: {visible(answer.support.summary)}")
     if not answer.found and answer.hits:
         say("rag: use --no-gate (RAG_GATE=off) to answer from the nearest places anyway")
     if answer.warning:

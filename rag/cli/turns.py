@@ -246,6 +246,8 @@ def _print_turn(turn: DialogTurn) -> None:
             place = f"[{citation.n}] {place_in(turn, citation)}"
             parts = (place, citation.qualified_name, commit, visible(now))
             out("  ".join(part for part in parts if part))
+    if turn.support and turn.support.summary:
+        out(f"check: {visible(turn.support.summary)}")
     out()
 
 

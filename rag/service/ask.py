@@ -30,6 +30,7 @@ from rag.answer.end import AnswerEnd
 from rag.answer.fallback import fallback_answer, quotes_so_far
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
+from rag.answer.statements import whole_sentences
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.extractive_summary import QUOTING
 from rag.ports import (
@@ -45,6 +46,7 @@ from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.service.second_look import begin_look
+from rag.service.support import with_support
 from rag.types import (
     Answer,
     Citation,
@@ -461,7 +463,8 @@ def _with_words(question: str, reply: str) -> str | None:
     return f"{question.strip()} ({', '.join(few)})" if few else None
 
 
-_CUT = "the answer was cut at {tokens:,} tokens; allow more with RAG_ANSWER_TOKENS"
+_CUT = "the answer was cut at {tokens:,} tokens{trimmed}; allow more with RAG_ANSWER_TOKENS"
+_TRIMMED = ", and is stored up to its last whole sentence"
 _CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the request"
 
 
@@ -561,12 +564,19 @@ class _Writing:
         if self.options.is_json:
             answer = replace(answer, text=text)
         took = time.perf_counter() - self._began
-        cut = self._end.is_cut or getattr(self._generator, "finish_reason", None) == "length"
-        notes = (*answer.notes, *([self._cut_note()] if cut else []))
-        return replace(answer, cut=cut, notes=notes, seconds={**self.prepared.seconds, "answer": took})
+        answer = replace(answer, seconds={**self.prepared.seconds, "answer": took})
+        if self._end.is_cut or getattr(self._generator, "finish_reason", None) == "length":
+            answer = self._cut(answer)
+        return answer if self.options.is_json else with_support(self._dialog, self.prepared, answer)
 
-    def _cut_note(self) -> str:
-        asked = self.options.max_tokens
+    def _cut(self, answer: Answer) -> Answer:
+        """Return an answer that was cut at its limit, up to its last whole sentence if the limit is ours."""
+        asked, text = self.options.max_tokens, answer.text
         if asked is not None:
-            return _CUT_AS_ASKED.format(tokens=asked)
-        return _CUT.format(tokens=self._dialog.engine.settings.answer_tokens)
+            note = _CUT_AS_ASKED.format(tokens=asked)
+        else:
+            as_shown = self.options.is_json or self._dialog.history.stores_as_shown
+            text = text if as_shown else whole_sentences(text)
+            trimmed = _TRIMMED if len(text) < len(answer.text.rstrip()) else ""
+            note = _CUT.format(tokens=self._dialog.engine.settings.answer_tokens, trimmed=trimmed)
+        return replace(answer, text=text, cut=True, notes=(*answer.notes, note))

@@ -144,9 +144,10 @@ class LookUp:
         if self._found is None:
             return self._finish("miss")
         texts = _texts_of(self._found.citations, self._dialog.repositories)
-        if texts is None or not self._is_kept(self._found):
+        turn = self._kept_turn(self._found)
+        if texts is None or turn is None:
             return self._finish("stale")
-        self._waiting = self._again(self._found, texts)
+        self._waiting = self._again(self._found, turn, texts)
         return self._finish("hit") if self._found.index == self._index else None
 
     def still(self, prepared: Prepared) -> CacheHit | None:
@@ -209,15 +210,16 @@ class LookUp:
             _counter(metrics).add(1, {"outcome": outcome})
         return given if outcome == "hit" else None
 
-    def _is_kept(self, entry: CachedAnswer) -> bool:
-        """Whether the turn of the answer still exists and has the same answer."""
+    def _kept_turn(self, entry: CachedAnswer) -> DialogTurn | None:
+        """Return the turn of the answer; None if it was deleted or has another answer now."""
         engine = self._dialog.engine
         try:
-            return engine.turns.turn(entry.turn, namespace=engine.settings.namespace).answer == entry.answer
+            turn = engine.turns.turn(entry.turn, namespace=engine.settings.namespace)
         except NotFound:
-            return False
+            return None
+        return turn if turn.answer == entry.answer else None
 
-    def _again(self, entry: CachedAnswer, texts: Mapping[tuple[str, str], str]) -> CacheHit:
+    def _again(self, entry: CachedAnswer, turn: DialogTurn, texts: Mapping[tuple[str, str], str]) -> CacheHit:
         """Return the answer with the current commits and without cost."""
         opened = {repository.source.location: repository for repository in self._dialog.repositories}
         sources = tuple(
@@ -252,6 +254,7 @@ class LookUp:
             prompt_hash=str(entry.metadata["prompt_hash"]),
             seconds=prepared.seconds,
             cached=entry.turn,
+            support=turn.support,
         )
         return CacheHit(prepared, answer)
 

@@ -473,6 +473,7 @@ class Dialog:
             state="answered" if answer.complete else "partial",
             subject=prepared.subject,
             trace=trace(prepared, answer),
+            support=answer.support,
             metadata={
                 **({"cached": answer.cached} if answer.cached else {}),
                 **({"request": dict(self.metadata)} if self.metadata else {}),

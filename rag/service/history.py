@@ -34,6 +34,8 @@ class History:
     """Whether a question is stored when it is asked, or only together with its answer."""
     keeps_stopped = True
     """Whether the text of an answer that was stopped is stored."""
+    stores_as_shown = False
+    """Whether an answer cut at its limit is stored with its last, unfinished sentence."""
 
     def __init__(
         self,

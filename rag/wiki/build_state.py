@@ -41,6 +41,7 @@ class Prose:
     """The text that a model wrote for a page. `fingerprint` identifies all inputs of the request.
 
     `cut` is True if it reached its token limit; the text then ends with its last whole sentence.
+    `unsupported` says how many statements their sources do not support, and why; "" if none.
     """
 
     text: str
@@ -51,6 +52,7 @@ class Prose:
     conversation: str = ""
     usage: Usage = field(default_factory=Usage)
     cut: bool = False
+    unsupported: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from rag.wiki.build_state import Prose, ProseCitation, sha256
 from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import block, code
 from rag.wiki.models import WikiPage, WikiStructure
-from rag.wiki.unsupported_claims import whole_sentences
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -144,7 +143,7 @@ class ProseWriter:
             raise ProviderBroke("the model wrote nothing", provider=answer.model, retryable=True)
         citations = tuple(ProseCitation(c.n, c.path, c.start, c.end, c.blob) for c in answer.citations)
         return Prose(
-            whole_sentences(answer.text) if answer.cut else answer.text,
+            answer.text,
             self.fingerprint(page),
             answer.model,
             citations,
@@ -152,6 +151,7 @@ class ProseWriter:
             answer.conversation_id,
             answer.usage,
             answer.cut,
+            answer.support.unsupported_line if answer.support else "",
         )
 
     def _ask_model(self, dialog: Dialog, question: str, stopped: Callable[[], bool]) -> Answer:

@@ -332,6 +332,16 @@ def test_an_answer_that_the_model_cut_ends_by_length(serve, provider):
         assert [reason for reason in reasons if reason] == ["length"]
 
 
+def test_an_answer_cut_by_the_model_is_continued_as_it_was_streamed(serve, provider):
+    provider.answers[:] = ["A short code is made by the store [1]. And it is th"]
+    provider.behaviours[:] = ["length"]
+    served = serve(engine={"base_url": provider.base_url, "model": "small"}).ready()
+    with closing(openai.OpenAI(base_url=f"{served.url}/v1", api_key="anything", max_retries=0)) as client:
+        chunks = [c.choices[0].delta.content or "" for c in ask(client, FIRST, stream=True) if c.choices]
+        second = ask(client, FIRST, "".join(chunks), SECOND)
+    assert turns_of(served, second) == [FIRST, SECOND]
+
+
 SAID = [
     (
         "Made in one place [3], checked in another [5][2].\n\n    x[3] = 1\n\n`b[4]` and [2-4], not [99].",

@@ -183,7 +183,8 @@ def test_what_a_reader_should_not_rely_on_is_marked_and_told(sample_repo, tmp_pa
     assert "1 reference to sources that were never shown was removed" in text
     assert [one["name"] for one in told["unknown"]] == ["frobnicate_everything()", "quantum/teleport.py"]
     assert told["unknown"][0]["sentence"].startswith("It calls `frobnicate_everything()`")
-    assert told["invented"] == 1 and len(told["doubts"]) == 2
+    assert told["invented"] == 1 and len(told["doubts"]) == 3
+    assert "`frobnicate_everything()` does not occur in the cited lines" in " ".join(told["doubts"])
 
 
 def test_a_text_cut_at_its_limit_ends_with_a_whole_sentence_and_says_so(sample_repo, tmp_path):

@@ -49,6 +49,8 @@ else:
     Subject = _models.of(types.Subject)
     Coverage = _models.of(types.Coverage)
     _models.of(types.CitedSymbol)
+    _models.of(types.FlaggedStatement)
+    _models.of(types.SupportCheck)
     Freshness = _models.of(types.Freshness)
     CheckedCitation = _models.of(
         types.Citation, "CheckedCitation", url=str, freshness=Freshness, diff=(str | None, None)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     Coverage: TypeAlias = Json
     Citation: TypeAlias = Json
     CodeFacts: TypeAlias = Json
+    SupportCheck: TypeAlias = Json
     PatternMatches: TypeAlias = Json
     Review: TypeAlias = Json
     Subject: TypeAlias = Json
@@ -80,6 +81,8 @@ else:
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
     TraceStep = _models.of(types.TraceStep)
+    _models.of(types.FlaggedStatement)
+    SupportCheck = _models.of(types.SupportCheck)
     for _part in REVIEW_PARTS:
         _models.of(_part)
     Review = _models.of(ReviewValue)
@@ -102,6 +105,7 @@ class AskResult(ToolReply):
     missing_words: list[str] = Field(default_factory=list)
     code_facts: CodeFacts | None = None
     steps: list[TraceStep] = Field(default_factory=list)
+    support: SupportCheck | None = None
     model: str = ""
     conversation: str = ""
     turn: str = ""
@@ -261,6 +265,7 @@ class Toolbox:
             raise ModelFailed(error, f"{self._service.public_message(error)}\n\n{quotes}", {}) from error
         places = places_of(answer)
         notes = [f"it = `{answer.subject.name}`"] if answer.subject else []
+        notes += [answer.support.summary] if answer.support and answer.support.summary else []
         return AskResult(
             result=_with_notes(_with_sources(answer, places), [*notes, *answer.notes]),
             subject=to_json(answer.subject) if answer.subject else None,
@@ -271,6 +276,7 @@ class Toolbox:
             missing_words=list(answer.missing_words),
             code_facts=self._code_facts(answer.code_facts, served),
             steps=[to_json(step) for step in answer.steps],
+            support=to_json(answer.support) if answer.support else None,
             model=answer.model,
             conversation=answer.conversation_id,
             turn=answer.turn_id,

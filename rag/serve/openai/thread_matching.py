@@ -108,6 +108,8 @@ class ClientHistory(History):
 
     stores_questions = False
     """The client keeps its question, and an answer decides which conversation it continues."""
+    stores_as_shown = True
+    """The client sends the answer again as it was streamed, and is found by it."""
 
     def __init__(
         self,

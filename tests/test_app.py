@@ -482,7 +482,8 @@ def test_a_real_model_holds_a_conversation(sample_repo, real_model: LocalModel, 
     assert len(pieces) > 1
     second = rag(EXPIRE)
     first_turn, second_turn = rag.memory().values()
-    assert first_turn.answer == "".join(pieces)
+    assert first_turn.answer
+    assert "".join(pieces).startswith(first_turn.answer)  # it is cut at 12 tokens
     assert second_turn.answer == second.text
     assert second.usage.prompt_tokens > 100
     assert second.model == real_model.model

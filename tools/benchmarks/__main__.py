@@ -14,6 +14,7 @@ from tools.benchmarks import (
     ablation,
     agents,
     answer_cache,
+    answers,
     context,
     embedding,
     failover,
@@ -66,6 +67,7 @@ BY_HAND: dict[str, Callable[[Bench], None]] = {
     "review": review.review_tests,
     "second": second_stage.second_stage,
     "look": look.look,
+    "answers": answers.answers,
 }
 """What runs only when it is named."""
 

@@ -20,6 +20,7 @@ import os
 import sys
 import time
 import urllib.request
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -297,7 +298,7 @@ def _deepwiki(
         around = (
             f"{past and f'<conversation_history>{past}</conversation_history>'}<query>{turn.text}</query>"
         )
-        room = CONTEXT_TOKENS - ANSWER_TOKENS - 120 - engine.counter.count(rules + around)
+        room = CONTEXT_TOKENS - ANSWER_TOKENS - 60 - engine.counter.count(rules + around)
         context, sources = _context(folder, retrieved[_name(case, number)], engine, room)
         prompt = f"<START_OF_CONTEXT>\n{context}<END_OF_CONTEXT>\n{around}"
         text, tokens = _completed(model, rules, prompt)
@@ -309,23 +310,22 @@ def _deepwiki(
 
 def _context(folder: Path, chunks: Chunks, engine: Engine, room: int) -> tuple[str, Chunks]:
     """Return the chunks as text, as many whole ones and lines of the last as fit into `room` tokens."""
-    parts: list[str] = []
+    context = ""
     shown: Chunks = []
     for path, start, end in chunks:
         lines = (folder / path).read_text(encoding="utf-8", errors="replace").split("\n")[start - 1 : end]
-        head = f"## File Path: {path}\n\n"
-        room -= engine.counter.count(head)
-        fitting = 0
-        while fitting < len(lines) and (cost := engine.counter.count(lines[fitting] + "\n")) <= room:
-            room -= cost
-            fitting += 1
-        if not fitting:
-            break
-        parts.append(head + "\n".join(lines[:fitting]) + "\n\n----------\n\n")
-        shown.append((path, start, start + fitting - 1))
+        longer = [_with_chunk(context, path, lines[:number]) for number in range(1, len(lines) + 1)]
+        fitting = bisect_right(longer, room, key=engine.counter.count)
+        if fitting:
+            context = longer[fitting - 1]
+            shown.append((path, start, start + fitting - 1))
         if fitting < len(lines):
             break
-    return "".join(parts), shown
+    return context, shown
+
+
+def _with_chunk(context: str, path: str, lines: Sequence[str]) -> str:
+    return context + f"## File Path: {path}\n\n" + "\n".join(lines) + "\n\n----------\n\n"
 
 
 def _completed(model: Model, rules: str, prompt: str) -> tuple[str, tuple[int, int]]:

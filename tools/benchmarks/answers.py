@@ -30,7 +30,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.backends.adal_generator import AdalGenerator, model_client
+from rag.backends.adal_clients import model_client
+from rag.backends.adal_generator import AdalGenerator
 from rag.cli.terminal import out
 from rag.errors import RagError
 from rag.evaluation.questions import read_records
@@ -339,7 +340,8 @@ def _completed(model: Model, rules: str, prompt: str) -> tuple[str, tuple[int, i
 
 def _fetched(url: str, body: Mapping[str, Any] | None = None) -> Any:
     headers = {"Content-Type": "application/json", "Authorization": "Bearer local"}
-    request = urllib.request.Request(url, body and json.dumps(body).encode(), headers)
+    sent = json.dumps(body).encode() if body else None
+    request = urllib.request.Request(url, sent, headers)
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:
             return json.load(reply)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 from rag.analysis import is_stop_word, terms, words
@@ -116,8 +117,12 @@ class ParsedQuestion:
     fresh: bool = False
 
 
+@lru_cache(maxsize=8)
 def parse_question(text: str) -> ParsedQuestion:
-    """Parse a question. Any text is valid; a text without words has no terms."""
+    """Parse a question. Any text is valid; a text without words has no terms.
+
+    The last results are cached: each follow-up parses the questions before it again.
+    """
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]

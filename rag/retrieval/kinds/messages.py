@@ -8,7 +8,8 @@ the constant follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from rag.analysis import is_stop_word, words
 from rag.retrieval.context import ContextualQuestion
@@ -20,6 +21,7 @@ _FILES = 12
 _MAX_LINE_CHARS = 500
 _MAX_LITERALS = 4_000
 _MAX_MESSAGE_WORDS = 400
+_MAX_PHRASES = 50
 _MAX_USES = 4
 _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
@@ -49,9 +51,7 @@ def find(asked: Asked) -> CodeFacts | None:
     if not any(one.hit.legs.get("phrase") for one in asked.best):
         return None
     message = _lower(asked.question.question.text)[:_MAX_MESSAGE_WORDS]
-    phrases = [
-        _lower(part) for parts in _QUOTED.findall(asked.question.question.text) for part in parts if part
-    ]
+    phrases = _phrases(asked.question.question.text)
     at = None
     best = _MIN_MEANINGFUL - 1 if _ASKS.search(asked.question.question.text) else _MIN_UNMARKED - 1
     for file in asked.best_files(_FILES):
@@ -98,11 +98,18 @@ def _fit(parts: list[list[str]], message: list[str]) -> int:
     return meaningful
 
 
-def _quoted(parts: list[list[str]], phrases: list[list[str]]) -> int:
+def _phrases(question: str) -> dict[str, int]:
+    """Return the first phrases in quotes that are long enough, between spaces, and their lengths in words."""
+    quoted = (_lower(part) for parts in _QUOTED.findall(question) for part in parts if part)
+    long_enough = {f" {' '.join(said)} ": len(said) for said in quoted if len(said) >= _MIN_UNMARKED}
+    return dict(islice(long_enough.items(), _MAX_PHRASES))
+
+
+def _quoted(parts: list[list[str]], phrases: Mapping[str, int]) -> int:
     """Return the number of words of the longest phrase that a fixed part of a literal holds, twice."""
     held = [f" {' '.join(part)} " for part in parts]
-    found = (phrase for phrase in phrases if any(f" {' '.join(phrase)} " in part for part in held))
-    return max((2 * len(phrase) for phrase in found if len(phrase) >= _MIN_UNMARKED), default=0)
+    found = (2 * count for phrase, count in phrases.items() if any(phrase in part for part in held))
+    return max(found, default=0)
 
 
 def _lower(text: str) -> list[str]:

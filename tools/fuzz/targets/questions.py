@@ -8,15 +8,17 @@ from random import Random
 from typing import Any
 
 from rag.answer.extract import ExtractiveGenerator
+from rag.answer.statements import whole_sentences
+from rag.answer.support import check_support
 from rag.answer_cache.question_equivalence import meaning
 from rag.errors import RagError
 from rag.retrieval.answerability import judge
 from rag.retrieval.search import search_in_turn
 from rag.service import Dialog, converse
-from rag.types import Answer
+from rag.types import Answer, Hit, Span
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
-from tools.fuzz.targets.base import Refused, Target, open_engine, sample_copy
+from tools.fuzz.targets.base import Bounds, Refused, Target, open_engine, sample_copy
 
 _ENDS = "\n\x1e\n"
 """Stands between the texts of a history."""
@@ -117,6 +119,10 @@ def _functions() -> dict[str, Callable[[str], Any]]:
             quoting.fence(words),
         ),
         "resolve": lambda words: citations.resolve(words, []),
+        "check_support": lambda words: check_support(
+            f"{words} [1]", [Hit(Span("a", "a.py", 1, 2), words, 1.0)], given=words
+        ),
+        "whole_sentences": whole_sentences,
         "streamed": streamed,
         "letter_by_letter": letter_by_letter,
         "code_spans": lambda words: [markdown.code_spans(line) for line in words.split("\n")],
@@ -170,6 +176,7 @@ class Search(Target):
     """A question with its history is searched, and judged."""
 
     name, share = "search", 3.0
+    bounds = Bounds(seconds_per_byte=6e-6)  # a text is one question to four, and those after it read it too
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

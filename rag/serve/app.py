@@ -30,15 +30,15 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
 
 from rag.errors import RagError
 from rag.serve.api import pagination
+from rag.serve.api.rendering import json_response
 from rag.serve.api.responses import Error
 from rag.serve.errors import headers_of, shape, shape_of, status_of
 from rag.serve.middleware import RequestMiddleware
@@ -130,18 +130,18 @@ def interfaces(settings: ServerSettings) -> tuple[str, ...]:
     return ("deepwiki.health", *own, "deepwiki.routes") if settings.deepwiki else own
 
 
-async def _rag_error(request: Request, error: Exception) -> JSONResponse:
+async def _rag_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RagError)
     message = request.app.state.service.public_message(error)
-    return JSONResponse(shape_of(error, message), status_of(error)[0], headers=headers_of(error))
+    return json_response(shape_of(error, message), status_of(error)[0], headers=headers_of(error))
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 405:  # the framework lists the methods of the first route only
         headers["Allow"] = ", ".join(_methods(request))
-    return JSONResponse(shape(error.status_code, str(error.detail)), error.status_code, headers=headers)
+    return json_response(shape(error.status_code, str(error.detail)), error.status_code, headers=headers)
 
 
 def _methods(request: Request) -> list[str]:
@@ -154,17 +154,17 @@ def _methods(request: Request) -> list[str]:
     return sorted(found)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {"msg": "invalid", "loc": ()}
     param = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
     message = f"{first['msg']} ({param})" if param else str(first["msg"])
     status = 400 if request.url.path.startswith("/v1/") else 422  # as OpenAI's clients expect
-    return JSONResponse(shape(status, message, code="invalid", param=param or None), status)
+    return json_response(shape(status, message, code="invalid", param=param or None), status)
 
 
-async def _internal(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse(shape(500, "the server failed; see its log for the reason", code="internal"), 500)
+async def _internal(request: Request, error: Exception) -> Response:
+    return json_response(shape(500, "the server failed; see its log for the reason", code="internal"), 500)
 
 
 _HANDLERS: tuple[tuple[type[Exception], Any], ...] = (

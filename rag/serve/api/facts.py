@@ -17,7 +17,7 @@ from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
-from rag.serve.api.rendering import Renderer
+from rag.serve.api.rendering import Renderer, json_response
 from rag.serve.api.turns import ConversationId
 from rag.serve.errors import BadRequest
 from rag.serve.service import Service
@@ -214,16 +214,16 @@ def _preferences(service: Service) -> APIRouter:
     def stored(caller: Caller) -> Preferences:
         return Preferences(service.engine_for(caller).turns, namespace=caller.namespace)
 
-    @router.get("")
-    async def preferences(caller: CallerOf) -> dict[str, JsonValue]:
+    @router.get("", response_model=dict[str, JsonValue])
+    async def preferences(caller: CallerOf) -> Response:
         """Return all preferences of the caller, by key. They are part of each prompt."""
-        return await to_thread(stored(caller).get_all, USER)
+        return json_response(await to_thread(stored(caller).get_all, USER))
 
-    @router.put("/{key}")
-    async def prefer(caller: CallerOf, key: Key, wanted: requests.Preferred) -> dict[str, JsonValue]:
+    @router.put("/{key}", response_model=dict[str, JsonValue])
+    async def prefer(caller: CallerOf, key: Key, wanted: requests.Preferred) -> Response:
         """Set a preference. `language` is the language of answers."""
         await to_thread(stored(caller).save, USER, key, wanted.value)
-        return {key: wanted.value}
+        return json_response({key: wanted.value})
 
     @router.delete("/{key}", status_code=204)
     async def forget(caller: CallerOf, key: Key) -> None:

@@ -6,7 +6,7 @@ For remote callers, folders are sent by name instead of path.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 from typing import Any
@@ -177,9 +177,10 @@ class Renderer:
         return sent(self._service, written, self._interface)
 
 
-def json_response(written: Json) -> Response:
+def json_response(written: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return JSON as a response that is neither validated nor copied; invalid text becomes `?`."""
-    return Response(_ENCODER.encode(written).encode("utf-8", "replace"), media_type="application/json")
+    body = _ENCODER.encode(written).encode("utf-8", "replace")
+    return Response(body, status, headers, media_type="application/json")
 
 
 def sent(service: Service, written: Json, interface: Interface) -> Json:

@@ -20,7 +20,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.routing import WebSocketRoute
@@ -28,6 +27,7 @@ from starlette.websockets import WebSocket
 
 from rag.errors import NotFound, RagError
 from rag.serve.access.auth import CallerOf
+from rag.serve.api.rendering import json_response
 from rag.serve.api.responses import Error
 from rag.serve.deepwiki import schema as shapes
 from rag.serve.deepwiki.cache import WikiCache
@@ -61,9 +61,9 @@ class _Route(APIRoute):
             except RagError as error:
                 status, _ = status_of(error)
                 message = request.app.state.service.public_message(error)
-                return JSONResponse({self.key: message}, status, headers=headers_of(error))
+                return json_response({self.key: message}, status, headers=headers_of(error))
             except RequestValidationError as error:
-                return JSONResponse({self.key: _validation_message(error)}, 422)
+                return json_response({self.key: _validation_message(error)}, 422)
 
         return handled
 

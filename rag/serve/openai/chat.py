@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from rag.answer.references import reference_spans
@@ -28,7 +27,7 @@ from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import pagination
-from rag.serve.api.rendering import sent
+from rag.serve.api.rendering import json_response, sent
 from rag.serve.api.requests import Steps
 from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
@@ -366,7 +365,7 @@ def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         if read.is_task:
             text, usage, _ = await until_disconnect(request, chat.task(read.question))
             if not asked.stream:
-                return JSONResponse(_completion(head, text, [], usage))
+                return json_response(_completion(head, text, [], usage))
             return _streamed(service, _text_chunks(_as_chunk(head), text, usage), wants_usage)
         service.limiter.check_question(read.question, param="messages")
         dialog = await chat.dialog(
@@ -393,7 +392,7 @@ def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         annotations = chat.annotations(answer, entries, base)
         body = _completion(head, answer.text, annotations, answer.usage, finish_reason_of(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id} if answer.conversation_id else {}
-        return JSONResponse(body | {"rag": chat.rag_fields(answer, parameters.ignored)}, headers=headers)
+        return json_response(body | {"rag": chat.rag_fields(answer, parameters.ignored)}, headers=headers)
 
 
 def add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
@@ -420,7 +419,7 @@ def add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         name = embedder.fingerprint
-        return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
+        return json_response({"object": "list", "model": name, "data": data, "usage": usage})
 
 
 def _model(entry: ServedRepository) -> Model:

@@ -17,12 +17,12 @@ from itertools import count
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from rag.errors import NotFound, ProviderError, RagError
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
+from rag.serve.api.rendering import json_response
 from rag.serve.api.requests import Steps
 from rag.serve.errors import BadRequest, shape_of
 from rag.serve.openai.chat import ChatCompletions, finish_reason_of
@@ -147,7 +147,7 @@ def _add_create(router: APIRouter, chat: ChatCompletions) -> None:
             answer = await until_disconnect(request, service.answered(dialog, read.question))
         except ProviderError as error:
             raise chat.quoted(error, entries, {"id": reply.id, "model": asked.model}, base) from error
-        return JSONResponse(await _finished(chat, dialog.engine, answer, entries, reply, base))
+        return json_response(await _finished(chat, dialog.engine, answer, entries, reply, base))
 
 
 def _add_stored(router: APIRouter, chat: ChatCompletions) -> None:

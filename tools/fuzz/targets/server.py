@@ -25,8 +25,8 @@ from tools.fuzz.targets.base import MANY_QUESTIONS, Bounds, Refused, Target, sam
 from tools.fuzz.targets.questions import SAMPLES, written
 
 _WAIT_S = 60.0
-_LEFT_OUT = {"/api/repositories/{name}/index/events", "/metrics"}
-"""A stream that has no end of its own, and a route that takes nothing."""
+_LEFT_OUT = {"/api/repositories/{name}/index/events", "/api/events", "/metrics"}
+"""Streams that have no end of their own, and a route that takes nothing."""
 
 _KNOWN = {
     "name": "sample",

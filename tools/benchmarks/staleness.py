@@ -162,8 +162,9 @@ def _is_read(lines: list[bytes]) -> bool:
 
 
 def _lines(root: Path, files: dict[str, str]) -> dict[str, list[bytes]]:
+    """Return the lines of the files whose blobs can be read; a submodule has none."""
     contents = read_blobs(root, list(files.values()))
-    return {path: contents[blob].split(b"\n") for path, blob in files.items()}
+    return {path: contents[blob].split(b"\n") for path, blob in files.items() if blob in contents}
 
 
 def spans_of(root: Path, commit: str, files: dict[str, str]) -> list[tuple[Citation, str]]:

@@ -63,6 +63,9 @@ def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
 
     None when no line is a pattern. An invalid line is an error, or left out when `where` is empty.
     """
+    written = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not written:
+        return None
     from pathspec import (
         GitIgnoreSpec,
     )  # late: most repositories need none
@@ -70,7 +73,7 @@ def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
     from rag.corpus.globs import Glob
 
     patterns: list[Glob] = []
-    distinct = dict.fromkeys(reversed([line for line in lines if line.strip() and not line.startswith("#")]))
+    distinct = dict.fromkeys(reversed(written))
     for line in reversed(distinct):
         try:
             patterns.append(Glob(line))

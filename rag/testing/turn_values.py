@@ -12,10 +12,13 @@ from rag.types import (
     Citation,
     DialogTurn,
     Filters,
+    FlaggedStatement,
     Message,
     Source,
     Span,
     Subject,
+    SupportCheck,
+    SupportKind,
     TraceStep,
     TurnScope,
     TurnState,
@@ -64,6 +67,22 @@ citations = st.builds(
     used=st.booleans(),
 )
 subjects = st.builds(Subject, texts, texts, texts, counts, counts)
+flags = st.builds(
+    FlaggedStatement,
+    st.sampled_from(get_args(SupportKind)),
+    texts,
+    texts,
+    counts,
+    counts,
+    st.lists(counts, max_size=2).map(tuple),
+)
+supports = st.builds(
+    SupportCheck,
+    *[counts] * 5,
+    unknown_names=st.lists(texts, max_size=2).map(tuple),
+    flagged=st.lists(flags, max_size=2).map(tuple),
+    complete=st.booleans(),
+)
 dialog_turns = st.builds(
     DialogTurn,
     id=st.uuids(version=4).map(str),
@@ -79,6 +98,7 @@ dialog_turns = st.builds(
     error=texts,
     subject=st.none() | subjects,
     trace=st.lists(st.builds(TraceStep, texts, texts, texts, texts, scores), max_size=2).map(tuple),
+    support=st.none() | supports,
     scope=st.sampled_from(get_args(TurnScope)),
     user_query_timestamp=st.none() | moments,
     assistant_response_timestamp=st.none() | moments,

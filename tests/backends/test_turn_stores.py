@@ -344,7 +344,14 @@ def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
         replace(one, span=replace(one.span, scope="Shelf"), anchor=None) for one in full_turn().citations
     ]
     turn = replace(
-        full_turn(), marks=(), citations=tuple(cited), error="", subject=None, trace=(), scope="user"
+        full_turn(),
+        marks=(),
+        citations=tuple(cited),
+        error="",
+        subject=None,
+        trace=(),
+        support=None,
+        scope="user",
     )
     turns = [replace(turn, id=f"t{n}", order=2 * n, conversation_id="c") for n in range(3)]
     with file.write() as db:
@@ -366,7 +373,7 @@ def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     store.close()
 
 
-_SINCE_VERSION_6 = ("state", "error", "subject", "trace", "scope")
+_SINCE_VERSION_6 = ("state", "error", "subject", "trace", "support", "scope")
 _DATES = ["2026-01-01T00:00:00.000000+00:00"] * 2
 
 

@@ -27,6 +27,15 @@ def work_tree(folder: Path) -> Path | None:
     return None
 
 
+def git_folder(folder: Path) -> str:
+    """Return the folder of a work tree's repository, which all its work trees share; "" if there is none."""
+    try:
+        found = run_git(["rev-parse", "--path-format=absolute", "--git-common-dir"], cwd=folder)
+    except GitError:
+        return ""
+    return found.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
 def _is_ignored(folder: Path) -> bool:
     try:
         return bool(run_git(["check-ignore", "."], cwd=folder, ok_codes=(0, 1)))

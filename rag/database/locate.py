@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from rag.database import format as store_format
-from rag.database.store import delta_path
+from rag.database.store import delta_path, newest_header
 from rag.errors import StoreError
 from rag.types import Source
 
@@ -34,17 +34,27 @@ def store_path(home: Path, source: Source, *, embedder: str) -> Path:
     return home / "stores" / f"{readable}-{digest}.pkl"
 
 
-def stores(home: Path) -> Iterator[tuple[Path, dict[str, object] | StoreError]]:
+def stores(home: Path) -> Iterator[tuple[Path, Mapping[str, Any] | StoreError]]:
     """Yield all stores in `home`, by name: the file, and its header or the error of reading it."""
     for path in sorted((home / "stores").glob("*.pkl")):
         if path.name.endswith(".delta.pkl"):
             continue
         try:
-            yield path, store_format.read_header(path)
+            yield path, newest_header(path)
         except StoreError as error:
             yield path, error
         except FileNotFoundError:  # removed by another process meanwhile
             continue
+
+
+def disk_bytes(file: Path) -> int:
+    """Return the bytes that a file takes; a file that several stores share counts in part for each.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    status = file.stat()
+    return status.st_size // max(status.st_nlink, 1)
 
 
 def store_files(path: Path) -> tuple[Path, ...]:
@@ -74,7 +84,7 @@ def remove(path: Path) -> int:
     freed = 0
     for file in store_files(path):
         try:
-            freed += file.stat().st_size
+            freed += disk_bytes(file)
             file.unlink()
         except FileNotFoundError:
             continue

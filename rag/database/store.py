@@ -444,7 +444,7 @@ class Store:
     def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
         """Return the chunk as a hit: with its text, lines and names."""
         segment, row = self._locate(chunk)
-        columns, header = segment.columns, segment.header
+        columns, header = segment.columns, self.header
         file = int(columns["chunk_file"][row])
         try:
             text = segment.text(file)[int(columns["chunk_from"][row]) : int(columns["chunk_to"][row])]
@@ -469,7 +469,7 @@ class Store:
             score,
             unit=UNITS[int(columns["chunk_unit"][row])],
             kind=KINDS[int(columns["chunk_kind"][row])],
-            language=str(header["languages"][int(columns["file_language"][file])]),
+            language=str(segment.header["languages"][int(columns["file_language"][file])]),
             dirty=self.dirty,
             location=str(header["location"]),
             legs=legs,
@@ -480,3 +480,17 @@ class Store:
 def delta_path(path: Path) -> Path:
     """Return the path of the delta of the store at `path`."""
     return path.with_suffix(".delta.pkl")
+
+
+def newest_header(path: Path) -> Mapping[str, Any]:
+    """Return the header of the store at `path`: that of its delta if it has one, as `Store.header`.
+
+    Raises:
+        FileNotFoundError, StoreUnreadable, StoreTooNew, StoreCorrupt: as `format.read`.
+    """
+    base = store_format.read_header(path)
+    try:
+        delta = store_format.read_header(delta_path(path))
+    except FileNotFoundError:
+        return base
+    return delta if delta.get("base_id") == base.get("id") else base

@@ -27,11 +27,13 @@ from rag.code.references import GRAPH_VERSION
 from rag.corpus import CHUNKER_VERSION, SECRET_RULES_VERSION
 from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
+from rag.corpus.worktree import git_folder
 from rag.database import format as store_format
 from rag.database.approximate import with_lists
 from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
 from rag.database.lock import building
 from rag.database.merge import merge
+from rag.database.share import keep_link, sharable
 from rag.database.store import Store, delta_path
 from rag.errors import NothingToIndex, StoreCorrupt, StoreOutdated
 from rag.ports import Embedder, Gather
@@ -173,27 +175,44 @@ def _build_or_update(
         _sweep(path)
         if waited or not rebuild:
             store, reason = _usable(path, wanted)
-        changes = scan(store, checkout.root, walked.files) if store else Changes(tuple(walked.files), (), {})
-        builder = _Builder(
-            checkout, path, embedder, options, wanted, scanned_ns, progress, confirm, reasons(walked.skipped)
-        )
-        if store is None:
-            builder.build(changes.changed, walked)
-            action: Action = "rebuilt" if reason else "built"
+        git_dir = git_folder(checkout.root) if checkout.commit else ""
+        shared = None if store or rebuild else sharable(path, wanted, checkout, git_dir, walked.files)
+        usable = store or shared
+        if usable:
+            changes = scan(usable, checkout.root, walked.files, by_bytes=shared is not None)
         else:
-            action, reason = "updated", ""
-            if changes or changes.touched:
-                builder.update(store, changes)
+            changes = Changes(tuple(walked.files), (), {})
+        builder = _Builder(
+            checkout,
+            path,
+            embedder,
+            options,
+            wanted,
+            scanned_ns,
+            progress,
+            confirm,
+            reasons(walked.skipped),
+            git_dir,
+        )
+        action: Action = "updated" if store else "rebuilt" if reason else "built"
+        if store is None and shared is None:
+            builder.build(changes.changed, walked)
+        elif usable and (shared or changes or changes.touched):
+            builder.update(usable, changes)
+        if shared:
+            shared.path.unlink(missing_ok=True)
+        reason = "" if store else reason
         store = Store.open(path)
     return store.at(checkout), _report(action, reason, store, checkout, walked, changes, began)
 
 
-def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
+def scan(store: Store, root: Path, files: Sequence[FileEntry], *, by_bytes: bool = False) -> Changes:
     """Compare the files on disk with those in the store.
 
     A file with the stored size and time counts as unchanged, unless its time is so close to the last scan
     that it may have been written just after, or its status change time is later: archives and copies create
-    files of other bytes with the same size and time.
+    files of other bytes with the same size and time. With `by_bytes` the bytes decide in any case, as the
+    store was made from other files.
     """
     known = store.known_files()
     scanned_ns, now_ns = int(store.header["scanned_ns"]), time.time_ns()
@@ -204,10 +223,15 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
             mtime_ns, size, blob = old
             window = _SETTLED_NS if entry.mtime_ns % 1_000_000_000 else _COARSE_NS
             same = mtime_ns == entry.mtime_ns and size == entry.size_bytes
-            if same and entry.mtime_ns < scanned_ns - window and entry.changed_ns <= scanned_ns:
+            if (
+                same
+                and not by_bytes
+                and entry.mtime_ns < scanned_ns - window
+                and entry.changed_ns <= scanned_ns
+            ):
                 continue
             if size == entry.size_bytes and file_blob(root, entry.path) == blob:
-                if not same or scanned_ns < entry.changed_ns <= now_ns:
+                if by_bytes or not same or scanned_ns < entry.changed_ns <= now_ns:
                     touched[entry.path] = (entry.mtime_ns, entry.size_bytes)
                 continue
         changed.append(entry)
@@ -356,6 +380,7 @@ class _Builder:
     progress: Progress
     confirm: Callable[[Sequence[str]], None]
     skipped: Mapping[str, int] = field(default_factory=dict)
+    git_dir: str = ""
 
     def build(self, files: Sequence[FileEntry], walked: Walk) -> None:
         """Write the whole store."""
@@ -369,22 +394,29 @@ class _Builder:
         self.write_base(columns, languages)
 
     def update(self, store: Store, changes: Changes) -> None:
-        """Write the changes: a delta, or the whole store when the delta would be large."""
+        """Write the changes: a delta, or the whole store when the delta would be large.
+
+        A changed file that has the bytes again that the base has for its path is taken from there.
+        """
         gone = {*changes.removed, *(entry.path for entry in changes.changed)}
         languages = list(store.header["languages"])
-        digests, fresh = self._segment(changes.changed, store, languages)
         base = store.segments[0]
+        again = self._again_as_in_base(store, changes.changed)
+        changed = [entry for entry in changes.changed if entry.path not in again]
+        digests, fresh = self._segment(changed, store, languages)
         parts = [(fresh, np.ones(len(fresh["file_size"]), np.bool_))]
         for old in store.segments[1:]:
             keep = np.asarray([path not in gone for path in old.paths], np.bool_)
             parts.insert(0, (old.columns, keep))
         delta = merge(parts)
         dead = store.dead_files | np.asarray([path in gone for path in base.paths], np.bool_)
+        dead[[base.file_numbers[path] for path in again]] = False
         skips = [s for s in store.content_skips() if s.path not in gone]
         skips += [skip for part in digests for skip in part.skipped]
-        stats = {entry.path: entry for entry in changes.changed}
+        stats = {entry.path: entry for entry in changed}
         extra = _skip_columns(skips, stats, store.skip_stats())
         touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
+        touched |= again
         if len(delta["chunk_file"]) > max(_SMALL_DELTA, base.chunk_count // 4):
             whole = merge([(base.columns, ~dead), (delta, np.ones(len(delta["file_size"]), np.bool_))])
             _apply_touched(whole, touched)
@@ -394,6 +426,21 @@ class _Builder:
         extra |= {"replaced": np.flatnonzero(dead).astype(np.int32)} | _touched_columns(touched)
         header = self._header(languages) | {"base_id": base.header["id"]}
         store_format.write(delta_path(self.path), header, delta | extra)
+        if store.path != self.path:
+            keep_link(store, self.path)
+
+    def _again_as_in_base(self, store: Store, changed: Sequence[FileEntry]) -> dict[str, tuple[int, int]]:
+        """Return the changed files that have the bytes of a file of the base which the delta replaced."""
+        base, found = store.segments[0], {}
+        for entry in changed if store.dead_files.any() else ():
+            number = base.file_numbers.get(entry.path)
+            if number is None or not store.dead_files[number]:
+                continue
+            if int(base.columns["file_size"][number]) == entry.size_bytes:
+                blob = base.columns["file_blob"][number].tobytes().hex()
+                if file_blob(self.checkout.root, entry.path) == blob:
+                    found[entry.path] = (entry.mtime_ns, entry.size_bytes)
+        return found
 
     def _segment(
         self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
@@ -436,6 +483,7 @@ class _Builder:
             "ref": source.ref,
             "commit": self.checkout.commit,
             "remote": self.checkout.remote,
+            "git_dir": self.git_dir,
             "fingerprint": dict(self.wanted),
             "languages": languages,
             "skipped": dict(self.skipped),

@@ -28,7 +28,7 @@ from typing import Any
 
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
-from rag.database.locate import remove, stores
+from rag.database.locate import disk_bytes, remove, stores
 from rag.database.lock import building
 from rag.database.store import delta_path
 from rag.errors import ConfigError, SourceError, StoreError
@@ -353,7 +353,7 @@ class RefRetention:
 
     def _size(self, source: Source) -> int:
         store = self._store_file(source)
-        size = sum(file.stat().st_size for file in (store, delta_path(store)) if file.exists())
+        size = sum(disk_bytes(file) for file in (store, delta_path(store)) if file.exists())
         for folder, _, files in os.walk(self._clone(source)):
             for name in files:
                 with suppress(FileNotFoundError):

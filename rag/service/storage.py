@@ -17,7 +17,7 @@ from typing import Literal
 
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
-from rag.database.locate import last_used, remove, store_files, stores
+from rag.database.locate import disk_bytes, last_used, remove, store_files, stores
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
 from rag.service.ref_retention import reserved
@@ -156,7 +156,7 @@ def _indexes(home: Path) -> tuple[list[StorageItem], dict[Path, list[StorageItem
             "index",
             str(source) if source else path.name,
             str(path),
-            sum(_size(file) for file in store_files(path)),
+            sum(disk_bytes(file) for file in store_files(path) if file.exists()),
             datetime.fromtimestamp(last_used(path), UTC),
             removable=True,
             location=source.location if source else "",

@@ -59,6 +59,10 @@ _OPCODES = frozenset(
 )
 
 
+DAMAGE_ERRORS = (LookupError, ValueError, OverflowError, MemoryError, TypeError, zlib.error)
+"""The errors that reading a damaged store can cause: its columns are mapped without a check."""
+
+
 class _PlainUnpickler(pickle.Unpickler):
     """Supports no class at all; the opcode check has already rejected every way to name one."""
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rag.database.format import DAMAGE_ERRORS
 from rag.database.segment import open_segment
 from rag.database.store import Store
 from rag.errors import StoreError
@@ -28,7 +29,7 @@ _MOST_STORES = 20
 def sharable(
     path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir: str, files: Sequence[FileEntry]
 ) -> Store | None:
-    """Return the store that has most of these files in its base, as a link to it beside `path`; else None.
+    """Return the store that has most of these files in its base, as a link next to `path`; else None.
 
     Paths and sizes are compared; the caller compares the bytes. The caller holds the lock of `path`, and
     moves the link to `path` when the delta is written (`keep_link`); a link that is left is removed as other
@@ -38,8 +39,11 @@ def sharable(
     best, most = None, 0
     for other in _related(path, wanted, checkout, git_dir):
         base = other.segments[0]
-        known = zip(base.paths, base.columns["file_size"].tolist(), strict=True)
-        equal = sum(sizes.get(name) == size for name, size in known)
+        try:
+            known = zip(base.paths, base.columns["file_size"].tolist(), strict=True)
+            equal = sum(sizes.get(name) == size for name, size in known)
+        except DAMAGE_ERRORS:
+            continue
         if equal > most and equal >= _LEAST_SHARE * max(len(sizes), base.file_count):
             best, most = other, equal
     return _linked(best, path) if best else None
@@ -87,15 +91,18 @@ def _is_made_alike(header: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
 
 
 def _linked(store: Store, path: Path) -> Store | None:
-    """Return the store over a link to its base; None if there can be none, or the base was just replaced."""
+    """Return the store over a link to its base; None if there can be none.
+
+    That is: the file system has no hard links, the base was replaced meanwhile, or something is damaged.
+    """
     link = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
         os.link(store.path, link)
-        base = open_segment(link)
-    except (OSError, StoreError):  # a file system without hard links, or too many of them
-        link.unlink(missing_ok=True)
-        return None
-    if base.header["id"] != store.segments[0].header["id"]:
-        link.unlink(missing_ok=True)
-        return None
-    return Store(link, (base, *store.segments[1:]))
+        linked = Store(link, (open_segment(link), *store.segments[1:]))
+        if linked.segments[0].header["id"] == store.segments[0].header["id"]:
+            linked.verify()
+            return linked
+    except (OSError, StoreError):
+        pass
+    link.unlink(missing_ok=True)
+    return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 import uuid
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +46,8 @@ Action = Literal["built", "rebuilt", "updated", "fresh"]
 
 _SETTLED_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
+_MUCH = 0.25
+"""The share of changed files from which another store of the repository may be nearer."""
 _SMALL_DELTA = 4_000
 """A delta of up to this many chunks is never merged; a larger one is, from a quarter of the base."""
 
@@ -99,10 +100,6 @@ def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[st
     }
 
 
-_DAMAGE_ERRORS = (LookupError, ValueError, OverflowError, MemoryError, TypeError, zlib.error)
-"""The errors that reading a damaged store can cause: its columns are mapped without a check."""
-
-
 def refresh(
     checkout: Checkout,
     path: Path,
@@ -131,7 +128,7 @@ def refresh(
     """
     try:
         return _build_or_update(checkout, path, embedder, options, rebuild, progress, confirm)
-    except (StoreCorrupt, *_DAMAGE_ERRORS) as error:
+    except (StoreCorrupt, *store_format.DAMAGE_ERRORS) as error:
         damage = None if rebuild else _damage_of(path, error)
         if damage is None:
             raise
@@ -176,12 +173,12 @@ def _build_or_update(
         if waited or not rebuild:
             store, reason = _usable(path, wanted)
         git_dir = git_folder(checkout.root) if checkout.commit else ""
-        shared = None if store or rebuild else sharable(path, wanted, checkout, git_dir, walked.files)
-        usable = store or shared
-        if usable:
-            changes = scan(usable, checkout.root, walked.files, by_bytes=shared is not None)
-        else:
-            changes = Changes(tuple(walked.files), (), {})
+        changes = scan(store, checkout.root, walked.files) if store else Changes(tuple(walked.files), (), {})
+        differs = len(changes.changed) > _MUCH * len(walked.files)
+        shared = sharable(path, wanted, checkout, git_dir, walked.files) if differs and not rebuild else None
+        if shared:
+            changes = scan(shared, checkout.root, walked.files, by_bytes=True)
+        usable = shared or store
         builder = _Builder(
             checkout,
             path,

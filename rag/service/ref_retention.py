@@ -28,7 +28,7 @@ from typing import Any
 
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
-from rag.database.locate import disk_bytes, remove, stores
+from rag.database.locate import last_used, remove, stores
 from rag.database.lock import building
 from rag.database.store import delta_path
 from rag.errors import ConfigError, SourceError, StoreError
@@ -283,7 +283,7 @@ class RefRetention:
             os.close(handle)
 
     def _adopt_store(self, source: Source, path: Path) -> None:
-        written = path.stat().st_mtime
+        written = last_used(path)  # the store itself may be shared with an older one
         handle = self._locked_entry(self._name(source), source)
         try:
             self._write(handle, source, self._size(source))
@@ -352,8 +352,9 @@ class RefRetention:
         return self._store_file(source).exists() or (clone.exists() and not self._is_shared("", clone))
 
     def _size(self, source: Source) -> int:
+        """Return the bytes of a source's files; what it shares with other refs counts in full for each."""
         store = self._store_file(source)
-        size = sum(disk_bytes(file) for file in (store, delta_path(store)) if file.exists())
+        size = sum(file.stat().st_size for file in (store, delta_path(store)) if file.exists())
         for folder, _, files in os.walk(self._clone(source)):
             for name in files:
                 with suppress(FileNotFoundError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -202,4 +203,31 @@ def test_a_delta_of_the_other_store_is_taken_too(sample_repo, second, tmp_path, 
     embedder.embedded.clear()
     store, _ = indexed(second, tmp_path, embedder)
     assert not embedder.embedded
+    assert everything(store) == anew(second, tmp_path)
+
+
+def test_a_far_branch_is_taken_from_the_work_tree_that_has_it(sample_repo, second, tmp_path, embedder):
+    first, _ = indexed(sample_repo, tmp_path, embedder)
+    for file in sorted(second.rglob("*.py")):
+        file.write_text(f"def rewritten_{file.stem}():\n    return 1\n")
+    git(second, "commit", "--quiet", "-a", "-m", "far")
+    far, _ = indexed(second, tmp_path, embedder)
+    assert not linked(first, far)
+    embedder.embedded.clear()
+    git(sample_repo, "checkout", "--quiet", "--detach", "other")
+    store, report = indexed(sample_repo, tmp_path, embedder)
+    assert linked(far, store) and not embedder.embedded
+    assert report.action == "updated" and everything(store) == anew(sample_repo, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_store_is_not_shared(sample_repo, second, tmp_path, embedder, seed):
+    first, _ = indexed(sample_repo, tmp_path, embedder)
+    content = bytearray(first.path.read_bytes())
+    rng = random.Random(seed)
+    for _ in range(200):
+        content[rng.randrange(len(content) // 50, len(content))] ^= 1 + rng.randrange(255)
+    first.path.write_bytes(content)
+    store, _ = indexed(second, tmp_path, embedder)
+    assert not linked(first, store)
     assert everything(store) == anew(second, tmp_path)

@@ -23,8 +23,9 @@ stay.
 
 def fence(text: str) -> str:
     """Return the shortest run of backticks, at least three, that fences `text` safely in Markdown."""
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0) if "`" in text else 0
-    return "`" * max(3, longest + 1)
+    if "```" not in text:
+        return "```"
+    return "`" * (max(len(run) for run in _BACKTICKS.findall(text)) + 1)
 
 
 def one_line(text: str) -> str:
@@ -38,6 +39,8 @@ def one_line(text: str) -> str:
 
 def visible(text: str) -> str:
     """Return `text` on one line; unprintable characters become visible escapes, such as `\\n`."""
+    if text.isprintable():
+        return text  # the usual case
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), well_formed(text))
 
 
@@ -48,4 +51,4 @@ def without_markers(text: str) -> str:
 
 def well_formed(text: str) -> str:
     """Return `text` that can be encoded: lone surrogates become `?`."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -47,9 +47,17 @@ _LONGEST_RUN = 4_000
 """Runs without breaks are split at this length, as merging is quadratic in some versions of tiktoken."""
 
 _CUTS = re.compile(rf"\S{{{_LONGEST_RUN}}}|\s{{{_LONGEST_RUN}}}")
-_BLOCKS = re.compile(r"(?<=\n)(?=[^\s/])")
-"""Where a text can be divided without a change of its tokens: in these encodings, no token has a line break
-before a character other than whitespace or a slash.
+_LINES = re.compile(r"[^\n]*+(?:\n(?![ \t]*+[^\s/])[^\n]*+)*+\n?+")
+"""Lines that can be counted alone, with those after them that cannot: in these encodings, no token has a line
+break before spaces and tabs that are followed by a character other than whitespace or a slash.
+"""
+
+_ASCII_WORDS = re.compile(
+    rb"'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\nA-Za-z0-9]?+[A-Za-z]++|[0-9]{1,3}+"
+    rb"| ?[^\sA-Za-z0-9]++[\r\n]*+|\s++\Z|\s*[\r\n]|\s+(?!\S)|\s"
+)
+"""The words that cl100k_base divides a text of ASCII into before it looks for tokens. Most are a token: to
+look them up takes half the time of encoding the text.
 """
 
 
@@ -85,7 +93,7 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """Return the number of tokens; exact except for runs of thousands of characters, which count high."""
-        return sum(tokens_of_block(self.name, block) for block in _BLOCKS.split(text))
+        return sum(tokens_of_block(self.name, block) for block in _LINES.findall(text))
 
 
 class RaisedCounter:
@@ -152,14 +160,32 @@ class EstimateCounter:
         return 1 + int(tokens.sum()) + int(kept)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def tokens_of_block(name: str, block: str) -> int:
     """Return the tokens of a text; cached, as a prompt is counted again with each piece that is added."""
-    encode = _load(name).encode_ordinary
-    if len(block) < _LONGEST_RUN or _CUTS.search(block) is None:
-        return len(encode(block))
-    pieces = _cut(block)
-    return sum(len(encode(piece)) for piece in pieces) + len(pieces) - 1
+    if len(block) >= _LONGEST_RUN and _CUTS.search(block) is not None:
+        pieces = _cut(block)
+        return sum(_encoded(name, piece) for piece in pieces) + len(pieces) - 1
+    if name != "cl100k_base" or not block.isascii():
+        return _encoded(name, block)
+    known, words = _vocabulary(name), _ASCII_WORDS.findall(block.encode())
+    others = [word for word in words if word not in known]
+    return len(words) - len(others) + sum(_tokens_of_word(name, word) for word in others)
+
+
+@lru_cache(maxsize=16_384)
+def _tokens_of_word(name: str, word: bytes) -> int:
+    """Return the tokens of a word of ASCII that is not a token itself."""
+    return _encoded(name, word.decode("ascii"))
+
+
+def _encoded(name: str, text: str) -> int:
+    return len(_load(name).encode_ordinary(text))
+
+
+@cache
+def _vocabulary(name: str) -> frozenset[bytes]:
+    return frozenset(_load(name).token_byte_values())
 
 
 @cache

@@ -148,7 +148,7 @@ class _Draft:
 
     `base_tokens` are those of the text with `best`, None until they are needed; `everything` is the text with
     all hits and turns, its sources and tokens, as long as nothing was added to it. `definitions` are the
-    whole ones of which a part may be shown.
+    whole ones of which a part may be shown. `merged` is all that was added, merged; None if it is not known.
     """
 
     template: Template
@@ -170,6 +170,7 @@ class _Draft:
     everything: tuple[str, tuple[NumberedSource, ...], int] | None = None
     surroundings: list[Hit] = field(default_factory=list)
     definitions: list[Hit] = field(default_factory=list)
+    merged: list[Hit] | None = None
 
     def __post_init__(self) -> None:
         """Join the definitions that are divided, to say what is shown of them."""
@@ -184,10 +185,10 @@ class _Draft:
         return self.context_tokens - self.answer_tokens - _MESSAGE_TOKENS
 
     def render(
-        self, hits: Sequence[Hit], turns: Sequence[DialogTurn]
+        self, merged: Sequence[Hit], turns: Sequence[DialogTurn]
     ) -> tuple[str, tuple[NumberedSource, ...]]:
-        """Return the text with these pieces, and its sources with their numbers."""
-        sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merge(hits), start=1))
+        """Return the text with these merged hits and turns, and its sources with their numbers."""
+        sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merged, start=1))
         views = [
             view_of(source, name_repository=self.name_repository, whole=self._whole(source.hit))
             for source in sources
@@ -207,7 +208,7 @@ class _Draft:
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of the text with these pieces."""
-        return self.counter.count(self.render(hits, turns)[0])
+        return self.counter.count(self.render(merge(hits), turns)[0])
 
     def drop_large_facts(self) -> None:
         """Drop the facts if they would take more than a third of the space for turns and sources."""
@@ -233,9 +234,10 @@ class _Draft:
 
         If they fit without the parts, the parts are left to be added one by one.
         """
-        joining = self._joining()
-        for parts in (joining, []) if joining else ([],):
-            text, sources = self.render([*self.hits, *(self.parts[i] for i in parts)], self.turns)
+        shown = merge(self.hits)
+        joining, joined = self._joining(shown)
+        for parts, merged in ((joining, joined), ([], shown)) if joining else (([], shown),):
+            text, sources = self.render(merged, self.turns)
             tokens = self.counter.count(text)
             if tokens <= self.budget:
                 self.best, self.left = self.hits[:1], self.budget - tokens
@@ -246,16 +248,16 @@ class _Draft:
                 return True
         return False
 
-    def _joining(self) -> list[int]:
-        """Return the parts that join a hit, or a part that does, in their order."""
-        shown, joining = merge(self.hits) if self.parts else [], []
+    def _joining(self, shown: list[Hit]) -> tuple[list[int], list[Hit]]:
+        """Return the parts that join a shown hit, or a part that does, in order, and all of them merged."""
+        joining: list[int] = []
         for position, part in enumerate(self.parts if shown else ()):
             joined = [*shown]
             add(joined, part)
             if len(joined) <= len(shown):
                 joining.append(position)
                 shown = joined
-        return joining
+        return joining, shown
 
     def cost(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of these pieces in addition to the best source."""
@@ -308,9 +310,9 @@ class _Draft:
 
     def add_parts(self) -> None:
         """Add each part that joins a source and fits whole."""
-        if any(kind == "part" for kind, _ in self.added):
+        if not self.parts or any(kind == "part" for kind, _ in self.added):
             return  # all of them were added with everything else
-        shown = merge(self._shown())
+        shown = self._merged()
         for position, part in enumerate(self.parts if shown else ()):
             joined = [*shown]
             add(joined, part)
@@ -322,7 +324,7 @@ class _Draft:
 
     def add_surroundings(self, pieces: Iterable[Hit]) -> None:
         """Add each piece that fits whole and is not shown yet. Its cost is estimated from its text."""
-        shown, misses = merge(self._shown()), 0
+        shown, misses = self._merged(), 0
         for piece in pieces if shown and self.left > _MIN_ROOM else ():
             if any(is_within(piece, hit) for hit in shown):
                 continue
@@ -335,7 +337,8 @@ class _Draft:
                 self._add("surroundings", len(self.surroundings) - 1, cost)
                 add(shown, piece)
             if self.left <= _MIN_ROOM or misses >= _MAX_MISSES:
-                return
+                break
+        self.merged = shown
 
     def finished(self, hits_given: int, turns_given: int) -> Prompt:
         """Render what was added; while it is over the budget, remove the last piece."""
@@ -345,6 +348,7 @@ class _Draft:
             if tokens <= self.budget:
                 break
             self.added.pop()
+            self.merged = None
         return Prompt(
             text=text,
             sources=sources,
@@ -356,8 +360,14 @@ class _Draft:
         )
 
     def _counted(self, turns: Sequence[DialogTurn]) -> tuple[str, tuple[NumberedSource, ...], int]:
-        text, sources = self.render(self._shown(), turns)
+        text, sources = self.render(self._merged() if self.merged is None else self.merged, turns)
         return text, sources, self.counter.count(text)
+
+    def _merged(self) -> list[Hit]:
+        """Return the hits that were added, merged."""
+        if self.everything is not None:
+            return [source.hit for source in self.everything[1]]
+        return merge(self._shown())
 
     def _shown(self) -> list[Hit]:
         """Return the hits that were added, best first, and then the parts."""

@@ -36,7 +36,13 @@ def add(merged: list[Hit], hit: Hit) -> None:
 
 def is_within(piece: Hit, hit: Hit) -> bool:
     """Return whether all lines of a piece are lines of a hit."""
-    return hit.start <= piece.start and piece.end <= hit.end and _file(piece) == _file(hit)
+    inner, outer = piece.span, hit.span
+    return (
+        inner.path == outer.path
+        and outer.start <= inner.start
+        and inner.end <= outer.end
+        and _file(piece) == _file(hit)
+    )
 
 
 def _joined(better: Hit, worse: Hit) -> Hit | None:

@@ -52,6 +52,25 @@ def test_a_text_counts_the_same_in_blocks(text: str) -> None:
     assert TiktokenCounter().count(text) == len(whole)
 
 
+@given(
+    st.text(alphabet=st.characters(max_codepoint=0x7F) | st.sampled_from("'sLltVe  \n\r\t19"), max_size=200)
+)
+def test_a_text_of_ascii_counts_the_same_by_words(text: str) -> None:
+    whole = tiktoken.get_encoding("cl100k_base").encode(text, disallowed_special=())
+    assert TiktokenCounter().count(text) == len(whole)
+
+
+def test_files_count_the_same_by_lines_and_words_as_whole() -> None:
+    encoding = tiktoken.get_encoding("cl100k_base")
+    for path in [
+        *Path("rag/prompt").glob("*.py"),
+        *Path("rag/serve/page/static").glob("*.js"),
+        *Path().glob("*.md"),
+    ]:
+        text = path.read_text(encoding="utf-8")
+        assert TiktokenCounter().count(text) == len(encoding.encode(text, disallowed_special=())), path
+
+
 @given(st.text(alphabet=st.characters(min_codepoint=0x80), max_size=60))
 def test_an_estimate_is_never_low_outside_ascii(text: str) -> None:
     assert EstimateCounter().count(text) >= TiktokenCounter().count(text)

@@ -103,7 +103,7 @@ def _measure_tree(tree: Tree, found: dict[tuple[str, int], list[Measured]]) -> N
 
 
 def _measured(dialog: Dialog, question: Question, found: RetrievalResult, arm: Arm, size: int) -> Measured:
-    tokens_of_block.cache_clear()
+    tokens_of_block.cache_clear()  # the words of earlier prompts are still known, as in a server
     began = time.thread_time()
     prompt = _composed(dialog, question, found, arm, size)
     took = time.thread_time() - began

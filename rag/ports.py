@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
@@ -22,6 +22,7 @@ from rag.types import (
     Prepared,
     Source,
     Usage,
+    UseRole,
 )
 
 Vectors = npt.NDArray[np.float32]
@@ -197,6 +198,16 @@ class CodeGraph(Protocol):
         """Return the calls and mentions of any of these definitions."""
         ...
 
+    def unresolved(self, targets: Sequence[CodeDefinition], role: UseRole) -> list[CodeUse]:
+        """Return the places that may refer to these definitions by name, but cannot be resolved, by path and
+        line; none of them is certain.
+
+        The role "call" asks for calls, "mention" for calls and mentions, "base" for bases of classes,
+        "override" for other definitions in classes with an unknown base, "import" for imports of their files.
+        What is resolved is not among them, and neither are the possible uses that `uses` returns.
+        """
+        ...
+
     def callees(
         self, target: CodeDefinition, named: Callable[[str], bool] | None = None
     ) -> list[tuple[CodeUse, CodeDefinition]]:
@@ -216,6 +227,10 @@ class CodeGraph(Protocol):
 
     def importers(self, path: str) -> list[CodeUse]:
         """Return the imports of a file."""
+        ...
+
+    def imports_of(self, path: str, names: Set[str]) -> list[tuple[int, int]]:
+        """Return the first and last lines of the imports of a file that bring one of the names, in order."""
         ...
 
 

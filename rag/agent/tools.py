@@ -219,16 +219,19 @@ class Tools:
         lines: list[str] = []
         for index in self.indexes:
             targets = index.graph.definitions(name)
-            for use in index.graph.callers(targets) if targets else ():
+            called = index.graph.callers(targets) if targets else []
+            unresolved = index.graph.unresolved(targets, "call") if targets and not called else []
+            for use in called or unresolved:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line, whole=True)) is not None:
                     hits.append(hit)
-                    lines.append(f"{use.path}:{use.line} in {use.within or 'the file'}")
+                    doubt = " (a call of that name that could not be resolved)" if unresolved else ""
+                    lines.append(f"{use.path}:{use.line} in {use.within or 'the file'}{doubt}")
             if not targets:
                 found = uses(index, name)
                 hits += [use.hit for use in found]
                 lines += [f"{use.hit.path}:{use.lines[0]} in {use.hit.label or 'the file'}" for use in found]
         if not hits:
-            return failed(f"no use of {name[:200]!r} was found")
+            return failed(f"no call of {name[:200]!r} was found")
         return replace(_listed("uses", list(map(visible, lines)), _CALLS), hits=tuple(hits[:_CALLS]))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:

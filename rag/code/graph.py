@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 from rag.code.imports import Import
-from rag.code.references import BASE, CALL, UNKNOWN, Defined, FileGraph, Reference, has_references
+from rag.code.references import BASE, CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, has_references
 from rag.code.resolve import Binding, Resolver
 from rag.types import CodeDefinition, CodeUse, Kind, UseRole
 
@@ -57,7 +57,7 @@ _COMMON = frozenset(
 )
 """Names that objects of every library have: an unknown object is not taken for one of this repository."""
 _CONSTRUCTORS = ("__init__", "constructor", "initialize")
-_ROLES: dict[str, UseRole] = {CALL: "call", "m": "mention", BASE: "base"}
+_ROLES: dict[str, UseRole] = {CALL: "call", MENTION: "mention", BASE: "base"}
 _DEFINING = re.compile(
     r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
     r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
@@ -95,6 +95,13 @@ class _Value(NamedTuple):
 
 
 _EXTERNAL = _Value("external")
+_RESULT = _Value("external", "()")
+"""What a function of a library returns, which may be an object of the repository: an item of a collection."""
+_TYPES = frozenset(
+    "bool boolean bytearray bytes char dict double error float frozenset int list long number set str string"
+    " tuple".split()
+)
+"""Types of the languages: to call one returns an object of it, as for a name that begins with a capital."""
 Values = tuple[_Value, ...]
 
 
@@ -227,6 +234,24 @@ class RepositoryGraph:
         found = {use: None for file in search.files() for use in search.uses_in(file)}
         return search.ordered(found)
 
+    def unresolved(self, targets: Sequence[CodeDefinition], role: UseRole) -> list[CodeUse]:
+        """Return the places that may refer to these definitions, but cannot be resolved, by path and line.
+
+        "mention" asks for calls too, "override" for other definitions in classes with an unknown base. Only
+        files in the languages of the definitions are read for calls, mentions and bases.
+        """
+        search = _Search(self, targets)
+        if role == "import":
+            found = {use for target in targets for use in self._unresolved_imports(target.path)}
+        elif role == "override":
+            found = {use for file in search.files() for use in search.unresolved_overrides(file)}
+        else:
+            roles = {"call": CALL, "mention": CALL + MENTION, "base": BASE}[role]
+            languages = {_family(self.known[target.path][0]) for target in targets}
+            files = (file for file in search.files() if _family(file.language) in languages)
+            found = {use for file in files for use in search.unresolved_in(file, roles)}
+        return sorted(found, key=lambda use: (use.path, use.line))
+
     def callees(
         self, target: CodeDefinition, named: Callable[[str], bool] | None = None
     ) -> list[tuple[CodeUse, CodeDefinition]]:
@@ -286,15 +311,28 @@ class RepositoryGraph:
             found[CodeUse(file.path, imported.start, within, role, certain=True)] = None
         return sorted(found, key=lambda use: (use.path, use.line))
 
+    def imports_of(self, path: str, names: Set[str]) -> list[tuple[int, int]]:
+        """Return the first and last lines of the imports of a file that bring one of the names, in order."""
+        bound = self.bound(self.file(path))
+        return sorted({(one.start, one.end) for name in names & bound.keys() for one, _ in bound[name]})
+
     def importing(self, path: str) -> Iterator[tuple[_File, Import, Binding]]:
         """Yield the imports of a file, each with the file that has it and what it brings."""
-        stem = posixpath.splitext(posixpath.basename(path))[0]
-        folder = posixpath.basename(posixpath.dirname(path))
-        names = [folder] if stem in ("__init__", "index", "mod", "lib") else [stem, folder]
-        for file in {file.path: file for name in names if name for file in self.holding(name)}.values():
+        names = _import_names(path)
+        for file in {file.path: file for name in names for file in self.holding(name)}.values():
             for imported, binding in self.bindings(file):
                 if binding is not None and binding.target in (path, f"{posixpath.dirname(path)}/"):
                     yield file, imported, binding
+
+    def _unresolved_imports(self, path: str) -> Iterator[CodeUse]:
+        """Yield the imports that end with the name of a file, and lead to no file of the repository."""
+        name = next(iter(_import_names(path)), "")
+        for file in self.holding(name) if name else ():
+            for imported, binding in self.bindings(file):
+                words = [word for word in re.split(r"[^\w-]+", imported.module) if word]
+                if binding is None and name in words[-2:]:  # the last word may be an extension
+                    within = file.qualified(imported.within)
+                    yield CodeUse(file.path, imported.start, within, "import", certain=False)
 
     # ------------------------------------------------------------ files
 
@@ -410,6 +448,10 @@ class RepositoryGraph:
         groups = self._bases(self.file(value.path), value.number, _MAX_DEPTH)
         return [base._replace(kind="def") for group in groups for base in group if base.number >= 0]
 
+    def has_unknown_base(self, file: _File, number: int) -> bool:
+        """Return whether a class names a base that may be in the repository, but is not known."""
+        return number >= 0 and not all(self._bases(file, number, _MAX_DEPTH))
+
     def origin(self, value: _Value) -> _Value:
         """Return the method of the farthest known base that a definition overrides, else the definition."""
         file = self.file(value.path)
@@ -453,13 +495,13 @@ class RepositoryGraph:
             return owned
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
         if parts[0].endswith("()") and parts[0] not in ("super()",):
-            values = self._called(values, depth)
+            values = self._called(values, depth, parts[0])
         for part in parts[1:]:
             values = self._called(values, depth) if self._are_properties(values) else values
             name = part.removesuffix("()")
             values = self._joined(self._attribute(value, name, depth - 1) for value in values)
             if part.endswith("()"):
-                values = self._called(values, depth)
+                values = self._called(values, depth, name)
         return values
 
     def _are_properties(self, values: Values) -> bool:
@@ -644,12 +686,14 @@ class RepositoryGraph:
                     return values
         return (_Value("module", target),)
 
-    def _called(self, values: Values, depth: int) -> Values:
-        """Return the results of calling these values: an object of a class, or what a function declares."""
+    def _called(self, values: Values, depth: int, name: str = "") -> Values:
+        """Return the results of calling these values, written as that name: an object of a class, or
+        what a function declares.
+        """
         found: list[Values] = []
         for value in values:
             if value.kind == "external":
-                found.append((_EXTERNAL,))
+                found.append((_EXTERNAL if name[:1].isupper() or name.rstrip("()") in _TYPES else _RESULT,))
             elif value.kind == "object":
                 found.append((value,))  # `self()` of a class method, a declared type seen twice
             elif value.kind == "def":
@@ -671,7 +715,7 @@ class RepositoryGraph:
         if depth <= 0:
             return ()
         if value.kind == "external":
-            return (_EXTERNAL,)
+            return (value,)
         if value.kind == "module":
             return self._exported(value.path, name, depth)
         file = self.file(value.path)
@@ -846,6 +890,25 @@ class _Search:
             if (certain := self._judge(file, use)) is not None:
                 yield self.graph.use_of(file, use, certain=certain)
 
+    def unresolved_in(self, file: _File, roles: str) -> Iterator[CodeUse]:
+        """Yield the references of some roles to the names that are neither resolved nor possible uses."""
+        for use in file.references.named(self.names):
+            if use.role not in roles or self._judge(file, use) is not None:
+                continue
+            values = self.graph.resolve(file, use)
+            if file.language not in _RESOLVED or all(value == _RESULT for value in values):
+                yield self.graph.use_of(file, use, certain=False)
+
+    def unresolved_overrides(self, file: _File) -> Iterator[CodeUse]:
+        """Yield the other definitions of the names in classes of a file of which a base is not known."""
+        for name in self.names:
+            for number in file.named.get(name, ()):
+                if _Value("def", file.path, number) not in self.targets and self.graph.has_unknown_base(
+                    file, file.class_of(file.graph.definitions[number].parent)
+                ):
+                    start = file.graph.definitions[number].start
+                    yield CodeUse(file.path, start, file.qualified(number), "override", certain=False)
+
     def bases_in(self, file: _File) -> Iterator[CodeUse]:
         """Yield the classes of a file that extend one of the targets."""
         for use in file.references.named(self.names):
@@ -965,6 +1028,21 @@ class _Search:
 def _in_package(folder: str) -> str:
     """Return the part of a folder below `src/main/java` or `src/test/java`."""
     return re.sub(r"^(?:.*/)?src/(?:main|test|\w+Test)/(?:java|\w+)(?:/|$)", "", folder)
+
+
+def _family(language: str) -> str:
+    """Return a name for the languages whose code is used by each other like its own."""
+    if language in _JAVASCRIPT:
+        return "javascript"
+    return "c" if language == "cpp" else language
+
+
+def _import_names(path: str) -> list[str]:
+    """Return the names that an import of a file may have: its own, or its folder's, and then the folder's."""
+    stem = posixpath.splitext(posixpath.basename(path))[0]
+    folder = posixpath.basename(posixpath.dirname(path))
+    names = [folder] if stem in ("__init__", "index", "mod", "lib") else [stem, folder]
+    return [name for name in names if name]
 
 
 def _is_property(file: _File, number: int) -> bool:

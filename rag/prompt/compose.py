@@ -9,7 +9,8 @@ of the space for turns and sources;
 4. the other sources in their order, whole; one that does not fit is skipped for a smaller one;
 5. more turns, with the remaining budget;
 6. other parts of the definitions that are shown in part, with what remains then;
-7. the surroundings, whole, in their order, each as a source of its own, while there is room.
+7. outlines, whole, in their order, in half of what remains then;
+8. the surroundings, whole, in their order, each as a source of its own, while there is room.
 
 The cost of a piece is the growth of the rendered template when the piece is added to the best source, so that
 any template is accounted for. The sum is a close estimate; the final text is counted, and while it is over
@@ -60,6 +61,7 @@ def compose(
     repositories: Sequence[str] = (),
     parts: Sequence[Hit] = (),
     surroundings: Iterable[Hit] = (),
+    outlines: Iterable[Hit] = (),
     known: Known | None = None,
     warning: str = "",
     missing_words: Sequence[str] = (),
@@ -83,6 +85,7 @@ def compose(
         repositories: names of the repositories; with several, each source names its own.
         parts: other parts of the hits' definitions; each is shown only where it joins a shown one.
         surroundings: what else to show, best first; not read any further once there is no room.
+        outlines: texts that are not the lines of their spans, best first; the last sources, never joined.
         known: the background; dropped if it takes a third of the space for turns and sources.
         warning: that the repository probably does not hold the answer; "" for none.
         missing_words: words of the question that the sources lack, where there is a warning.
@@ -131,6 +134,7 @@ def compose(
         draft.add_sources()
         draft.add_turns(draft.budget)
     draft.add_parts()
+    draft.add_outlines(outlines)
     draft.add_surroundings(surroundings)
     return draft.finished(len(hits), len(turns))
 
@@ -169,6 +173,7 @@ class _Draft:
     added: list[tuple[str, int]] = field(default_factory=list)
     everything: tuple[str, tuple[NumberedSource, ...], int] | None = None
     surroundings: list[Hit] = field(default_factory=list)
+    outlines: list[Hit] = field(default_factory=list)
     definitions: list[Hit] = field(default_factory=list)
     merged: list[Hit] | None = None
 
@@ -322,14 +327,26 @@ class _Draft:
                 self._add("part", position, cost)
                 shown = joined
 
+    def add_outlines(self, pieces: Iterable[Hit]) -> None:
+        """Add each piece that fits whole into half of the room; of pieces with the same lines, the first.
+
+        Its cost is estimated from its text.
+        """
+        room = self.left // 2
+        for piece in pieces if room > _MIN_ROOM and self.added else ():
+            cost = self._estimate(piece)
+            if cost <= room and all(piece.span != other.span for other in self.outlines):
+                room -= cost
+                self.outlines.append(piece)
+                self._add("outline", len(self.outlines) - 1, cost)
+
     def add_surroundings(self, pieces: Iterable[Hit]) -> None:
         """Add each piece that fits whole and is not shown yet. Its cost is estimated from its text."""
         shown, misses = self._merged(), 0
         for piece in pieces if shown and self.left > _MIN_ROOM else ():
             if any(is_within(piece, hit) for hit in shown):
                 continue
-            head = f"{piece.repo}:{piece.place} {piece.label} {piece.reason}\n"
-            cost = self.counter.count(head + piece.text) + _SOURCE_TOKENS
+            cost = self._estimate(piece)
             fits = cost <= self.left
             misses = 0 if fits else misses + 1
             if fits:
@@ -360,7 +377,9 @@ class _Draft:
         )
 
     def _counted(self, turns: Sequence[DialogTurn]) -> tuple[str, tuple[NumberedSource, ...], int]:
-        text, sources = self.render(self._merged() if self.merged is None else self.merged, turns)
+        merged = self._merged() if self.merged is None else self.merged
+        outlines = [self.outlines[i] for kind, i in self.added if kind == "outline"]
+        text, sources = self.render([*merged, *outlines], turns)
         return text, sources, self.counter.count(text)
 
     def _merged(self) -> list[Hit]:
@@ -368,6 +387,11 @@ class _Draft:
         if self.everything is not None:
             return [source.hit for source in self.everything[1]]
         return merge(self._shown())
+
+    def _estimate(self, piece: Hit) -> int:
+        """Return about the tokens of a piece as a source of its own."""
+        head = f"{piece.repo}:{piece.place} {piece.label} {piece.reason}\n"
+        return self.counter.count(head + piece.text) + _SOURCE_TOKENS
 
     def _shown(self) -> list[Hit]:
         """Return the hits that were added, best first, and then the parts."""

@@ -1,4 +1,5 @@
-"""Find what else a prompt can show: the next hits, what the best ones call, and the classes they belong to.
+"""Find what else a prompt can show: the next hits, what the best ones call, the classes they belong to, and
+the imports that they use.
 
 Calls and classes come from the graph of the code, so only certain relations are followed. Each piece is exact
 lines of a file, with the reason why it is shown.
@@ -6,6 +7,7 @@ lines of a file, with the reason why it is shown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +15,7 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.search import RetrievalResult, Searcher
-from rag.types import CodeDefinition, Hit
+from rag.types import CodeDefinition, Hit, Span, Unit
 
 EXPANDED_HITS = 3
 """How many of the best hits are looked up in the graph."""
@@ -22,18 +24,21 @@ _MAX_CALLED = 6
 _MAX_LINES = 60
 """A definition with more lines is left out: it would displace several others."""
 _MAX_HEAD_LINES = 40
+_MAX_IMPORT_LINES = 12
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 _CONSTRUCTORS = ("__init__", "constructor", "initialize", "__construct")
 
 
 def surroundings(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[Hit]:
     """Yield what else to show, best first: the next hits, the definitions that the best hits certainly call,
-    and the heads of the classes whose methods they are.
+    the heads of the classes whose methods they are, and the imports that they use.
 
     A piece may be in a hit already. The graph is only read if the pieces before did not fill the prompt.
     """
     yield from found.further
     yield from called(searchers, found.hits)
     yield from class_heads(searchers, found.hits)
+    yield from used_imports(searchers, found.hits)
 
 
 def called(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> Iterator[Hit]:
@@ -46,6 +51,12 @@ def class_heads(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> Iterator[
     """Yield the first lines, with the fields, and the constructor of the classes of the best hits."""
     for place in _places(searchers, hits):
         yield from _class_heads(place)
+
+
+def used_imports(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> Iterator[Hit]:
+    """Yield the lines of the imports that bring a name that is used in one of the best hits."""
+    for place in _places(searchers, hits):
+        yield from _used_imports(place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +123,37 @@ def _class_heads(place: _Place) -> Iterator[Hit]:
                 yield from _piece(place, one, reason)
 
 
+def _used_imports(place: _Place) -> Iterator[Hit]:
+    """Yield the imports that one hit uses; those on neighbouring lines are one piece."""
+    path, names = place.hit.path, frozenset(_IDENTIFIER.findall(place.hit.text))
+    blocks: list[tuple[int, int]] = []
+    for start, end in place.index.graph.imports_of(path, names):
+        if end - start >= _MAX_IMPORT_LINES or place.hit.start <= start <= place.hit.end:
+            continue
+        if blocks and start <= blocks[-1][1] + 1:
+            blocks[-1] = blocks[-1][0], max(end, blocks[-1][1])
+        else:
+            blocks.append((start, end))
+    for start, end in blocks:
+        reason = f"imports used in lines {place.hit.start}-{place.hit.end}"
+        yield from _lines(place.index, Span(place.hit.repo, path, start, end), "block", reason)
+
+
 def _piece(place: _Place, one: CodeDefinition, reason: str) -> Iterator[Hit]:
     """Yield a definition as a hit; nothing if it is too long or not in the store."""
-    index, chunks = place.index, place.index.chunks_of(one.path)
-    found = index.file_text(one.path)
-    if found is None or not chunks or one.end - one.start >= _MAX_LINES:
+    if one.end - one.start < _MAX_LINES:
+        span = Span(place.hit.repo, one.path, one.start, one.end, symbol=one.name, scope=one.scope)
+        yield from _lines(place.index, span, one.unit, reason)
+
+
+def _lines(index: ChunkIndex, lines: Span, unit: Unit, reason: str) -> Iterator[Hit]:
+    """Yield lines of a file as a hit; nothing if they are blank or not in the store."""
+    found, chunks = index.file_text(lines.path), index.chunks_of(lines.path)
+    if found is None or not chunks:
         return
-    text, _ = without_blank_end("".join(whole_lines_of(found[0])[one.start - 1 : one.end]))
+    text, _ = without_blank_end("".join(whole_lines_of(found[0])[lines.start - 1 : lines.end]))
     if text.strip():
         hit = index.hit(chunks[0], 0.0, {})
-        end = one.start + len(whole_lines_of(text)) - 1
-        span = replace(hit.span, start=one.start, end=end, symbol=one.name, scope=one.scope)
-        yield replace(hit, span=span, text=text, unit=one.unit, blank_end="", reason=reason)
+        end = lines.start + len(whole_lines_of(text)) - 1
+        span = replace(hit.span, start=lines.start, end=end, symbol=lines.symbol, scope=lines.scope)
+        yield replace(hit, span=span, text=text, unit=unit, blank_end="", reason=reason)

@@ -24,6 +24,7 @@ from rag.prompt.templates import load_template, render_condense, render_instruct
 from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, subject_of
 from rag.retrieval.expand_definitions import other_parts
+from rag.retrieval.overview import outlines
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
@@ -274,6 +275,7 @@ class Dialog:
             parts=other_parts(searchers, found.hits),
             # Without a model the best lines are quoted: it is of no use to show more.
             surroundings=surroundings(searchers, found) if settings.has_model else (),
+            outlines=outlines(searchers, found) if settings.has_model else (),
             known=known,
             warning=warning(confidence, found.hits),
             missing_words=confidence.missing_words if confidence else (),

@@ -200,7 +200,9 @@ class PageWriter:
             for source, target in order[:_MAX_DEPENDENCIES]
         ]
         note = f"\n\n{len(rows):,} of {len(order):,} dependencies." if len(order) > len(rows) else ""
-        return (table(("From", "To", "Lines"), rows) or "No package imports from another.") + note
+        return (
+            table(("From", "To", "Lines"), rows) or "No import from one package to another was resolved."
+        ) + note
 
     # ------------------------------------------------------------ packages
 

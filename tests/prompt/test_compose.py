@@ -338,6 +338,20 @@ def test_what_is_around_fills_the_room_that_is_left() -> None:
     assert made(hits=[], surroundings=[near]).sources == ()
 
 
+def test_outlines_are_the_last_sources_and_take_half_of_the_room_at_most() -> None:
+    hits, near = [at(1, 10)], at(4, 40, path="long.py")
+    whole = at(1, 900, path="long.py")
+    full, short = replace(whole, text="1-9: def f():\n" * 900), replace(whole, text="1-9: def f():")
+    other = replace(at(1, 90, path="other.py"), text="1-9: def g():")
+    prompt = made(hits=hits, outlines=[full, short, short, other], surroundings=[near])
+    assert [source.hit for source in prompt.sources] == [*hits, near, short, other]
+    assert "[3] long.py:1-900" in prompt.text
+    assert prompt.tokens == TiktokenCounter().count(prompt.text)
+    without = made(hits=hits).tokens + 500 + 12
+    assert [s.hit for s in made(hits=hits, outlines=[short], context_tokens=without).sources] == hits
+    assert made(hits=[], outlines=[short]).sources == ()
+
+
 def test_what_is_around_is_only_read_while_there_is_room() -> None:
     read: list[int] = []
 

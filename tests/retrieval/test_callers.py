@@ -111,3 +111,85 @@ def test_what_something_calls_itself_is_another_question(searcher, question):
 )
 def test_the_callers_may_be_called_anybody(searcher, question):
     assert search([searcher], question).code_facts is not None
+
+
+PYTHON = """import os
+
+def run(thing, env):
+    thing.update()
+    os.environ.update(env)
+    made = dict(env)
+    made.update(env)
+    return [each.update() for each in thing]
+"""
+GO = """package main
+
+import "fmt"
+
+func run(things []any) {
+	for _, one := range things {
+		fmt.Println(one.Close())
+	}
+}
+"""
+CLOSERS = """package cart
+
+type Cart struct{}
+type Door struct{}
+type Gate struct{}
+
+func (c *Cart) Close() int { return 1 }
+func (d *Door) Close() int { return 2 }
+func (g *Gate) Close() int { return 3 }
+"""
+TYPESCRIPT = """export function run(things: any, found: Map) {
+  things[0].update();
+  found.update();
+  return things.last.update();
+}
+"""
+JAVA = """import java.util.List;
+
+class Shop {
+  void run(List<Cart> things) {
+    things.get(0).update();
+    Thread thread = new Thread();
+    thread.update();
+  }
+}
+"""
+OPEN = {
+    "python": (
+        {"cart.py": "class Cart:\n    def update(self):\n        return 1\n", "shop.py": PYTHON},
+        "Cart.update",
+        ["shop.py:4", "shop.py:8"],
+    ),
+    "go": ({"cart/cart.go": CLOSERS, "main.go": GO}, "Cart.Close", ["main.go:7"]),
+    "typescript": (
+        {"cart.ts": "export class Cart {\n  update() {\n    return 1;\n  }\n}\n", "shop.ts": TYPESCRIPT},
+        "Cart.update",
+        ["shop.ts:2", "shop.ts:4"],
+    ),
+    "java": (
+        {"Cart.java": "class Cart {\n  int update() {\n    return 1;\n  }\n}\n", "Shop.java": JAVA},
+        "Cart.update",
+        ["Shop.java:5"],
+    ),
+}
+
+
+@pytest.mark.parametrize("language", OPEN)
+def test_without_resolved_calls_the_others_of_that_name_are_counted(engine, tmp_path, language):
+    files, name, places = OPEN[language]
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    found = search([engine.repository(locate(str(tmp_path))).searcher], f"Who calls `{name}`?").code_facts
+    calls = "1 call" if len(places) == 1 else f"{len(places)} calls"
+    assert found.summary.startswith(
+        f"`{name}` is called in 0 places in this repository that could be resolved; "
+        f"{calls} of that name could not"
+    )
+    assert [f"{item.path}:{item.start}" for item in found.items[1:]] == places
+    assert {item.certain for item in found.items[1:]} == {False}
+    assert (found.count, found.certain_count, found.complete) == (0, 0, False)

@@ -11,7 +11,7 @@ import pytest
 
 from rag.database.filtering import filtered
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, Searcher, search
-from rag.retrieval.surroundings import called, class_heads, surroundings
+from rag.retrieval.surroundings import called, class_heads, surroundings, used_imports
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Hit, SearchFilter
@@ -93,6 +93,12 @@ def test_the_head_of_the_class_has_its_bases_and_fields_and_its_constructor(sear
     found = list(class_heads([searcher], best(searcher).hits))
     assert places(iter(found)) == [("till.py", 5, 9, "Till"), ("till.py", 11, 12, "Till.__init__")]
     assert {hit.reason for hit in found} == {"class of `checkout_basket`"}
+
+
+def test_the_imports_that_the_best_hit_uses_are_found(searcher: Searcher) -> None:
+    found = list(used_imports([searcher], best(searcher).hits))
+    assert places(iter(found)) == [("till.py", 1, 1, "")]
+    assert found[0].reason == "imports used in lines 86-90"
 
 
 def test_the_next_hits_come_first_each_once(searcher: Searcher) -> None:

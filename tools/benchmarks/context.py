@@ -18,8 +18,9 @@ from rag.evaluation.trees import Tree, indexed_folder, plan
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template
 from rag.retrieval.expand_definitions import other_parts
+from rag.retrieval.overview import outlines
 from rag.retrieval.search import RetrievalResult, Searcher, search
-from rag.retrieval.surroundings import called, class_heads, surroundings
+from rag.retrieval.surroundings import called, class_heads, surroundings, used_imports
 from rag.service import Dialog, Engine
 from rag.settings import Settings
 from rag.types import Hit, Prompt
@@ -41,6 +42,7 @@ class Arm:
     factor: float = LEARNED
     parts: bool = True
     more: Callable[[Sequence[Searcher], RetrievalResult], Iterator[Hit]] = lambda searchers, found: iter(())
+    outlined: bool = False
 
 
 ARMS = (
@@ -49,8 +51,9 @@ ARMS = (
     Arm("+ the rest of their definitions"),
     Arm("+ what they call", more=lambda searchers, found: called(searchers, found.hits)),
     Arm("+ their class heads", more=lambda searchers, found: class_heads(searchers, found.hits)),
+    Arm("+ the imports that they use", more=lambda searchers, found: used_imports(searchers, found.hits)),
     Arm("+ the next hits", more=lambda searchers, found: iter(found.further)),
-    Arm("all", more=surroundings),
+    Arm("all, with an outline for a broad question", more=surroundings, outlined=True),
 )
 
 
@@ -123,6 +126,7 @@ def _composed(dialog: Dialog, question: Question, found: RetrievalResult, arm: A
         repositories=[question.repo],
         parts=other_parts(searchers, found.hits) if arm.parts else (),
         surroundings=arm.more(searchers, found),
+        outlines=outlines(searchers, found) if arm.outlined else (),
         code_facts=found.code_facts,
     )
 

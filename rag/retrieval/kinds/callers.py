@@ -15,7 +15,7 @@ from rag.code.languages import kind_of, language_of_path
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
-from rag.types import CodeDefinition, CodeFacts, CodeUse
+from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 
 NAME = "callers"
 _RELATIONS = {
@@ -71,6 +71,16 @@ _SAYS = {
     "subclasses": ("extended", "extends"),
     "importers": ("imported", "imports"),
 }
+_UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
+    "callers": ("call", "call", "calls"),
+    "uses": ("mention", "use", "uses"),
+    "overrides": ("override", "method", "methods"),
+    "subclasses": ("base", "base class", "base classes"),
+    "importers": ("import", "import", "imports"),
+}
+"""What may be a use though it could not be resolved, by relation: its role, and its name in words."""
+_MAX_UNRESOLVED = 3
+_OPEN = "may be incomplete: names and types that are only known at run time are not resolved"
 _DOUBT = "Where the type of an object is not known, its name decides"
 _SPAN = re.compile(r"(?<!`)`+([^`\n]{1,200})`+")
 
@@ -154,15 +164,30 @@ def _summary(relation: str, subject: _Subject, uses: Sequence[CodeUse]) -> str:
 
 
 def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
-    """Return that there are no uses, with the definition."""
+    """Return that no use was resolved, with the definition and the first places that may be uses."""
     target = subject.targets[0]
     file = asked.file(subject.index, target.path)
     if file is None:
         return None
-    exported = "; it is exported" if target.is_exported else ""
-    summary = f"`{target.qualified_name}` is {_SAYS[relation][0]} in 0 places in this repository{exported}"
-    place = FactPlace(file, target.start, f"defines {target.name}")
-    found = code_facts(NAME, target.qualified_name, summary, [place])
+    summary = f"`{target.qualified_name}` is {_SAYS[relation][0]} in 0 places in this repository"
+    role, one, several = _UNRESOLVED[relation]
+    unresolved = subject.index.graph.unresolved(subject.targets, role)
+    if unresolved:
+        which = f"{len(unresolved)} {one if len(unresolved) == 1 else several}"
+        summary = f"{summary} that could be resolved; {which} of that name could not"
+    places = [FactPlace(file, target.start, f"defines {target.name}")]
+    for use in unresolved[:_MAX_UNRESOLVED]:
+        used = asked.file(subject.index, use.path)
+        if used is not None and use.line <= len(used.lines):
+            reason = f"possibly {_SAYS[relation][1]} {target.name}"
+            places.append(FactPlace(used, use.line, reason, certain=False))
+    found = code_facts(
+        NAME,
+        target.qualified_name,
+        summary + ("; it is exported" if target.is_exported else ""),
+        places,
+        note=_OPEN,
+    )
     return None if found is None else replace(found, count=0, certain_count=0)
 
 

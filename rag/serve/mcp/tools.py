@@ -401,7 +401,9 @@ class Toolbox:
                 nothing = f"{symbol} is not in the index: no definition, call or mention was found."
             return _found(nothing, [], repository)
         head = (
-            f"{len(calls)} places call {symbol}" if calls else f"Nothing calls {symbol}; it is mentioned in"
+            f"{len(calls)} places call {symbol}"
+            if calls
+            else f"No line is written as a call of {symbol}; it is mentioned in"
         )
         lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
         lines += [_use_line(use) for use in shown]

@@ -796,3 +796,62 @@ def test_a_chosen_theme_stays(served, visit):
     assert page.evaluate(ground) == dark
     page.get_by_role("button", name=re.compile("^Theme: Dark")).click()
     assert page.evaluate(ground) == light
+
+
+# ---------------------------------------------------------------- what a model did, and what holds of it
+
+READ = [("read", json.dumps({"path": "snip/app.py", "start": 1, "end": 12}))]
+DOUBTFUL = "🙂 It calls **`retry_delay_forever`** [1].\n\nThe sky over the harbour was green that evening."
+
+
+@pytest.fixture
+def looking(serve: Callable[..., Served], provider: ProviderServer) -> Served:
+    """A server whose model may look again."""
+    return serve(engine={"model": "m", "base_url": provider.base_url, "steps": 4}).ready()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_second_look_and_the_flagged_statements_are_shown_and_stay(looking, provider, visit, scheme):
+    provider.answers[:] = [READ, "ANSWER", DOUBTFUL]
+    phone = {"width": 360, "height": 740}
+    page = visit(looking, color_scheme=scheme, reduced_motion="reduce", viewport=phone)
+    ask(page, SIGNED)
+    for _ in range(2):  # as it comes, and after a reload
+        turn = page.locator(".turn.done")
+        expect(turn.locator(".looked summary")).to_have_text("Looked again: 1 step")
+        turn.locator(".looked summary").click()
+        expect(turn.locator(".looked li")).to_contain_text("read: snip/app.py")
+        flags = turn.locator(".answer .flag")
+        expect(flags.first).to_have_attribute("aria-label", re.compile("retry_delay_forever"))
+        assert "⸢" not in turn.inner_text()
+        expect(turn.locator(".answer strong code")).to_have_text("retry_delay_forever")
+        expect(turn.locator(".answer p").first.locator(".flag")).not_to_have_count(0)
+        expect(turn.locator(".answer p").last.locator(".flag.uncited")).to_have_count(1)
+        flags.last.focus()
+        page.keyboard.press("Enter")
+        expect(turn.locator(".support li").last).to_be_focused()
+        expect(turn.locator(".support li").last).to_contain_text("Cites no source")
+        assert not serious(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.reload()
+
+
+def test_a_supported_answer_has_no_mark(looking, provider, visit):
+    provider.answers[:] = ["ANSWER", "Sessions are signed in `sign_session` [1]."]
+    page = visit(looking)
+    turn = ask(page, SIGNED)
+    expect(turn.locator(".answer")).to_contain_text("Sessions are signed")
+    expect(turn.locator(".flag, .support, .looked")).to_have_count(0)
+
+
+def test_steps_are_shown_while_the_answer_is_written(looking, provider, visit):
+    provider.answers[:], provider.behaviours[:] = [READ, "ANSWER", HELD], ["good", "good", "held"]
+    provider.go_on.clear()
+    page = visit(looking)
+    page.get_by_label("Question", exact=True).fill(SIGNED)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn.writing .looked")).to_contain_text("Looked again: 1 step")
+    page.reload()
+    expect(page.locator(".turn.writing .looked")).to_contain_text("Looked again: 1 step")
+    provider.go_on.set()
+    expect(page.locator(".turn.done .looked")).to_contain_text("Looked again: 1 step")

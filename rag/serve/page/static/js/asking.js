@@ -28,6 +28,8 @@ export const fromServer = (turn) => ({
   citations: turn.citations,
   model: turn.model,
   usage: turn.usage,
+  steps: turn.trace,
+  support: turn.support,
   answered: turn.answered,
   subject: turn.subject,
   notes: [],
@@ -139,6 +141,7 @@ function waited(ms, signal) {
 /** Take one event; return whether it is the last one. */
 function take(turn, name, data) {
   if (name === "asked") begun(turn, data);
+  else if (name === "step") addStep(turn, data);
   else if (name === "sources") showSources(turn, data.sources);
   else if (name === "piece") addPiece(turn, data.text);
   else if (name === "answer") finish(turn, data);
@@ -152,6 +155,11 @@ function begun(turn, { turn: id, conversation }) {
   turn.id = id;
   if (!state.conversation) state.conversation = { id: conversation, title: turn.question, name: "", sources: [] };
   emit("asked", turn);
+}
+
+function addStep(turn, step) {
+  turn.steps = [...(turn.steps ?? []), step];
+  emit("turn", turn);
 }
 
 function showSources(turn, sources) {
@@ -185,6 +193,8 @@ function finish(turn, answer) {
     notes: answer.notes,
     model: answer.model,
     usage: answer.usage,
+    steps: answer.steps,
+    support: answer.support,
     seconds: answer.seconds,
     answered: new Date().toISOString(),
   });

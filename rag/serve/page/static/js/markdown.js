@@ -29,6 +29,9 @@ const SANITIZE_OPTIONS = {
 const LANGUAGE = /^language-([\w+#.-]{1,30})$/;
 const PLACE = /^((?:[\w@.+-]+\/)*[\w@+-][\w@.+-]*):(\d+)(?:[-–](\d+))?$/;
 const CITED = /\[(\d{1,3})\]/g;
+/** Where a mark belongs, while the text is parsed. Punctuation, and behind a space: it changes no emphasis or link before it. */
+const MARKED = /\s?⸢(\d+)⸣/g;
+const MARK_SIGNS = /[⸢⸣]/;
 
 DOMPurify.addHook("uponSanitizeAttribute", (element, data) => {
   // Allow only the language class of code, so that no text can use the page's own classes.
@@ -40,10 +43,14 @@ DOMPurify.addHook("uponSanitizeAttribute", (element, data) => {
  * Replace the content of an element by a rendered answer.
  *
  * `cite(n)` returns the element for `[n]`, or null if there is no such source; `open(path, start, end)` opens a
- * place that is named in code. `whole` is false while the answer is still streamed.
+ * place that is named in code. `whole` is false while the answer is still streamed. Each of `marks` is
+ * `{at, element}`: `element()` is put behind the first `at` code points of the text, in their order. A text
+ * that has the signs of marks itself gets none.
  */
-export function showMarkdown(into, text, { cite = () => null, open = null, whole = true } = {}) {
-  const fragment = DOMPurify.sanitize(marked.parse(text), SANITIZE_OPTIONS);
+export function showMarkdown(into, text, { cite = () => null, open = null, whole = true, marks = [] } = {}) {
+  const placed = MARK_SIGNS.test(text) ? [] : marks;
+  const fragment = DOMPurify.sanitize(marked.parse(withMarks(text, placed)), SANITIZE_OPTIONS);
+  if (placed.length) placeMarks(fragment, placed);
   fragment.querySelectorAll("a").forEach(makeExternal);
   fragment.querySelectorAll("table").forEach((table) => {
     const box = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" });
@@ -54,6 +61,48 @@ export function showMarkdown(into, text, { cite = () => null, open = null, whole
   if (open) fragment.querySelectorAll(":not(pre) > code").forEach((code) => linkPlace(code, open));
   linkCitations(fragment, cite);
   into.replaceChildren(fragment);
+}
+
+/** Write the number of each mark into the text. */
+function withMarks(text, marks) {
+  const characters = Array.from(text);
+  const parts = [];
+  let from = 0;
+  marks.forEach(({ at }, number) => {
+    parts.push(characters.slice(from, Math.max(at, from)).join(""), ` ⸢${number}⸣`);
+    from = Math.max(at, from);
+  });
+  return parts.join("") + characters.slice(from).join("");
+}
+
+/** Replace the numbers by their elements: behind code, not in it. */
+function placeMarks(fragment, marks) {
+  const texts = textsOf(fragment, () => true).filter((text) => text.data.match(MARKED));
+  for (const text of texts) {
+    const outside = text.parentElement?.closest("pre, code, a");
+    const found = [...text.data.matchAll(MARKED)].filter(([, number]) => marks[number]);
+    const elements = found.map(([, number]) => marks[number].element());
+    if (outside) {
+      text.data = text.data.replace(MARKED, "");
+      outside.after(...elements);
+      continue;
+    }
+    const parts = [];
+    let from = 0;
+    found.forEach((match, n) => {
+      parts.push(text.data.slice(from, match.index), elements[n]);
+      from = match.index + match[0].length;
+    });
+    text.replaceWith(...parts, text.data.slice(from));
+  }
+}
+
+/** Return the text nodes whose parent is accepted. */
+function textsOf(fragment, accepts) {
+  const texts = [];
+  const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) if (accepts(walker.currentNode.parentElement)) texts.push(walker.currentNode);
+  return texts;
 }
 
 function makeExternal(link) {
@@ -98,10 +147,7 @@ function linkPlace(code, open) {
 }
 
 function linkCitations(fragment, cite) {
-  const texts = [];
-  const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT, (node) =>
-    node.parentElement?.closest("code, pre, a, button") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
-  while (walker.nextNode()) texts.push(walker.currentNode);
+  const texts = textsOf(fragment, (parent) => !parent?.closest("code, pre, a, button"));
   for (const text of texts) {
     const parts = [];
     let from = 0;

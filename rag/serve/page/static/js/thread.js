@@ -9,6 +9,7 @@ import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
 import { currentRepository, freshnessOf, on, present, selectedTurn, servedName, state, emit } from "./state.js";
 import { summary } from "./repositories.js";
+import { flagMarks, steps, support } from "./support.js";
 import { openFile } from "./viewer.js";
 import { forkAt } from "./conversations.js";
 
@@ -73,11 +74,13 @@ function drawn(turn) {
     cite: (n) => citation(turn, n),
     open: (path, start, end) => openFile({ repository: state.repository, path, start, end }),
     whole: turn.state !== "writing",
+    marks: flagMarks(turn),
   });
   if (turn.state === "writing") endOf(body).append(h("span", { class: "caret", "aria-hidden": "true" }));
   const article = h("article", { class: `turn ${turn.state}`, id: `turn-${turn.key}`, tabindex: "-1", "aria-label": `Question: ${turn.question}` },
     h("h2", { class: turn.question.length > LONG_QUESTION ? "question long" : "question" }, turn.question),
     turn.check && badge(turn),
+    steps(turn),
     turn.state === "writing" && !turn.answer ? waiting("Reading the repository") : body,
     turn.reconnecting && turn.answer && waiting("Reconnecting"),
     turn.state === "writing" ? h("div", { class: "after" }, chips(turn, turn.citations)) : ending(turn));
@@ -138,6 +141,7 @@ function ending(turn) {
   if (turn.state === "failed") return ended(turn, turn.error);
   return h("div", { class: "after" },
     turn.state === "stopped" && ended(turn, "Stopped: the answer is not complete."),
+    support(turn),
     turn.subject && subject(turn.subject),
     chips(turn, turn.citations.filter((one) => one.used)),
     turn.notes?.map((text) => h("p", { class: "fine" }, text)),

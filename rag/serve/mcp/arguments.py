@@ -92,13 +92,13 @@ def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of read_span, with the range that its path may end with.
 
     Raises:
-        BadRequest: another range is given too.
+        BadRequest: the path ends with no range of lines, or another range is given too.
     """
     path = given.get("path")
     place = _PLACE.fullmatch(path) if isinstance(path, str) else None
     if place is None:
         return given
-    start, end = int(place["start"]), int(place["end"] or place["start"])
+    start, end = _range(place["start"], place["end"], place=place[0], param="path")
     for own, value in (("start_line", start), ("end_line", end)):
         if given.get(own) not in (None, value):
             raise BadRequest(f"`{path}` and `{own}`={given[own]} disagree; pass one of them")
@@ -109,7 +109,7 @@ def lines_seen(places: Sequence[str]) -> dict[str, set[int]]:
     """Return the lines of places such as `app.py:12-40` or `app.py:3,12-40`, by path.
 
     Raises:
-        BadRequest: a place has another form, or they have too many lines.
+        BadRequest: a place has another form or no such range of lines, or they have too many lines.
     """
     found: dict[str, set[int]] = {}
     total = 0
@@ -119,9 +119,25 @@ def lines_seen(places: Sequence[str]) -> dict[str, set[int]]:
             raise BadRequest(f"`{place[:200]}` is not a place such as app.py:12-40", param="seen")
         for part in ranges.split(","):
             first, _, last = part.partition("-")
-            lines = range(int(first), int(last or first) + 1)
+            start, end = _range(first, last, place=place, param="seen")
+            lines = range(start, end + 1)
             total += len(lines)
             if total > MAX_LINES_SEEN:
                 raise BadRequest(f"`seen` has more than {MAX_LINES_SEEN:,} lines", param="seen")
             found.setdefault(path, set()).update(lines)
     return found
+
+
+def _range(first: str, last: str | None, *, place: str, param: str) -> tuple[int, int]:
+    """Return the first and last line of a range; of a single line, the same number twice.
+
+    Raises:
+        BadRequest: the range is reversed, or begins before line 1; the message names it.
+    """
+    start, end = int(first), int(last or first)
+    if start < 1 or end < start:
+        shown = f"`{place[:200]}`: {start}-{end}" if last else f"`{place[:200]}`: {start}"
+        raise BadRequest(
+            f"{shown} is not a range of lines; lines are numbered from 1, the first one comes first", param=param
+        )
+    return start, end

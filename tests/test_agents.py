@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Callable
@@ -352,8 +353,11 @@ def test_the_instructions_name_only_tools_that_exist() -> None:
         Path(str(module.__file__)).read_text(encoding="utf-8") for module in (tools, memory_tools)
     )
     sources += (Path(str(tools.__file__)).parent / "server.py").read_text(encoding="utf-8")
-    for name in [part for part in text.split("`")[1::2] if "_" in part]:
+    named = re.findall(r"`(\w+)`", text.replace("`rag`", "").replace("`grep`", ""))
+    for name in named:
         assert f"def {name}(" in sources, name
+    assert named[0] == "explore"
+    assert "`grep` is cheaper" in text
 
 
 # ---------------------------------------------------------------- the command

@@ -21,6 +21,7 @@ from live_server import SAMPLE, Served, sample_copy, serving
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
+from rag.backends.tiktoken_counter import open_counter
 from rag.serve.mcp import server as mcp_server
 from rag.serve.mcp.arguments import lines_seen
 from rag.serve.telemetry import JsonFormatter
@@ -304,10 +305,12 @@ def test_the_list_of_tools_is_short(served: Served) -> None:
     async def talk(session: Any) -> Any:
         return (await session.list_tools()).tools
 
-    counter = served.service.engine_for(served.service.keyring.anonymous).counter
+    counter = open_counter("gpt-4")  # counts exactly, in cl100k_base
     listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in over_http(served, talk)]
     given = [{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in listed]
-    assert counter.count(json.dumps(given, separators=(",", ":"))) <= 4_600
+    plain = {"list_available_repos", "forget"}
+    assert all("Use it" in tool["description"] for tool in given if tool["name"] not in plain)
+    assert counter.count(json.dumps(given, separators=(",", ":"))) <= 1_750
 
 
 def test_the_only_repository_need_not_be_named(served: Served) -> None:

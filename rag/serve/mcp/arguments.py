@@ -22,24 +22,29 @@ _SPELLINGS = {
 }
 """Other names of arguments, accepted where the tool has the argument."""
 _MAX_NAMED = 12
+_CHECKED_HERE = frozenset({"title", "properties", "minLength", "maxLength", "maxItems"})
+"""Keys of a schema that an agent does not need: titles, and limits that no honest call reaches."""
 MAX_LINES_SEEN = 50_000
 """Lines that a client may say it has, and that are remembered for a session."""
 
 
 def compact(schema: Any) -> Any:
-    """Return a JSON schema in fewer tokens: without titles, without null for arguments that can be omitted.
+    """Return a JSON schema in fewer tokens: without titles, limits that no honest call reaches, and what
+    is true of every argument that can be omitted: null, an empty default.
 
-    The names of arguments stay: they are keys below `properties`.
+    The names of arguments stay: they are keys below `properties`. Calls are checked against all limits.
     """
     if isinstance(schema, list):
         return [compact(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: compact(value) for key, value in schema.items() if key not in ("title", "properties")}
+    found = {key: compact(value) for key, value in schema.items() if key not in _CHECKED_HERE}
     if "properties" in schema:
         found["properties"] = {name: compact(one) for name, one in schema["properties"].items()}
-    if "default" in found and found["default"] is None:
+    if "default" in found and found["default"] in (None, "", False):
         del found["default"]
+    if found.get("minimum") in (0, 1):
+        del found["minimum"]
     kinds = [one for one in found.get("anyOf", ()) if one != {"type": "null"}]
     if len(kinds) == 1:
         del found["anyOf"]
@@ -138,6 +143,7 @@ def _range(first: str, last: str | None, *, place: str, param: str) -> tuple[int
     if start < 1 or end < start:
         shown = f"`{place[:200]}`: {start}-{end}" if last else f"`{place[:200]}`: {start}"
         raise BadRequest(
-            f"{shown} is not a range of lines; lines are numbered from 1, the first one comes first", param=param
+            f"{shown} is not a range of lines; lines are numbered from 1, the first one comes first",
+            param=param,
         )
     return start, end

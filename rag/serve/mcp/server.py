@@ -77,40 +77,17 @@ Find and understand code, and know what was answered before.
 - facts, remember, forget: what is known about a repository.
 For one known file or one rare word, plain reading or grep is cheaper."""
 
-OnlyRepo = Annotated[str | None, Field(description="Optional if only one is served.")]
-RepoNames = Annotated[
-    str | list[str] | None,
-    Field(description="One repository or up to 10; optional if only one is served."),
-]
-Ref = Annotated[str | None, Field(description="A branch, tag or commit. Default: the served state.")]
-Conversation = Annotated[
-    str | None,
-    Field(description="The conversation of an earlier answer, to continue it. Default: a new one."),
-]
-Mode = Annotated[
-    SearchMode,
-    Field(description="question; exact: a string to find as it is; regex: an expression in RE2's syntax."),
-]
-About = Annotated[
-    str | None,
-    Field(max_length=500, description='What "it" means in the question: the name of a definition or file.'),
-]
-Steps = Annotated[
-    int | None,
-    Field(
-        ge=0,
-        le=MAX_STEPS,
-        description="How often the model may look again. Default: the server's.",
-    ),
-]
-Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]
-Line = Annotated[int, Field(ge=1, description="A line number, from 1.")]
-LastLine = Annotated[int | None, Field(ge=1, description="The last line. Default: the end of the file.")]
-
-FactsOf = Annotated[
-    FactScope | None,
-    Field(description="Whose facts: user, project or team. Default: all are read, the key's own is written."),
-]
+OnlyRepo = str | None
+"""The name of a repository; may be omitted if only one is served."""
+RepoNames = Annotated[str | list[str] | None, Field(description="One or up to 10.")]
+Ref = Annotated[str | None, Field(description="Branch, tag or commit.")]
+Conversation = Annotated[str | None, Field(description="That of an earlier answer.")]
+About = Annotated[str | None, Field(max_length=500, description='What "it" means: a definition or file.')]
+Steps = Annotated[int | None, Field(ge=0, le=MAX_STEPS, description="How often the model may look again.")]
+Limit = Annotated[int, Field(ge=1, le=50)]
+Line = Annotated[int, Field(ge=1)]
+LastLine = Annotated[int | None, Field(ge=1)]
+FactsOf = Annotated[FactScope | None, Field(description="Whose facts.")]
 
 _MAX_LOGGED_CHARS = 1_000
 """The limit for an error's text, which may repeat what the client sent."""
@@ -178,6 +155,7 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     _add_checks(server, service, memory)
     for tool in server._tool_manager.list_tools():
         tool.parameters = compact(tool.parameters)
+        tool.description = " ".join(tool.description.split())
     _add_resources(server, service)
     return server
 
@@ -226,10 +204,10 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def list_available_repos(
         ctx: Context,
-        limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description="The page size.")] = MAX_LIMIT,
-        offset: Annotated[int, Field(ge=0, description="The number of repositories to skip.")] = 0,
+        limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = MAX_LIMIT,
+        offset: Annotated[int, Field(ge=0)] = 0,
     ) -> Annotated[CallToolResult, ToolReply]:
-        """List the available repositories."""
+        """List the available repositories, to pass one as `repoName`."""
         return await _result(service, tools.list_available_repos(_caller(ctx, service), limit, offset))
 
     @server.tool(annotations=_READS)
@@ -238,7 +216,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, ToolReply]:
-        """Get a list of documentation topics for a repository."""
+        """Get a list of documentation topics for a repository. Use it for an overview."""
         caller = _caller(ctx, service)
         return await _result(service, tools.read_wiki_structure(caller, repoName, ref, _progress(ctx)))
 
@@ -247,13 +225,14 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
-        page: Annotated[int | None, Field(ge=1, description="The first page to return, from 1.")] = None,
+        page: Annotated[int | None, Field(ge=1, description="The first page.")] = None,
         maxChars: Annotated[  # noqa: N803
             int | None,
-            Field(ge=1, description="Stop before the page that would exceed this length. Default: 20,000."),
+            Field(ge=1, description="Default: 20,000."),
         ] = None,
     ) -> Annotated[CallToolResult, WikiContents]:
-        """View documentation about a repository, from a page on; the reply names the next page."""
+        """View documentation about a repository, from a page on; the reply names the next page. Use it for
+        whole topics."""
         caller = _caller(ctx, service)
         return await _result(
             service, tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _progress(ctx))
@@ -263,7 +242,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
 def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_ASKS)
     async def ask_question(
-        question: Annotated[str, Field(description="The question.")],
+        question: str,
         ctx: Context,
         repoName: RepoNames = None,  # noqa: N803
         conversation: Conversation = None,
@@ -271,10 +250,8 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         about: About = None,
         steps: Steps = None,
     ) -> Annotated[CallToolResult, AskResult]:
-        """Ask any question about a repository; the answer cites the lines it is based on.
-
-        Pass the `conversation` of an answer to ask a follow-up.
-        """
+        """Ask any question about a repository; the answer in prose cites its lines. Use it for how and why;
+        `explore` is faster. Pass the `conversation` of an answer to ask a follow-up."""
         caller = _caller(ctx, service)
         return await _result(
             service,
@@ -284,15 +261,15 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def recall_turns(
         ctx: Context,
-        query: Annotated[str, Field(description="Words of the question or its answer.")] = "",
+        query: Annotated[str, Field(description="Words to find.")] = "",
         conversation: Conversation = None,
         limit: Limit = 5,
         turn: Annotated[
             str | None,
-            Field(max_length=200, description="Instead of `query`: the id of a turn to read whole."),
+            Field(max_length=200, description="Instead: the id of a turn, to read it whole."),
         ] = None,
     ) -> Annotated[CallToolResult, ToolReply]:
-        """Search earlier questions and their answers, of which the beginnings are shown; or read one turn."""
+        """Search earlier questions and the beginnings of their answers. Use it before asking again."""
         caller = _caller(ctx, service)
         return await _result(service, tools.recall_turns(caller, query, conversation, limit, turn))
 
@@ -300,16 +277,14 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
 def _add_explore(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def explore(
-        question: Annotated[
-            str, Field(description="A question, also of several parts; an identifier; a pasted error.")
-        ],
+        question: Annotated[str, Field(description="Also of several parts; an identifier; a pasted error.")],
         ctx: Context,
         budget: Annotated[
-            int, Field(ge=MIN_TOKENS, le=MAX_TOKENS, description="The limit of the reply, in tokens.")
+            int, Field(ge=MIN_TOKENS, le=MAX_TOKENS, description="Tokens of the reply.")
         ] = DEFAULT_TOKENS,
         seen: Annotated[
             list[str] | None,
-            Field(max_length=2000, description="Places you have (`path:12-40`); a session's are known."),
+            Field(max_length=2000, description="Places you have (`path:12-40`)."),
         ] = None,
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
@@ -317,8 +292,9 @@ def _add_explore(server: Any, service: Service, tools: Toolbox) -> None:
         """Find all places in the code for a question, as `path:start-end` with the lines that matter.
 
         Use it first, and for: where something is done, who calls something, all members of a list, settings,
-        the source of an error. Chooses exact search, code graph and ranked search by itself. Lines are not
-        sent twice: the same question again returns the next places. To see one known file, read it.
+        the source of an error. It combines exact search, code graph and ranked search. Lines are not sent
+        twice: the same question again returns the next places. For one known file read it; for one rare
+        word grep is cheaper.
         """
         caller = _caller(ctx, service)
         work = tools.explore(
@@ -330,22 +306,19 @@ def _add_explore(server: Any, service: Service, tools: Toolbox) -> None:
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def search_code(
-        query: Annotated[
-            str,
-            Field(description="A question or words, not necessarily words of the code; or what `mode` says."),
-        ],
+        query: str,
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         limit: Limit = 10,
         ref: Ref = None,
-        mode: Mode = "question",
-        ignore_case: Annotated[bool, Field(description="For exact and regex: ignore case.")] = False,
-        path: Annotated[str | None, Field(description="Only files that match this glob.")] = None,
-        language: Annotated[str | None, Field(description="Only files in this language.")] = None,
-        kind: Annotated[Kind | None, Field(description="Only files of this kind.")] = None,
+        mode: SearchMode = "question",
+        ignore_case: bool = False,
+        path: Annotated[str | None, Field(description="Glob.")] = None,
+        language: str | None = None,
+        kind: Kind | None = None,
     ) -> Annotated[CallToolResult, CodeFound]:
-        """Find whole functions, classes and sections for a question, or every line with a string or a regular
-        expression, in all files or some. For most questions `explore` is shorter."""
+        """Find whole functions, classes and sections for a question, or every line with a string (`exact`) or
+        RE2 expression (`regex`). Use it for all matches, or in some files; else `explore` is shorter."""
         caller = _caller(ctx, service)
         only = SearchFilter(
             paths=(path,) if path else (),
@@ -357,14 +330,14 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def read_span(
-        path: Annotated[str, Field(description="A file path relative to the repository's root.")],
+        path: Annotated[str, Field(description="Or `path:start-end`.")],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         start_line: Line = 1,
         end_line: LastLine = None,
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
-        """Read numbered lines of a file, at most 2,000 per call; `path` may be `path:start-end`."""
+        """Read numbered lines of a file, at most 2,000. Use it around a place found, not for whole files."""
         caller = _caller(ctx, service)
         return await _result(
             service, tools.read_span(caller, repoName, path, start_line, end_line, ref, _progress(ctx))
@@ -372,23 +345,23 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def find_symbol(
-        name: Annotated[str, Field(description="`name` or `Outer.name`, case-insensitive.")],
+        name: Annotated[str, Field(description="`name` or `Outer.name`.")],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
-        """Find where a function, class or method is defined."""
+        """Find where a function, class or method is defined. Use it for a known name."""
         caller = _caller(ctx, service)
         return await _result(service, tools.find_symbol(caller, repoName, name, ref, _progress(ctx)))
 
     @server.tool(annotations=_READS)
     async def who_calls(
-        symbol: Annotated[str, Field(description="The name of a function, class or method.")],
+        symbol: str,
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
-        """Find the callers of a symbol by its name; if there are none, the places that mention it."""
+        """Find the callers of a symbol by its name, else what mentions it. Use it before you change one."""
         caller = _caller(ctx, service)
         return await _result(service, tools.who_calls(caller, repoName, symbol, ref, _progress(ctx)))
 
@@ -397,26 +370,22 @@ def _add_facts(server: Any, service: Service, tools: MemoryTools) -> None:
     @server.tool(annotations=_WRITES)
     async def remember(
         ctx: Context,
-        text: Annotated[
-            str | None, Field(min_length=1, max_length=2000, description="The fact, as a sentence.")
-        ] = None,
+        text: Annotated[str | None, Field(min_length=1, max_length=2000, description="A sentence.")] = None,
         repoName: OnlyRepo = None,  # noqa: N803
         turn: Annotated[
             str | None,
-            Field(max_length=200, description="The turn that states it: it rests on the lines cited there."),
+            Field(max_length=200, description="The turn that states it, with its lines."),
         ] = None,
         fact: Annotated[
-            str | None, Field(max_length=200, description="Instead of `text`: a proposed fact to confirm.")
+            str | None, Field(max_length=200, description="Instead: a proposed fact to confirm.")
         ] = None,
         supersedes: Annotated[
-            list[str] | None, Field(max_length=20, description="Ids of facts that this one replaces.")
+            list[str] | None, Field(max_length=20, description="Ids of facts it replaces.")
         ] = None,
         scope: FactsOf = None,
     ) -> Annotated[CallToolResult, OneFact]:
-        """Remember a fact about a repository: a decision, a convention, a constraint or a definition.
-
-        Later answers are given it. The reply names facts about the same subject, which it may replace.
-        """
+        """Remember a decision, convention, constraint or definition for later answers. Use it when the user
+        states one. The reply names facts on the same subject, which it may replace."""
         work = tools.remember(
             _caller(ctx, service),
             text=text,
@@ -430,27 +399,27 @@ def _add_facts(server: Any, service: Service, tools: MemoryTools) -> None:
 
     @server.tool(annotations=_DELETES)
     async def forget(
-        fact: Annotated[str, Field(min_length=1, max_length=200, description="The id of the fact.")],
+        fact: Annotated[str, Field(min_length=1, max_length=200, description="Its id.")],
         ctx: Context,
         scope: FactsOf = None,
     ) -> Annotated[CallToolResult, OneFact]:
-        """Forget a fact, or reject a proposed one. Facts that it replaced hold again."""
+        """Forget a fact that is wrong, or reject a proposed one. Facts that it replaced hold again."""
         return await _result(service, tools.forget(_caller(ctx, service), fact, scope))
 
     @server.tool(annotations=_READS)
     async def facts(
         ctx: Context,
-        repoName: Annotated[str | None, Field(description="Only facts about it.")] = None,  # noqa: N803
-        state: Annotated[FactState, Field(description="Proposed facts wait to be confirmed.")] = "confirmed",
+        repoName: OnlyRepo = None,  # noqa: N803
+        state: FactState = "confirmed",
         at: Annotated[
             str | None,
-            Field(max_length=200, description="What held at this branch, tag or commit of the repository."),
+            Field(max_length=200, description="What held at this branch, tag or commit."),
         ] = None,
         scope: FactsOf = None,
-        check: Annotated[bool, Field(description="Compare the lines of each with the current code.")] = True,
-        limit: Annotated[int, Field(ge=1, le=200, description="The largest number of facts.")] = 50,
+        check: Annotated[bool, Field(description="Compare their lines with the code.")] = True,
+        limit: Annotated[int, Field(ge=1, le=200)] = 50,
     ) -> Annotated[CallToolResult, FactsFound]:
-        """List what is known about the repositories, with the lines that it rests on."""
+        """List what is known about the repositories, with its lines. Use it before you decide."""
         work = tools.facts(
             _caller(ctx, service),
             repo=repoName,
@@ -468,27 +437,26 @@ def _add_checks(server: Any, service: Service, tools: MemoryTools) -> None:
     async def check_turns(
         ctx: Context,
         conversation: Annotated[
-            str | None, Field(max_length=200, description="Its id or name. Default: the last one.")
+            str | None, Field(max_length=200, description="Id or name. Default: the last.")
         ] = None,
         ref: Ref = None,
     ) -> Annotated[CallToolResult, TurnsChecked]:
-        """Check which answers of a conversation are still true: the state of the lines they cite."""
+        """Check which answers of a conversation are still true. Use it when the code has changed."""
         return await _result(service, tools.check_turns(_caller(ctx, service), conversation, ref))
 
     @server.tool(annotations=_READS)
     async def turns_about(
         ctx: Context,
-        path: Annotated[
-            str | None, Field(min_length=1, max_length=1000, description="A file path in the repository.")
-        ] = None,
-        line: Annotated[int | None, Field(ge=1, description="A line of the file.")] = None,
+        path: Annotated[str | None, Field(min_length=1, max_length=1000)] = None,
+        line: Annotated[int | None, Field(ge=1)] = None,
         symbol: Annotated[
-            str | None, Field(min_length=1, max_length=200, description="Instead of `path`: a definition.")
+            str | None, Field(min_length=1, max_length=200, description="Instead of `path`.")
         ] = None,
         repoName: OnlyRepo = None,  # noqa: N803
         limit: Limit = 10,
     ) -> Annotated[CallToolResult, TurnsChecked]:
-        """List earlier answers about a file, a line or a definition, and whether they are still true."""
+        """List earlier answers about a file, a line or a definition, and whether they are still true. Use it
+        before you change it."""
         work = tools.turns_about(
             _caller(ctx, service), repo=repoName, path=path, line=line, symbol=symbol, limit=limit
         )
@@ -504,13 +472,13 @@ def _add_review(server: Any, service: Service, tools: Toolbox) -> None:
             str | None,
             Field(
                 max_length=MAX_RANGE_CHARS,
-                description="BASE..HEAD; BASE...HEAD compares with their last common commit, BASE alone with "
-                "the work tree. Default: the work tree with HEAD.",
+                description="BASE..HEAD; BASE...HEAD: from their last common commit; BASE: to the work tree. "
+                "Default: HEAD to the work tree.",
             ),
         ] = None,
     ) -> Annotated[CallToolResult, ReviewResult]:
-        """Find what a change makes false: lines that use what is gone, callers, the tests to run, and earlier
-        answers that rest on changed lines."""
+        """Find what a change makes false: lines that use what is gone, callers, tests to run, earlier
+        answers. Use it before a commit."""
         return await _result(service, tools.review(_caller(ctx, service), repoName, range))
 
 

@@ -128,11 +128,7 @@ def compose(
     if known is not None:
         draft.drop_large_background()
     if not draft.add_everything():
-        draft.begin()
-        draft.add_best_source()
-        draft.add_turns(int(draft.budget * _HISTORY_SHARE))
-        draft.add_sources()
-        draft.add_turns(draft.budget)
+        draft.add_what_fits()
     draft.add_parts()
     draft.add_outlines(outlines)
     draft.add_surroundings(surroundings)
@@ -269,6 +265,14 @@ class _Draft:
         if self.base_tokens is None:
             self.base_tokens = self.tokens(self.best)
         return self.tokens([*self.best, *hits], turns) - self.base_tokens
+
+    def add_what_fits(self) -> None:
+        """Add the best source, then turns up to their share, more sources, and more turns."""
+        self.begin()
+        self.add_best_source()
+        self.add_turns(int(self.budget * _HISTORY_SHARE))
+        self.add_sources()
+        self.add_turns(self.budget)
 
     def begin(self) -> None:
         """Check that the question fits."""

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from rag.database import format as store_format
-from rag.database.columns import Columns
+from rag.database.columns import Columns, unpack_strings
 from rag.errors import StoreCorrupt, StoreOutdated
 from rag.ports import Lists
+from rag.types import Skipped
 
 _KEPT_TEXT_BYTES = 8 << 20
 _KEPT_NAMES = 100_000
@@ -69,6 +70,12 @@ class Segment:
         if found is None:
             found = self._paths[file] = self.string("file_path", file).decode("utf-8", "surrogateescape")
         return found
+
+    def content_skips(self) -> tuple[Skipped, ...]:
+        """Return the files that were unusable or cut by lines when the segment was written."""
+        packed = unpack_strings(self.columns, "skip")
+        parts = (text.decode("utf-8", "surrogateescape").split("\0") for text in packed)
+        return tuple(Skipped(path, reason, detail) for path, reason, detail in parts)
 
     def word(self, number: int) -> str:
         """Return string `number` of the string table. Names are cached up to a maximum number."""

@@ -380,9 +380,7 @@ class Store:
 
     def content_skips(self) -> tuple[Skipped, ...]:
         """Return the files that were read and are unusable, or are cut by lines because the parser failed."""
-        packed = unpack_strings(self.segments[-1].columns, "skip")
-        parts = (text.decode("utf-8", "surrogateescape").split("\0") for text in packed)
-        return tuple(Skipped(path, reason, detail) for path, reason, detail in parts)
+        return self.segments[-1].content_skips()
 
     def skip_stats(self) -> dict[str, tuple[int, int]]:
         """Modification time and size of the files of `content_skips`."""

@@ -409,8 +409,9 @@ class _Builder:
         dead = store.dead_files | np.asarray([path in gone for path in base.paths], np.bool_)
         dead[[base.file_numbers[path] for path in again]] = False
         skips = [s for s in store.content_skips() if s.path not in gone]
+        skips += [skip for skip in base.content_skips() if skip.path in again]
         skips += [skip for part in digests for skip in part.skipped]
-        stats = {entry.path: entry for entry in changed}
+        stats = {entry.path: entry for entry in changes.changed}
         extra = _skip_columns(skips, stats, store.skip_stats())
         touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
         touched |= again

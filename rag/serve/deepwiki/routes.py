@@ -27,7 +27,7 @@ from starlette.websockets import WebSocket
 
 from rag.errors import NotFound, RagError
 from rag.serve.access.auth import CallerOf
-from rag.serve.api.rendering import json_response
+from rag.serve.api.rendering import encodable, json_response
 from rag.serve.api.responses import Error
 from rag.serve.deepwiki import schema as shapes
 from rag.serve.deepwiki.cache import WikiCache
@@ -46,6 +46,24 @@ _REFUSALS = (400, 401, 403, 404, 408, 409, 413, 422, 424, 429, 500, 502, 503)
 Name = Annotated[str, Query(max_length=300)]
 
 
+class _ValidText(Request):
+    """A request in whose JSON lone surrogates, which no answer can hold, are replaced by `?`."""
+
+    async def json(self) -> Any:
+        """Return the body."""
+        return _encodable(await super().json())
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    if isinstance(value, dict):
+        return {encodable(key): _encodable(one) for key, one in value.items()}
+    return value
+
+
 class _Route(APIRoute):
     """A route whose errors have the shape of deepwiki-open's."""
 
@@ -57,7 +75,7 @@ class _Route(APIRoute):
 
         async def handled(request: Request) -> Response:
             try:
-                return await inner(request)
+                return await inner(_ValidText(request.scope, request.receive))
             except RagError as error:
                 status, _ = status_of(error)
                 message = request.app.state.service.public_message(error)

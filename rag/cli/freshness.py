@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,7 +85,7 @@ def check(
 
 
 def about(
-    place: Annotated[str, typer.Argument(help="A file, or a line in it.", metavar="PATH[:LINE]")],
+    place: Annotated[str, typer.Argument(help="A file, or lines of it.", metavar="PATH[:LINE[-LINE]]")],
     repo: Annotated[
         str | None,
         typer.Option(
@@ -99,23 +100,25 @@ def about(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """List the answers that cite a file or a line, even if the lines have moved since.
+    """List the answers that cite a file or lines of it, even if the lines have moved since.
 
     rag turns about src/auth.py:42
+
+    rag turns about src/auth.py:42-50
     """
     from rag.service.freshness import turns_about
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        path, line = _place(place)
+        path, lines = _place(place)
         source, inside = _asked_about(engine, path, repo)
-        found = turns_about(engine, source, inside, line=line, as_of=as_of)
+        found = turns_about(engine, source, inside, lines=lines, as_of=as_of)
         if json:
             out_json([checked_turn(turn, pairs) for turn, pairs in found])
         for turn, pairs in found if not json else ():
             name = _name(engine, turn)
             print_check(turn, pairs, name=f"{name} " if name else "")
         if not found:
-            say(f"rag: no answer cites {inside}{f':{line}' if line else ''} of {source.name}")
+            say(f"rag: no answer cites {inside}{place[len(path) :]} of {source.name}")
             raise typer.Exit(NOTHING_FOUND)
 
 
@@ -204,13 +207,15 @@ def _name(engine: Engine, turn: DialogTurn) -> str:
     return title(engine.conversation_of(turn)) if turn.conversation_id else ""
 
 
-def _place(text: str) -> tuple[str, int | None]:
-    path, colon, line = text.rpartition(":")
-    if colon and line.isdecimal() and path:
-        if not int(line):
-            raise ConfigError(f"{text} is not a line: lines count from 1")
-        return path, int(line)
-    return text, None
+def _place(text: str) -> tuple[str, tuple[int, int] | None]:
+    """Return a path, and the first and last line if they follow it, as they do where sources are listed."""
+    written = re.fullmatch(r"(.+):([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?", text, re.S)
+    if written is None:
+        return text, None
+    path, first, last = written[1], int(written[2]), int(written[3] or written[2])
+    if not 1 <= first <= last:
+        raise ConfigError(f"{text} names no lines: they count from 1, the first before the last")
+    return path, (first, last)
 
 
 def _asked_about(engine: Engine, path: str, repo: str | None) -> tuple[Source, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 
 from rag.corpus.secrets import find_secret
@@ -69,9 +70,14 @@ def _without_secrets(citation: Citation, diff: list[str]) -> list[str]:
 
 
 def turns_about(
-    engine: Engine, source: Source, path: str, *, line: int | None = None, as_of: str | None = None
+    engine: Engine,
+    source: Source,
+    path: str,
+    *,
+    lines: tuple[int, int] | None = None,
+    as_of: str | None = None,
 ) -> list[About]:
-    """Return the turns whose answers cite a file, or a line of it; oldest first.
+    """Return the turns whose answers cite a file, or one of some of its lines (first, last); oldest first.
 
     A citation matches by the current place of its lines. If the lines changed, it matches by their old place
     and by that of their replacement.
@@ -81,13 +87,15 @@ def turns_about(
     turns = engine.turns.turns_by_id(ids, namespace=namespace)
     found: list[About] = []
     for turn in checked(engine, list(turns.values()), [source], as_of=as_of):
-        about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, line))
+        about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, lines))
         if about:
             found.append((turn, about))
     return sorted(found, key=lambda one: (str(one[0].user_query_timestamp), one[0].order or 0, one[0].id))
 
 
-def _covers(citation: Citation, check: Freshness, location: str, path: str, line: int | None) -> bool:
+def _covers(
+    citation: Citation, check: Freshness, location: str, path: str, lines: tuple[int, int] | None
+) -> bool:
     if citation.location != location:
         return False
     places = (
@@ -95,4 +103,5 @@ def _covers(citation: Citation, check: Freshness, location: str, path: str, line
     )
     if check.path:
         places.append((check.path, check.start, check.end))
-    return any(where == path and (line is None or start <= line <= end) for where, start, end in places)
+    first, last = lines or (0, sys.maxsize)
+    return any(where == path and start <= last and first <= end for where, start, end in places)

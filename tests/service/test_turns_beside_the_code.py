@@ -72,8 +72,14 @@ def test_the_answers_about_a_line_are_listed(asked):
     nothing = rag("turns", "about", "README.md:1000", cwd=asked)
     assert (nothing.code, nothing.out) == (1, "")
     assert rag("turns", "about", "x.py", cwd=asked.parent).code == 2
-    no_line = rag("turns", "about", f"{PATH}:0", cwd=asked)
-    assert no_line.code == 2 and "count from 1" in no_line.err
+    for wrong in ("0", "7-6", "0-3"):
+        no_lines = rag("turns", "about", f"{PATH}:{wrong}", cwd=asked)
+        assert no_lines.code == 2 and "count from 1" in no_lines.err
+
+
+@pytest.mark.parametrize(("lines", "code"), [("1-9", 0), ("6-6", 0), ("6–400", 0), ("900-1000", 1)])
+def test_the_answers_about_lines_are_listed_as_a_source_is_written(asked, lines, code):
+    assert rag("turns", "about", f"{PATH}:{lines}", cwd=asked).code == code
 
 
 def test_a_replay_shows_what_differs_and_stores_nothing(asked):

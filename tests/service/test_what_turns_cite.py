@@ -371,10 +371,10 @@ def test_the_turns_about_a_line_are_found_wherever_the_line_stood(engine, shop):
     write(shop, "signing.py", SIGN)
     commit(shop)
     source = Source(str(shop))
-    found = turns_about(engine, source, "signing.py", line=3)
+    found = turns_about(engine, source, "signing.py", lines=(3, 3))
     assert turn.id in [one.id for one, _ in found]
     assert {citation.symbol for _, pairs in found for citation, _ in pairs} == {"sign_token"}
-    assert turns_about(engine, source, "signing.py", line=30) == []
+    assert turns_about(engine, source, "signing.py", lines=(30, 31)) == []
     assert turns_about(engine, source, "nowhere.py") == []
 
 

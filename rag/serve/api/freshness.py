@@ -98,8 +98,9 @@ def _about(service: Service) -> APIRouter:
         ctx = CallerContext(service, caller, str(request.base_url))
         entry = service.registry.entry(name, caller=caller)
         await service.registry.opened(entry)
+        lines = None if line is None else (line, line)
         async with service.limiter.slot():
-            found = await to_thread(turns_about, ctx.engine, entry.source, path, line=line)
+            found = await to_thread(turns_about, ctx.engine, entry.source, path, lines=lines)
         return [
             responses.TurnAbout(turn=ctx.render.turn(turn), citations=ctx.render.checked(pairs))
             for turn, pairs in page(request, response, found, limit=limit, offset=offset)

@@ -207,7 +207,7 @@ class MemoryTools:
 
         def found() -> list[About]:
             if path is not None:
-                return turns_about(engine, entry.source, path, line=line)
+                return turns_about(engine, entry.source, path, lines=(line, line) if line else None)
             places = [(hit.path, hit.start, hit.end) for hit in definitions(repository.store, symbol or "")]
             if not places:
                 raise NotFound(f"{symbol} is not in the index: no definition was found")

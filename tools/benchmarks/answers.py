@@ -14,7 +14,6 @@ import argparse
 import gc
 import hashlib
 import importlib
-import inspect
 import json
 import os
 import sys
@@ -167,14 +166,11 @@ def _ask_model(
     home: Path,
 ) -> None:
     """Ask for the answers that are not there, until BENCH_MOST came; say how long the rest takes."""
-    second = "steps" in inspect.signature(Dialog.__init__).parameters
-    if not second:
-        not_measured("the second look: this version has no `steps`")
     wanted = [
         (arm, case)
         for number, case in enumerate(every)
         for arm in ARMS[1:]
-        if arm != ARMS[3] or (second and number < LOOKED_TWICE)
+        if arm != ARMS[3] or number < LOOKED_TWICE
     ]
     todo = [(arm, case) for arm, case in wanted if not kept.has(arm, case, model.identity)]
     most = int(os.environ.get("BENCH_MOST", len(todo)))
@@ -213,8 +209,8 @@ def _looked(
     model: str,
 ) -> list[dict[str, Any]]:
     """Ask the turns of a case in one dialog."""
-    steps: dict[str, Any] = {"steps": STEPS} if arm == ARMS[3] else {}
-    dialog = Dialog(engine, [engine.repository(str(folders[case.repo]))], **steps)
+    dialog = Dialog(engine, [engine.repository(str(folders[case.repo]))])
+    dialog.steps = STEPS if arm == ARMS[3] else 0
     found = []
     for number in range(len(case.turns)):
         began = time.perf_counter()

@@ -20,6 +20,7 @@ from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
 
 _MAX_PARSED_CHARS = 4_000_000
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,16 @@ def unpacked(data: bytes) -> FileGraph:
         ValueError, TypeError, zlib.error: it is damaged.
     """
     return graph_of(json.loads(zlib.decompress(data)))
+
+
+def unpacked_definitions(data: bytes) -> list[Defined]:
+    """Return the definitions of the graph that `packed` compressed. The rest of it is not read.
+
+    Raises:
+        ValueError, TypeError, zlib.error: it is damaged.
+    """
+    first, _ = _DECODER.raw_decode(zlib.decompress(data).decode(), 1)
+    return list(map(Defined._make, first))
 
 
 def _values(function: str, texts: Sequence[SourceText], max_chars: int | None) -> list[Any]:

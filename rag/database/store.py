@@ -8,7 +8,8 @@ another base is ignored. Chunks are numbered across both segments.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ import numpy.typing as npt
 
 from rag.analysis import terms
 from rag.code.graph import RepositoryGraph
-from rag.code.parsing import unpacked
-from rag.code.references import FileGraph
+from rag.code.parsing import unpacked, unpacked_definitions
+from rag.code.references import Defined, FileGraph
 from rag.database import format as store_format
 from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
@@ -339,10 +340,24 @@ class Store:
 
     def code_graph(self, path: str) -> FileGraph:
         """Return the graph of a file: what it defines, imports and refers to; an empty one if it has none."""
-        found = self._find_file(path)
-        packed = found[0].string("file_graph", found[1]) if found else b""
-        try:
+        with self._graph_damage():
+            packed = self._packed_graph(path)
             return unpacked(packed) if packed else FileGraph()
+
+    def definitions_in(self, path: str) -> list[Defined]:
+        """Return the definitions of `code_graph`, at a fraction of its cost."""
+        with self._graph_damage():
+            packed = self._packed_graph(path)
+            return unpacked_definitions(packed) if packed else []
+
+    def _packed_graph(self, path: str) -> bytes:
+        found = self._find_file(path)
+        return found[0].string("file_graph", found[1]) if found else b""
+
+    @contextmanager
+    def _graph_damage(self) -> Iterator[None]:
+        try:
+            yield
         except (ValueError, TypeError, zlib.error) as error:
             raise StoreCorrupt(path=str(self.path), why=f"a graph is damaged ({error})") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from rag.code.references import Defined
 from rag.service.engine import Repository
@@ -23,11 +24,14 @@ def with_anchors(answer: Answer, repositories: Sequence[Repository], prepared: P
     said = frozenset(_WORD.findall(answer.text))
     stores = {one.source.location: one.store for one in repositories}
 
+    @cache
+    def defined(location: str, path: str) -> list[Defined]:
+        return stores[location].definitions_in(path)
+
     def anchored(citation: Citation) -> Citation:
-        store = stores.get(citation.location)
-        if store is None or not citation.used or not citation.blob:
+        if citation.location not in stores or not citation.used or not citation.blob:
             return citation
-        within = _within(citation, store.code_graph(citation.path).definitions)
+        within = _within(citation, defined(citation.location, citation.path))
         return replace(citation, anchor=_meant(within, asked, said, prepared.subject, citation))
 
     citations, sources = (tuple(map(anchored, some)) for some in (answer.citations, answer.sources))

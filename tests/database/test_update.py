@@ -403,3 +403,11 @@ def test_an_update_costs_what_changed(indexed, sample_repo, monkeypatch, count):
     assert report.changed == count
     assert len(embedder.embedded) == count
     assert set(opened) == {module.name for module in modules[:count]}
+
+
+def test_the_definitions_of_a_file_are_those_of_its_graph(indexed):
+    store, _ = indexed()
+    found = {path: store.definitions_in(path) for path in store.files()}
+    assert found == {path: list(store.code_graph(path).definitions) for path in store.files()}
+    assert sum(map(len, found.values())) > 20
+    assert store.definitions_in("nowhere.py") == []

@@ -772,7 +772,7 @@ class FlaggedStatement:
     """A statement of an answer that its sources do not support, and why.
 
     `begin_char` and `end_char` (excluded) are its place in the answer's text, `cited` the numbers of the
-    sources it was compared with.
+    sources it was compared with; of one that cites none, the source that has its words, if there is one.
     """
 
     kind: SupportKind
@@ -811,12 +811,18 @@ class SupportCheck:
         return f"{counts}: {'; '.join(reasons[:_MAX_REASONS])}" if reasons else ""
 
     @property
+    def nearest(self) -> tuple[int, ...]:
+        """The numbers of the sources that have the words of flagged statements without a citation."""
+        return tuple(sorted({n for one in self.flagged if one.kind == "uncited" for n in one.cited}))
+
+    @property
     def summary(self) -> str:
         """One line on the statements that are not supported, "" if there are none."""
         parts = [self.unsupported_line]
         if self.uncited:
             cite = "cites" if self.uncited == 1 else "cite"
-            parts.append(f"{self.uncited} of {self.statements} statements {cite} no source")
+            words = f" (see {', '.join(f'[{n}]' for n in self.nearest)})" if self.nearest else ""
+            parts.append(f"{self.uncited} of {self.statements} statements {cite} no source{words}")
         if self.unknown_names:
             names = ", ".join(f"`{name}`" for name in self.unknown_names[:_MAX_REASONS])
             parts.append(f"names that occur nowhere in the repository: {names}")

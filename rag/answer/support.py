@@ -42,6 +42,7 @@ _MAX_SOURCE_CHARS = 40_000
 _MIN_SHARE = 0.12
 """A statement that shares less of its words with its lines is unsupported."""
 _WEAK_SHARE = 0.34
+_NEAREST_SHARE = 0.5
 
 _NAME = re.compile(r"[A-Za-z_$@][\w.:/$>-]{0,150}\w[!?]?(?:\(\))?")
 _PART = re.compile(r"[A-Za-z_$][\w$]{2,}")
@@ -130,8 +131,11 @@ def check_support(
     for one in found:
         kind, reason = judged(one, evidence.of(one))
         counts[kind] += 1
+        cited = one.cited
+        if kind == "uncited" and len(flagged) < MAX_FLAGGED and (nearest := evidence.nearest(one)):
+            cited, reason = (nearest,), f"{reason}; [{nearest}] has its words"
         if kind != "supported":
-            flagged.append(FlaggedStatement(kind, one.text, reason, one.begin, one.end, one.cited))
+            flagged.append(FlaggedStatement(kind, one.text, reason, one.begin, one.end, cited))
     unknown = unknown_names(text, lambda name: compact(name) in asked or occurs(name))
     for name, (begin, sentence) in unknown.items():
         reason = f"`{name}` occurs nowhere in the repository"
@@ -179,10 +183,10 @@ def judged(
     """Return the kind of a statement ("supported" or one of `SupportKind`), and the reason."""
     if evidence is None:
         return "uncited", "it cites no source"
-    bare = _PLACE.sub(" ", REFERENCE.sub(" ", statement.text))
+    bare = _bare(statement)
     for missing in _missing(bare, evidence):
         return "unsupported", f"{missing} does not occur in the cited lines"
-    content = {term for term in term_set(bare) if term not in _GENERIC and not term.isdigit()}
+    content = _content(bare)
     for word, opposite in _opposed(content, evidence.terms):
         return "unsupported", f"the cited lines have “{opposite}”, not “{word}”"
     if not content:
@@ -195,6 +199,15 @@ def judged(
     return "supported", ""
 
 
+def _bare(statement: AnswerStatement) -> str:
+    return _PLACE.sub(" ", REFERENCE.sub(" ", statement.text))
+
+
+def _content(bare: str) -> set[str]:
+    """Return the terms of a sentence that say what it is about."""
+    return {term for term in term_set(bare) if term not in _GENERIC and not term.isdigit()}
+
+
 class _Gathered:
     """The evidence of combinations of sources, each computed once."""
 
@@ -205,11 +218,28 @@ class _Gathered:
     def of(self, statement: AnswerStatement) -> _Evidence | None:
         """Return what a statement's sources have; None if it cites none that was shown."""
         cited = tuple(n for n in statement.cited if 0 < n <= len(self._sources)) or self._by_place(statement)
-        if not cited:
-            return None
-        if cited not in self._known:
-            self._known[cited] = _evidence([self._sources[n - 1] for n in cited])
-        return self._known[cited]
+        return self._of_sources(cited) if cited else None
+
+    def nearest(self, statement: AnswerStatement) -> int:
+        """Return the number of the source that has most of a statement's words, the first of several.
+
+        It has all that the statement names, and at least half of its words; 0 if there is none.
+        """
+        bare = _bare(statement)
+        content = _content(bare)
+        every = [(n, self._of_sources((n,))) for n in range(1, len(self._sources) + 1)]
+        shares = [(-len(content & one.terms), n, one) for n, one in every]
+        for shared, n, one in sorted(shares, key=lambda share: share[:2]):
+            if not content or -shared < _NEAREST_SHARE * len(content):
+                break
+            if not any(_missing(bare, one)):
+                return n
+        return 0
+
+    def _of_sources(self, numbers: tuple[int, ...]) -> _Evidence:
+        if numbers not in self._known:
+            self._known[numbers] = _evidence([self._sources[n - 1] for n in numbers])
+        return self._known[numbers]
 
     def _by_place(self, statement: AnswerStatement) -> tuple[int, ...]:
         """Return the sources that a sentence names as `path:line`."""

@@ -307,11 +307,15 @@ def _print_step(step: TraceStep) -> None:
 
 
 def _print_sources(answer: Answer, *, several: bool) -> None:
-    if answer.citations:
+    """Print the citations, and the sources that have the words of statements without one."""
+    named = answer.support.nearest if answer.support else ()
+    listed = [*answer.citations, *(one for one in answer.sources if one.n in named and not one.used)]
+    if listed:
         out()
-    for citation in answer.citations:
+    for citation in listed:
         place = visible(f"{citation.repo}:{citation.place}" if several else citation.place)
-        out(f"[{citation.n}] {place}{'  ' + citation.qualified_name if citation.symbol else ''}")
+        name = f"  {citation.qualified_name}" if citation.symbol else ""
+        out(f"[{citation.n}] {place}{name}{'' if citation.used else '  (not cited)'}")
 
 
 def print_subject(subject: Subject) -> None:

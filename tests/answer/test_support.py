@@ -103,6 +103,15 @@ def test_a_statement_without_a_reference_is_marked_at_its_place():
     assert one.kind == "uncited" and text[one.begin_char : one.end_char] == one.text == text[8:]
 
 
+def test_a_statement_without_a_reference_names_the_source_that_has_its_words():
+    text = "`evict` pops the last of the items. The weather was fine on that day."
+    check = check_support(text, SOURCES)
+    assert [(one.kind, one.cited) for one in check.flagged] == [("uncited", (2,)), ("uncited", ())]
+    assert "[2] has its words" in check.flagged[0].reason
+    assert check.nearest == (2,)
+    assert check.summary.startswith("2 of 2 statements cite no source (see [2])")
+
+
 def test_a_place_in_the_text_is_a_reference():
     assert check_support("`acquire` waits for a connection, see net/pool.py:3-4.", SOURCES).supported == 1
 

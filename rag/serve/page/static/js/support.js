@@ -27,8 +27,9 @@ export function steps(turn) {
 
 const stepText = (one) => [one.name.slice(LOOK.length + 1) || LOOK, one.query].filter(Boolean).join(": ");
 
-/** Return the kind of a flagged statement and its reason; for one without a source they are the same. */
-const why = (one) => (one.kind === "uncited" ? KINDS.uncited : `${KINDS[one.kind]}: ${one.reason}`);
+/** Return the kind of a flagged statement and its reason; one without a source has at most one that has its words. */
+const why = (one) => (one.kind !== "uncited" ? `${KINDS[one.kind]}: ${one.reason}`
+  : KINDS.uncited + (one.cited.length ? `; [${one.cited[0]}] has its words` : ""));
 
 const flaggedId = (turn, number) => `flagged-${turn.key}-${number}`;
 

@@ -555,3 +555,60 @@ def test_an_agent_checks_turns_and_finds_those_about_code(served: Served) -> Non
         ]
 
     over_http(served, talk)
+
+
+def test_prompts_are_listed_and_name_tools_that_exist(served: Served) -> None:
+    async def talk(session: Any) -> Any:
+        tools = {tool.name for tool in (await session.list_tools()).tools}
+        prompts = (await session.list_prompts()).prompts
+        texts = [
+            (await session.get_prompt("explain", {"name": "authenticate", "repo": "sample"})),
+            *[await session.get_prompt(name, {}) for name in ("overview", "review_change", "still_true")],
+        ]
+        return tools, prompts, [one.messages[0].content.text for one in texts]
+
+    tools, prompts, texts = over_http(served, talk)
+    assert {one.name for one in prompts} == {"explain", "overview", "review_change", "still_true"}
+    assert all(one.description and len(one.description) < 120 for one in prompts)
+    assert "`authenticate` in the repository sample" in texts[0]
+    named = {word for text in texts for word in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text)}
+    assert len(named) > 5 and named <= tools
+
+
+def test_conversations_are_listed_page_by_page_and_can_be_read(served: Served) -> None:
+    async def talk(session: Any) -> Any:
+        _, values, _ = await called(session, "ask_question", question="Where is a token checked?")
+        first = await session.list_resources()
+        read = await session.read_resource(first.resources[0].uri)
+        beyond = await listed_from(session, "999999")
+        return values["conversation"], first, read.contents[0].text, beyond
+
+    conversation, first, text, beyond = over_http(served, talk)
+    assert str(first.resources[0].uri) == f"turns://conversations/{conversation}"
+    assert json.loads(text)[0]["answer"]
+    assert beyond.resources == []
+
+
+async def listed_from(session: Any, cursor: str) -> Any:
+    try:
+        return await session.list_resources(cursor=cursor)
+    except TypeError:
+        from mcp.types import PaginatedRequestParams
+
+        return await session.list_resources(params=PaginatedRequestParams(cursor=cursor))
+
+
+def test_known_arguments_are_completed(served: Served) -> None:
+    async def talk(session: Any) -> Any:
+        from mcp.types import PromptReference
+
+        ref = PromptReference(type="ref/prompt", name="overview")
+        of = [("repo", "sam"), ("repo", "nothing"), ("name", "a"), ("conversation", "")]
+        return [
+            (await session.complete(ref=ref, argument={"name": name, "value": typed})).completion.values
+            for name, typed in of
+        ]
+
+    repos, none, unknown, conversations = over_http(served, talk)
+    assert (repos, none, unknown) == (["sample"], [], [])
+    assert len(set(conversations)) == len(conversations) <= 50

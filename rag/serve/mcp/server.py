@@ -25,7 +25,9 @@ from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MAX_LIMIT
 from rag.serve.api.rendering import sent
 from rag.serve.mcp.arguments import checked, compact, invalid
+from rag.serve.mcp.choices import ClientChoices, add_choices
 from rag.serve.mcp.memory_tools import FactsFound, MemoryTools, OneFact, TurnsChecked
+from rag.serve.mcp.prompts import add_prompts
 from rag.serve.mcp.sessions import Sessions
 from rag.serve.mcp.tools import (
     AskResult,
@@ -157,6 +159,8 @@ def make_mcp(service: Service, **settings: Any) -> Any:
         tool.parameters = compact(tool.parameters)
         tool.description = " ".join(tool.description.split())
     _add_resources(server, service)
+    add_prompts(server)
+    add_choices(server, ClientChoices(service, lambda request: _caller_of(request, service)), is_v2=_IS_V2)
     return server
 
 
@@ -518,7 +522,10 @@ async def _result(service: Service, work: Awaitable[ToolReply]) -> CallToolResul
 
 def _caller(ctx: Any, service: Service) -> Caller:
     """Return the caller: over HTTP as set by the middleware, over stdio, without keys, the local user."""
-    request = getattr(ctx.request_context, "request", None)
+    return _caller_of(getattr(ctx.request_context, "request", None), service)
+
+
+def _caller_of(request: Any, service: Service) -> Caller:
     if request is None:
         return service.keyring.anonymous
     caller: Caller = request.state.caller

@@ -14,6 +14,7 @@ import pytest
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import PromptReference
 from serving import COMMAND, sample_copy, serving
 
 SERVERS = {"served-by-1": (sys.executable, "-m", "rag"), "served-by-2": (COMMAND,)}
@@ -86,6 +87,20 @@ async def converse(session):
     turns = [turn["id"] for turn in json.loads(resource.contents[0].text)]
     assert turns == [values["turn"], second["turn"]]
     assert values["turn"] in (await told(session, "recall_turns", query="token"))["result"]
+    (listed, *_) = (await session.list_resources()).resources
+    assert str(listed.uri) == f"turns://conversations/{values['conversation']}"
+
+
+async def choose(session):
+    """What a client offers its user: prompts, and completions of their arguments."""
+    prompts = {prompt.name for prompt in (await session.list_prompts()).prompts}
+    assert prompts == {"explain", "overview", "review_change", "still_true"}
+    shown = await session.get_prompt("explain", {"name": "authenticate"})
+    assert "`authenticate`" in shown.messages[0].content.text
+    ref = PromptReference(type="ref/prompt", name="overview")
+    completed = await session.complete(ref, {"name": "repo", "value": "sa"})
+    assert completed.completion.values == ["sample"]
+    assert (await session.complete(ref, {"name": "name", "value": "a"})).completion.values == []
 
 
 async def look_around(session):
@@ -120,7 +135,7 @@ async def be_mistaken(session):
         await session.read_resource("turns://conversations/nobody")
 
 
-@pytest.mark.parametrize("talk", [converse, look_around, be_mistaken])
+@pytest.mark.parametrize("talk", [converse, choose, look_around, be_mistaken])
 async def test_over_http(over_http, talk):
     async with session_of(over_http) as session:
         await talk(session)
@@ -129,5 +144,6 @@ async def test_over_http(over_http, talk):
 async def test_over_stdio(over_stdio):
     async with session_of(over_stdio) as session:
         await converse(session)
+        await choose(session)
         await look_around(session)
         await be_mistaken(session)

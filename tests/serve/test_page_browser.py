@@ -426,7 +426,6 @@ def test_a_change_is_reviewed_by_keyboard(visit, tmp_path, committed_sample):
     with serving(tmp_path, repositories=(("sample", Source(str(root))),)) as changed:
         page = visit(changed.ready())
         expect(page.get_by_role("button", name=re.compile("sample")).first).to_be_visible()
-        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
         page.keyboard.press("Escape")
         page.keyboard.press("r")
         expect(page.get_by_role("textbox", name="Commits to compare")).to_be_focused()
@@ -498,6 +497,20 @@ def test_a_repository_is_indexed_again_from_the_page(served, visit):
     served.wait_until(lambda: served.service.registry.entry("sample").jobs == jobs + 1)
     expect(popup.get_by_role("button", name="Update the index of sample")).to_be_visible()
     expect(popup).to_contain_text("files")
+
+
+def test_the_question_has_the_focus_before_anything_is_loaded_and_never_takes_it_back(served, visit):
+    page = visit(served, "/health")
+    held: list[Route] = []
+    page.route("**/api/repositories*", lambda route: held.append(route), times=1)
+    page.goto(served.url)
+    question = page.get_by_label("Question", exact=True)
+    expect(question).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    held.pop().continue_()
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    expect(page.get_by_label("Search conversations")).to_be_focused()
 
 
 def test_keys_do_what_the_list_of_keys_says(served, visit):

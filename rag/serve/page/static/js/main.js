@@ -82,7 +82,6 @@ async function fill() {
     await load();
     await fromUrl();
     startLive();
-    if (!file && document.activeElement === document.body) focusQuestion(); // do not take the focus from an opened element
   } catch (error) {
     if (error.status !== 401) note(error.message, "bad");
   }
@@ -98,4 +97,5 @@ on("leave", begin);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));
 on("key-required", async () => { if (await askForKey()) fill(); });
 on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
+if (!fileOfUrl()) focusQuestion(); // before anything is loaded: later it would take the focus from what was opened since
 fill();

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,22 +18,24 @@ from rag.corpus.walk import Walk
 from rag.database import compact
 from rag.database import format as store_format
 from rag.database.approximate import with_lists
-from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
+from rag.database.columns import Columns, assemble, pack_strings, unpack_strings
 from rag.database.merge import merge
 from rag.database.parts import keep_as_part, part_path, remove_unlisted
 from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
 from rag.errors import NothingToIndex
-from rag.ports import Embedder, Gather
+from rag.ports import Embedder, Gather, takes_bags
 from rag.types import PARSER_GAVE_UP, Checkout, FileEntry, Skipped
 
 if TYPE_CHECKING:
-    from rag.database.digest import Digest
+    from rag.database.groups import Group, GroupsOnDisk
 
 Progress = Callable[[str, int, int], None]
 Stats = Mapping[str, tuple[int, int]]
 """Modification time and size by path."""
 
+_MOST_IN_GROUP = 75_000
+"""Chunks that are embedded and written at a time: about half a gigabyte of memory."""
 _LEAST_WITH_LISTS = 4
 """A part with at least this fraction of the chunks from which on a store is searched by lists has its own."""
 
@@ -75,6 +78,13 @@ class _Parts:
     segments: list[Segment]
     dead: list[npt.NDArray[np.bool_]]
     used_ns: list[int]
+
+    def extend(self, made: Sequence[Segment], now_ns: int) -> None:
+        """Append segments without dead files."""
+        for segment in made:
+            self.segments.append(segment)
+            self.dead.append(np.zeros(segment.file_count, np.bool_))
+            self.used_ns.append(now_ns)
 
     def uses(self) -> list[compact.PartUse]:
         """Return the parts as `compact` sees them."""
@@ -119,13 +129,17 @@ class Builder:
             NothingToIndex: no file holds text.
         """
         languages: list[str] = []
-        digests, columns = self._segment(files, None, languages)
-        skips = [skip for part in digests for skip in part.skipped]
-        if not len(columns["chunk_file"]):
+        made, columns, skips = self._digested(files, None, languages)
+        if not made and not len(columns["chunk_file"]):
             why = reasons((*walked.skipped, *skips))
             raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=why)
-        columns |= skip_columns(skips, {entry.path: entry for entry in files})
-        self.write_whole(columns, languages)
+        columns |= skip_columns(skips, _stats(files))
+        if not made:
+            self.write_whole(columns, languages)
+            return
+        parts = _Parts([], [], [])
+        parts.extend(made, self.scanned_ns)
+        self._write(columns | _touched_columns({}), languages, parts)
 
     def write_whole(self, columns: Columns, languages: list[str]) -> None:
         """Write a store of one segment, and remove the parts of the previous one."""
@@ -144,7 +158,7 @@ class Builder:
         gone = {*changes.removed, *(entry.path for entry in changes.changed)}
         languages = list(store.header["languages"])
         changed = [entry for entry in changes.changed if entry.path not in changes.again]
-        digests, columns = self._segment(changed, store, languages)
+        made, columns, unusable = self._digested(changed, store, languages)
         parts, newest = self._parts_of(store, gone, changes.again), store.segments[-1]
         if newest not in parts.segments:
             kept = np.asarray([path not in gone for path in newest.paths], np.bool_)
@@ -153,16 +167,17 @@ class Builder:
         skips += [
             skip for part in parts.segments for skip in part.content_skips() if skip.path in changes.again
         ]
-        skips += [skip for part in digests for skip in part.skipped]
-        stats = store.skip_stats() | {e.path: (e.mtime_ns, e.size_bytes) for e in changes.changed}
+        skips += unusable
+        parts.extend(made, self.scanned_ns)
+        stats = store.skip_stats() | _stats(changes.changed)
         touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
         touched |= {path: stats[path] for path in changes.again}
         self._compact(parts, len(columns["chunk_file"]), languages, touched, skips, stats)
         apply_touched(columns, touched)
         for path in _paths(columns):
             touched.pop(path, None)
-        columns |= skip_columns(skips, {}, stats) | _touched_columns(touched)
-        self._write(columns, languages, parts, promoted=newest)
+        columns |= skip_columns(skips, stats) | _touched_columns(touched)
+        self._write(columns, languages, parts, newest)
 
     def _parts_of(self, store: Store, gone: Collection[str], again: Mapping[str, int]) -> _Parts:
         """Return the parts of the updated store, before any are merged."""
@@ -198,15 +213,21 @@ class Builder:
             if len(merged["file_size"]):
                 apply_touched(merged, touched)
                 known = set(_paths(merged))
-                merged |= skip_columns([skip for skip in skips if skip.path in known], {}, stats)
+                merged |= skip_columns([skip for skip in skips if skip.path in known], stats)
                 total = sum(part.chunks - part.dead for part in parts.uses()) + newest_chunks
-                merged, header = self._with_lists(merged, total, self._header(languages))
-                file = part_path(self.path, header["id"])
-                store_format.write(file, header, merged)
-                made = open_segment(file)
+                made = self._write_part(merged, total, languages)
             parts.replace(numbers, made, self.scanned_ns)
 
-    def _write(self, columns: Columns, languages: list[str], parts: _Parts, *, promoted: Segment) -> None:
+    def _write_part(self, columns: Columns, total: int, languages: list[str]) -> Segment:
+        """Write a part of a store of `total` chunks; it belongs to the store once that lists it."""
+        columns, header = self._with_lists(columns, total, self._header(languages))
+        file = part_path(self.path, header["id"])
+        store_format.write(file, header, columns)
+        return open_segment(file)
+
+    def _write(
+        self, columns: Columns, languages: list[str], parts: _Parts, promoted: Segment | None = None
+    ) -> None:
         """Write the newest segment over `parts`, of which `promoted` may be one; remove all other parts."""
         total = sum(part.chunks - part.dead for part in parts.uses()) + len(columns["chunk_file"])
         columns, header = self._with_lists(columns, total, self._header(languages))
@@ -215,32 +236,79 @@ class Builder:
         header["recall_at_10"] = _least_recall([header, *(segment.header for segment in parts.segments)])
         dead = np.concatenate([np.zeros(0, np.bool_), *parts.dead])
         columns = {**columns, "replaced": np.flatnonzero(dead).astype(np.int32)}
-        if promoted in parts.segments and not part_path(self.path, promoted.header["id"]).exists():
+        if (
+            promoted is not None
+            and promoted in parts.segments
+            and not part_path(self.path, promoted.header["id"]).exists()
+        ):
             keep_as_part(self.path, promoted.header["id"])
         store_format.write(self.path, header, columns)
         remove_unlisted(self.path, header["parts"])
 
-    def _segment(
+    def _digested(
         self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
-    ) -> tuple[list[Digest], Columns]:
+    ) -> tuple[list[Segment], Columns, list[Skipped]]:
+        """Digest and embed files.
+
+        Returns:
+            Parts, written, if there are very many chunks; the columns of the other chunks; and the unusable
+            files and those that are cut by lines.
+        """
         # Imported here: most often nothing has changed, and the grammars are not needed.
-        from rag.database.embed import embed_digests
+        from rag.database.groups import GroupsOnDisk, grouped
         from rag.database.quarantine import Quarantine
         from rag.database.workers import digest_all
 
         quarantine = Quarantine(self.path.parent)
-        digests = digest_all(
+        found = digest_all(
             self.checkout.root,
             files,
             max_chars=self.options.max_chars,
             progress=lambda done, total: self.progress("chunk", done, total),
             given_up=quarantine.known,
         )
-        quarantine.add_from(digests)
-        bags = merge_bags([part.bags for part in digests])
-        vectors = embed_digests(self.embedder, digests, bags, store, self.progress, self.confirm)
+        # A user is asked for all texts at once, so those of an embedder of texts are one group.
+        most, stats = _MOST_IN_GROUP if takes_bags(self.embedder) else None, _stats(files)
+        skips: list[Skipped] = []
+        with GroupsOnDisk(self.path) as groups:
+            with closing(found) as digests:
+                for group, is_last in grouped(digests, most):
+                    quarantine.add_from(group.digests)
+                    skips += [skip for part in group.digests for skip in part.skipped]
+                    if is_last and not groups:
+                        return [], self._columns(group, languages, store, stats), skips
+                    groups.add(group)
+                    del group
+            return *self._written(groups, languages, store, stats), skips
+
+    def _written(
+        self, groups: GroupsOnDisk, languages: list[str], store: Store | None, stats: Stats
+    ) -> tuple[list[Segment], Columns]:
+        """Write all groups but the last as parts; return them, and the columns of the last."""
+        total, rest = groups.chunks + (0 if store is None else store.live_count), iter(groups)
+        made: list[Segment] = []
+        for _ in range(len(groups) - 1):
+            columns = self._columns(next(rest), languages, store, stats, groups)
+            made.append(self._write_part(columns, total, languages))
+            del columns
+        return made, self._columns(next(rest), languages, store, stats, groups)
+
+    def _columns(
+        self,
+        group: Group,
+        languages: list[str],
+        store: Store | None,
+        stats: Stats,
+        groups: GroupsOnDisk | None = None,
+    ) -> Columns:
+        from rag.database.embed import embed_digests, idf_over
+
+        digests, bags = group.digests, group.bags
+        dim, idf_of = None if store is None else store.dim, idf_over(store, groups)
+        vectors = embed_digests(self.embedder, digests, bags, idf_of, dim, self.progress, self.confirm)
         self.progress("write", 0, 0)
-        return digests, assemble(digests, bags, vectors, languages)
+        skips = [skip for part in digests for skip in part.skipped]
+        return assemble(digests, bags, vectors, languages) | skip_columns(skips, stats)
 
     def _with_lists(
         self, columns: Columns, total: int, header: dict[str, Any]
@@ -283,15 +351,15 @@ def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
     return dict(Counter(skip.reason for skip in skipped if skip.reason != PARSER_GAVE_UP))
 
 
-def skip_columns(
-    skips: Sequence[Skipped], entries: Mapping[str, FileEntry], older: Stats | None = None
-) -> Columns:
+def _stats(entries: Iterable[FileEntry]) -> dict[str, tuple[int, int]]:
+    return {entry.path: (entry.mtime_ns, entry.size_bytes) for entry in entries}
+
+
+def skip_columns(skips: Sequence[Skipped], stats: Stats) -> Columns:
     """Return the columns of files that were read and are unusable, so that the next scan skips them.
 
-    Files that are cut by lines are included, so that each report names them.
+    Files that are cut by lines are included, so that each report names them. `stats` has all of them.
     """
-    stats = dict(older or {})
-    stats |= {path: (entry.mtime_ns, entry.size_bytes) for path, entry in entries.items()}
     rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)
     packed = [
         "\0".join((skip.path, skip.reason, skip.detail)).encode("utf-8", "surrogateescape") for skip in skips

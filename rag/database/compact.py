@@ -14,7 +14,7 @@ from dataclasses import dataclass
 SMALL = 4_000
 """A newest segment of up to this many chunks is rewritten by an update; a larger one becomes a part."""
 _OF_A_SIZE = 4
-_MOST_CHUNKS = 300_000
+_MOST_CHUNKS = 150_000
 """Merging more than this would take much memory and time."""
 _MOST_DEAD = 2.0
 """Dead chunks for each live one."""
@@ -71,7 +71,12 @@ def _of_a_size(parts: Sequence[PartUse]) -> list[int]:
         if not part.mostly_dead:
             by_size.setdefault(part.size, []).append(number)
     for numbers in by_size.values():
-        live = sum(parts[number].chunks - parts[number].dead for number in numbers)
-        if len(numbers) >= _OF_A_SIZE and live <= _MOST_CHUNKS:
-            return numbers
+        chosen, live = list[int](), 0
+        for number in sorted(numbers, key=lambda n: parts[n].chunks):
+            live += parts[number].chunks - parts[number].dead
+            if live > _MOST_CHUNKS:
+                break
+            chosen.append(number)
+        if len(chosen) >= _OF_A_SIZE:
+            return chosen
     return []

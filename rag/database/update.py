@@ -320,7 +320,7 @@ def write_texts(
         StoreBusy, StoreUnwritable: it cannot be written.
     """
     from rag.database.digest import digest_texts
-    from rag.database.embed import embed_digests
+    from rag.database.embed import embed_digests, idf_over
     from rag.database.quarantine import Quarantine
 
     stats = [(0, len(file.text)) for file in files]
@@ -331,10 +331,10 @@ def write_texts(
     if not len(bags):
         raise NothingToIndex(source=str(checkout.source), seen=len(files), reasons={"empty": len(files)})
     languages: list[str] = []
-    vectors = embed_digests(embedder, digests, bags, None, _no_progress, _accept)
+    vectors = embed_digests(embedder, digests, bags, idf_over(None), None, _no_progress, _accept)
     by_path = {file.path: stat for file, stat in zip(files, stats, strict=True)}
     columns = assemble(digests, bags, vectors, languages)
-    columns |= skip_columns(digests[0].skipped, {}, by_path)
+    columns |= skip_columns(digests[0].skipped, by_path)
     wanted = fingerprint(checkout.source, embedder, options)
     with building(path, wait_s=options.wait_s):
         builder = Builder(checkout, path, embedder, options, wanted, time.time_ns(), _no_progress, _accept)

@@ -19,17 +19,20 @@ from conftest import git
 from test_quantise import rewritten
 from test_update import CountingEmbedder, everything
 
-from rag.backends import open_vector_index
+from rag.backends import gather_rows, open_vector_index
+from rag.backends.static_embedder import StaticEmbedder
 from rag.corpus.acquire import acquire, resolve
-from rag.database import compact, parts
+from rag.database import build, compact, parts
+from rag.database import format as store_format
 from rag.database.compact import PartUse, to_merge
 from rag.database.locate import remove, store_files, stores
+from rag.database.quarantine import Quarantine
 from rag.database.store import Store
 from rag.database.update import Options, refresh
 from rag.errors import StoreCorrupt, StoreUnwritable
 from rag.retrieval.search import Searcher, search
 from rag.testing.hashing_embedder import HashingEmbedder
-from rag.types import IndexReport
+from rag.types import IndexReport, blob_id
 
 Indexed = Callable[..., tuple[Store, IndexReport]]
 WORDS = "token session link user store login parse file server cache index".split()
@@ -160,18 +163,16 @@ def test_a_far_branch_left_and_taken_again_is_read_once(indexed, sample_repo, em
         assert_equal(store, indexed("fresh", rebuild=True)[0], embedder)
 
 
-def test_a_file_that_was_cut_by_lines_is_reported_again(indexed, sample_repo, monkeypatch, small_parts):
-    deep = sample_repo / "deep.py"
-    deep.write_text("x = " + "(" * 5_000 + ")" * 5_000 + "\n")
-    _, report = indexed()
-    assert "deep.py" in {skip.path for skip in report.skipped}
-    text = deep.read_text()
-    deep.write_text("x = 1\n")
-    assert "deep.py" not in {skip.path for skip in indexed()[1].skipped}
-    deep.write_text(text)
-    store, report = indexed()
+def test_a_file_that_was_cut_by_lines_is_reported_again(indexed, sample_repo, tmp_path, small_parts):
+    deep, text = sample_repo / "deep.py", "def deep():\n    return 1\n"
+    Quarantine(tmp_path / "stores").add({(blob_id(text.encode()), "python"): "it took too long"})
+    cut = []
+    for content in (text, "x = 1\n", text):
+        deep.write_text(content)
+        store, report = indexed()
+        cut.append("deep.py" in {skip.path for skip in report.skipped})
+    assert cut == [True, False, True]
     assert store.segments[-1].chunk_count == 0
-    assert "deep.py" in {skip.path for skip in report.skipped}
 
 
 def test_parts_do_not_grow_without_end(indexed, sample_repo, small_parts):
@@ -338,3 +339,55 @@ def test_parts_belong_to_their_store(indexed, sample_repo, tmp_path, small_parts
     remove(store.path)
     left = {file.name for file in store.path.parent.glob("*.pkl")}
     assert left == {file.name for file in Store.open(store.path.with_name("s.other.pkl")).segment_files}
+
+
+def test_a_store_built_in_groups_is_the_store_built_at_once(sample_repo, tmp_path, monkeypatch):
+    embedder = StaticEmbedder()
+    checkout = acquire(resolve(str(sample_repo)), home=tmp_path)
+    (sample_repo / "blob.txt").write_bytes(b"x = 1\n\0\0\0binary\n" * 50)
+    (sample_repo / "deep.py").write_text("x = " + "(" * 5_000 + ")" * 5_000 + "\n")
+    monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)
+    options = Options(approximate_from=20, gather=gather_rows)
+    whole, one = refresh(checkout, tmp_path / "whole.pkl", embedder, options)
+    monkeypatch.setattr(build, "_MOST_IN_GROUP", 40)
+    store, report = refresh(checkout, tmp_path / "grouped" / "s.pkl", embedder, options)
+    store.verify()
+    assert len(store.parts) > 3 and all(part.chunk_count for part in store.parts)
+    assert (report.files, report.chunks, report.skipped) == (one.files, one.chunks, one.skipped)
+    assert report.recall_at_10 is not None and all(rows.lists for rows in store.vectors[:-1])
+    for name in ("codes", "scale"):  # the statistics of all groups count in each
+        joined = np.concatenate([getattr(rows, name) for rows in store.vectors])
+        np.testing.assert_array_equal(joined, getattr(whole.vectors[0], name))
+    assert_equal(store, whole, embedder)
+    for file in sorted(sample_repo.rglob("*.py"))[::2]:
+        file.write_text(file.read_text() + "\n\ndef appended():\n    return 1\n" * 3)
+    updated, report = refresh(checkout, store.path, embedder, options)
+    assert report.action == "updated"
+    assert everything(updated) == everything(
+        refresh(checkout, whole.path, embedder, options, rebuild=True)[0]
+    )
+    assert refresh(checkout, store.path, embedder, options)[1].action == "fresh"
+
+
+def test_a_full_disk_between_groups_leaves_the_store_that_was(sample_repo, tmp_path, monkeypatch):
+    checkout = acquire(resolve(str(sample_repo)), home=tmp_path)
+    path, embedder = tmp_path / "stores" / "s.pkl", StaticEmbedder()
+    store, _ = refresh(checkout, path, embedder, Options())
+    before = everything(store)
+    monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)
+    monkeypatch.setattr(build, "_MOST_IN_GROUP", 40)
+    written = store_format.write
+
+    def full(file: Path, *rest) -> None:
+        if len(list(path.parent.glob("*.part.pkl"))) == 2:
+            raise StoreUnwritable(path=str(file), why="no space left on the disk")
+        written(file, *rest)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(build.store_format, "write", full)
+        with pytest.raises(StoreUnwritable):
+            refresh(checkout, path, embedder, Options(), rebuild=True)
+    assert everything(Store.open(path)) == before
+    again, _ = refresh(checkout, path, embedder, Options(), rebuild=True)
+    assert everything(again) == before
+    assert sorted(path.parent.glob("*.pkl")) == sorted(again.segment_files)

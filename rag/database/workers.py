@@ -37,6 +37,8 @@ _MAX_CPU_S = 4 * 3600
 _POLL_MS = 50
 _LARGE_BYTES, _LARGE_TIMES = 1 << 30, 1_200
 """A worker with more memory than this, and this many times its largest file, is killed."""
+_MOST_BETWEEN_BYTES = 300 << 20
+"""A worker that holds more than this after a batch is replaced: what it cached and freed adds up."""
 
 
 def digest_all(
@@ -152,6 +154,9 @@ class _Worker:
         """
         lost: dict[int, str] = {}
         until = None
+        if resident_bytes(self._process.pid) > _MOST_BETWEEN_BYTES:
+            self._end()
+            self._start()
         while True:
             begun_calls(self._journal)
             try:

@@ -306,7 +306,9 @@ def test_behind_counts_without_changing(indexed, sample_repo, tmp_path):
     assert not Store.open(store.path).defining("late")
 
 
-def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch):
+@pytest.mark.parametrize("most_bytes", [300 << 20, 0])
+def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch, most_bytes):
+    monkeypatch.setattr("rag.database.workers._MOST_BETWEEN_BYTES", most_bytes)
     alone, _ = indexed()
     monkeypatch.setattr("rag.database.workers._MIN_BYTES_FOR_PROCESSES", 0)
     monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)

@@ -71,15 +71,18 @@ def _split_word(word: str) -> tuple[str, ...]:
     return (*kept, whole)
 
 
-_MAX_KNOWN = 1_000_000
+_MAX_KNOWN = 200_000
+"""About a hundred megabytes, in each process that indexes."""
 
 
 class _Known(dict[str, tuple[str, ...]]):
-    """The terms of the words so far; those of a new word are computed when it is looked up."""
+    """The terms of the last words; those of a new word are computed when it is looked up."""
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         terms = _split_word(word)
-        if len(self) < _MAX_KNOWN and len(word) <= _MAX_WORD:
+        if len(word) <= _MAX_WORD:
+            if len(self) >= _MAX_KNOWN:
+                self.clear()
             self[word] = terms
         return terms
 

@@ -119,16 +119,16 @@ def _stores(settings: Settings) -> Finding:
         return Finding(
             "stores", "bad", f"cannot be read: {', '.join(broken)}", f"rm {settings.home}/stores/{broken[0]}"
         )
-    by_lists = [about["recall_at_10"] for _, header in found if (about := _approximate(header))]
+    by_lists = [recall for _, header in found if (recall := _recall(header)) is not None]
     said = f"{len(found)} in {settings.home / 'stores'}"
     if by_lists:
         said += f"; {len(by_lists)} searched approximately (recall@10 {min(by_lists):.3f} or more)"
     return Finding("stores", "ok", said)
 
 
-def _approximate(header: Mapping[str, Any] | StoreError) -> Mapping[str, Any] | None:
-    about = None if isinstance(header, StoreError) else header.get("approximate")
-    return about if isinstance(about, dict) and isinstance(about.get("recall_at_10"), float) else None
+def _recall(header: Mapping[str, Any] | StoreError) -> float | None:
+    found = None if isinstance(header, StoreError) else header.get("recall_at_10")
+    return found if isinstance(found, float) else None
 
 
 def _memory(settings: Settings, *, scan: bool) -> Iterator[Finding]:

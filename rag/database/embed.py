@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rag.analysis import TermBags
 from rag.database.digest import Digest, head_text
+from rag.database.groups import GroupsOnDisk
 from rag.database.store import Store
 from rag.errors import DimensionMismatch
 from rag.ports import Embedder, Vectors, takes_bags
@@ -19,30 +20,34 @@ _BAG_BATCH = 4096
 _TEXT_BATCH = 256
 
 Progress = Callable[[str, int, int], None]
+IdfOf = Callable[[TermBags], npt.NDArray[np.float32]]
+"""Returns the inverse document frequency of each term of the bags' vocabulary."""
 
 
 def embed_digests(
     embedder: Embedder,
     digests: Sequence[Digest],
     bags: TermBags,
-    store: Store | None,
+    idf_of: IdfOf,
+    dim: int | None,
     progress: Progress,
     confirm: Callable[[Sequence[str]], None],
 ) -> Vectors:
     """Return the vectors of all chunks of the digests, in order.
 
-    `bags` are the chunks' terms; `store` is the store they are added to, whose term statistics count too. An
-    embedder of texts gets each chunk with its names; `confirm` is called with all texts first.
+    `bags` are the chunks' terms; `idf_of` returns how rare each of their vocabulary is; `dim` is the width of
+    the store they are added to. An embedder of texts gets each chunk with its names; `confirm` is called with
+    all texts first.
 
     Raises:
         DimensionMismatch: the embedder's vectors are not as wide as the store's.
     """
     total = len(bags)
     if takes_bags(embedder):
-        idf = corpus_idf(bags, store)
+        rarity = idf_of(bags)
         parts = []
         for first in range(0, total, _BAG_BATCH):
-            parts.append(embedder.embed_bags(_rows(bags, first, first + _BAG_BATCH), idf, role="passage"))
+            parts.append(embedder.embed_bags(_rows(bags, first, first + _BAG_BATCH), rarity, role="passage"))
             progress("embed", min(first + _BAG_BATCH, total), total)
     else:
         texts = passages(digests)
@@ -52,20 +57,29 @@ def embed_digests(
         for first in range(0, total, _TEXT_BATCH):
             parts.append(embedder.embed(texts[first : first + _TEXT_BATCH], role="passage"))
             progress("embed", min(first + _TEXT_BATCH, total), total)
-    dim = store.dim if store is not None else (parts[0].shape[1] if parts else 0)
+    if dim is None:
+        dim = int(parts[0].shape[1]) if parts else 0
     for part in parts:
         if part.shape[1] != dim:
             raise DimensionMismatch(expected=dim, got=int(part.shape[1]))
     return np.concatenate(parts) if parts else np.zeros((0, dim), np.float32)
 
 
-def corpus_idf(bags: TermBags, store: Store | None) -> npt.NDArray[np.float32]:
-    """Return the inverse document frequency of each vocabulary term over the store and the bags together."""
-    frequency, total = bags.document_frequency(), len(bags)
-    if store is not None:
-        frequency = frequency + store.document_frequency(bags.vocabulary)
-        total += store.live_count
-    return idf(frequency, total)
+def idf_over(store: Store | None, groups: GroupsOnDisk | None = None) -> IdfOf:
+    """Return what computes the inverse document frequencies of a vocabulary.
+
+    They are over the store and the bags together, or over the store and all groups, which contain the bags.
+    """
+
+    def of(bags: TermBags) -> npt.NDArray[np.float32]:
+        inside = bags.document_frequency() if groups is None else groups.document_frequency(bags.vocabulary)
+        total = len(bags) if groups is None else groups.chunks
+        if store is not None:
+            inside = inside + store.document_frequency(bags.vocabulary)
+            total += store.live_count
+        return idf(inside, total)
+
+    return of
 
 
 def idf(frequency: npt.NDArray[np.int64], total: int) -> npt.NDArray[np.float32]:

@@ -42,8 +42,8 @@ from rag.errors import (
 )
 from rag.resources import make_private
 
-FORMAT = 3
-"""3: the graph of each file; 2: vectors in 8 bits. An older store is rebuilt."""
+FORMAT = 4
+"""4: a list of parts; 3: the graph of each file; 2: vectors in 8 bits. An older store is rebuilt."""
 MAGIC = "rag-store"
 
 Array = npt.NDArray[Any]
@@ -102,7 +102,7 @@ def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -
         temporary = None
         _sync_folder(path.parent)
     except OSError as error:
-        raise StoreUnwritable(path=str(path), why=_why(error)) from error
+        raise unwritable(path, error) from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -234,7 +234,9 @@ def _unreadable(path: Path, error: OSError) -> StoreUnreadable:
     return StoreUnreadable(path=str(path), why=why)
 
 
-def _why(error: OSError) -> str:
+def unwritable(path: Path, error: OSError) -> StoreUnwritable:
+    """Return the error for a file that the system cannot write."""
+    why = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "no space left on the disk (or the file is larger than allowed)"
-    return error.strerror or str(error)
+        why = "no space left on the disk (or the file is larger than allowed)"
+    return StoreUnwritable(path=str(path), why=why)

@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rag.database.store import delta_path, newest_header
+from rag.database.format import read_header
+from rag.database.parts import files_on_disk, is_store, segment_files
 from rag.errors import StoreError
 from rag.types import Source
 
@@ -37,10 +38,10 @@ def store_path(home: Path, source: Source, *, embedder: str) -> Path:
 def stores(home: Path) -> Iterator[tuple[Path, Mapping[str, Any] | StoreError]]:
     """Yield all stores in `home`, by name: the file, and its header or the error of reading it."""
     for path in sorted((home / "stores").glob("*.pkl")):
-        if path.name.endswith(".delta.pkl"):
+        if not is_store(path):
             continue
         try:
-            yield path, newest_header(path)
+            yield path, read_header(path)
         except StoreError as error:
             yield path, error
         except FileNotFoundError:  # removed by another process meanwhile
@@ -58,8 +59,8 @@ def disk_bytes(file: Path) -> int:
 
 
 def store_files(path: Path) -> tuple[Path, ...]:
-    """Return the files of a store, which may not exist: the store first."""
-    return path, delta_path(path), path.with_suffix(".lock"), path.with_suffix(_USED)
+    """Return the files of a store, which may not exist: the store first, then its parts."""
+    return *segment_files(path), path.with_suffix(".lock"), path.with_suffix(_USED)
 
 
 def mark_used(path: Path) -> None:
@@ -71,9 +72,12 @@ def mark_used(path: Path) -> None:
 
 
 def last_used(path: Path) -> float:
-    """Return when a store was last used or written, in seconds since 1970; 0 if it does not exist."""
+    """Return when a store was last used or written, in seconds since 1970; 0 if it does not exist.
+
+    The times of parts are those of all stores that share them, so they do not count.
+    """
     times = [0.0]
-    for file in store_files(path):
+    for file in (path, path.with_suffix(".lock"), path.with_suffix(_USED)):
         with suppress(FileNotFoundError):
             times.append(file.stat().st_mtime)
     return max(times)
@@ -82,7 +86,8 @@ def last_used(path: Path) -> float:
 def remove(path: Path) -> int:
     """Remove a store and its other files; return the bytes freed. Removing it twice is not an error."""
     freed = 0
-    for file in store_files(path):
+    parts = files_on_disk(path) if path.parent.exists() else []
+    for file in dict.fromkeys((path, *parts, *store_files(path))):
         try:
             freed += disk_bytes(file)
             file.unlink()

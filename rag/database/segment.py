@@ -31,7 +31,7 @@ _SEGMENT_COLUMNS = frozenset(
     term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk
     vector_codes vector_scale skip_bytes skip_offsets skip_stat""".split()
 )
-_DELTA_COLUMNS = frozenset({"replaced", "touched_bytes", "touched_offsets", "touched_stat"})
+_LIST_OF_PARTS = frozenset({"replaced", "touched_bytes", "touched_offsets", "touched_stat"})
 
 
 _LIST_COLUMNS = ("list_centroids", "list_indptr", "list_rows")
@@ -146,7 +146,7 @@ def open_segment(path: Path) -> Segment:
     header, columns = store_format.read(path)
     if header["format"] < store_format.FORMAT:
         raise StoreOutdated(path=str(path), found=header["format"], supported=store_format.FORMAT)
-    wanted = _SEGMENT_COLUMNS | (_DELTA_COLUMNS if "base_id" in header else frozenset())
+    wanted = _SEGMENT_COLUMNS | (_LIST_OF_PARTS if "parts" in header else frozenset())
     missing = sorted(wanted - columns.keys())
     if missing or not {"id", "name", "location", "languages", "scanned_ns"} <= header.keys():
         raise StoreCorrupt(path=str(path), why=f"it lacks {', '.join(missing) or 'its description'}")

@@ -1,27 +1,29 @@
-"""Share the base of a store with another work tree, clone or ref of the same repository.
+"""Share the segments of a store with another work tree, clone or ref of the same repository.
 
-A store's base file is never changed, only replaced. So a new store may begin as a hard link to the base of
-another one, with a delta of its own that says which files differ: nothing is read, embedded or written twice.
-What is live in the new store is decided by path and blob id, never by where the base came from.
+A segment's file is never changed, only replaced. So a new store may begin as hard links to the segments of
+another one, with a newest segment of its own that says which files differ: nothing is read, embedded or
+written twice. What is live in the new store is decided by path and blob id, never by where a segment came
+from.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rag.database.build import becomes_part
 from rag.database.format import DAMAGE_ERRORS
+from rag.database.parts import is_store, part_path
 from rag.database.segment import open_segment
 from rag.database.store import Store
 from rag.errors import StoreError
 from rag.types import Checkout, FileEntry
 
 _LEAST_SHARE = 0.75
-"""The least share of the files, of the source and of the base, that must be the same."""
+"""The least share of the files, of the source and of the other store, that must be the same."""
 _MOST_STORES = 20
 """How many stores of one repository are compared."""
 
@@ -29,29 +31,22 @@ _MOST_STORES = 20
 def sharable(
     path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir: str, files: Sequence[FileEntry]
 ) -> Store | None:
-    """Return the store that has most of these files in its base, as a link next to `path`; else None.
+    """Return the store that has most of these files, over links to its parts for `path`; else None.
 
-    Paths and sizes are compared; the caller compares the bytes. The caller holds the lock of `path`, and
-    moves the link to `path` when the delta is written (`keep_link`); a link that is left is removed as other
-    temporary files are.
+    Paths and sizes are compared; the caller compares the bytes. The caller holds the lock of `path`. A link
+    that no store lists is removed by the next build.
     """
     sizes = {entry.path: entry.size_bytes for entry in files}
     best, most = None, 0
     for other in _related(path, wanted, checkout, git_dir):
-        base = other.segments[0]
         try:
-            known = zip(base.paths, base.columns["file_size"].tolist(), strict=True)
-            equal = sum(sizes.get(name) == size for name, size in known)
+            known = other.known_files()
+            equal = sum(sizes.get(name) == size for name, (_, size, blob) in known.items() if blob)
         except DAMAGE_ERRORS:
             continue
-        if equal > most and equal >= _LEAST_SHARE * max(len(sizes), base.file_count):
+        if equal > most and equal >= _LEAST_SHARE * max(len(sizes), other.file_count):
             best, most = other, equal
     return _linked(best, path) if best else None
-
-
-def keep_link(store: Store, path: Path) -> None:
-    """Make the base of a sharable store that of `path`."""
-    store.path.replace(path)
 
 
 def _related(path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir: str) -> Iterator[Store]:
@@ -62,7 +57,7 @@ def _related(path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir:
             found.append((file.stat().st_mtime, file))
     left = _MOST_STORES
     for _, file in sorted(found, reverse=True):
-        if file == path or file.name.endswith(".delta.pkl"):
+        if file == path or not is_store(file):
             continue
         try:
             other = Store.open(file)
@@ -91,18 +86,27 @@ def _is_made_alike(header: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
 
 
 def _linked(store: Store, path: Path) -> Store | None:
-    """Return the store over a link to its base; None if there can be none.
+    """Return the store over links to its parts, with its newest segment where that becomes a part.
 
-    That is: the file system has no hard links, the base was replaced meanwhile, or something is damaged.
+    None if there can be none: the file system has no hard links, the store was replaced meanwhile, or
+    something is damaged.
     """
-    link = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    newest, *parts = store.segment_files
+    segments = list(store.parts)
+    files = parts
+    if becomes_part(store):
+        segments, files = [*segments, store.segments[-1]], [*parts, newest]
     try:
-        os.link(store.path, link)
-        linked = Store(link, (open_segment(link), *store.segments[1:]))
-        if linked.segments[0].header["id"] == store.segments[0].header["id"]:
-            linked.verify()
-            return linked
+        links = []
+        for segment, file in zip(segments, files, strict=True):
+            link = part_path(path, segment.header["id"])
+            if not link.exists():
+                os.link(file, link)
+            links.append(open_segment(link))
+            if links[-1].header["id"] != segment.header["id"]:
+                return None
+        linked = Store(path, [*links, *store.segments[len(links) :]])
+        linked.verify()
     except (OSError, StoreError):
-        pass
-    link.unlink(missing_ok=True)
-    return None
+        return None
+    return linked

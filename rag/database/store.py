@@ -1,16 +1,19 @@
 """An open store: the data that retrieval reads. Opening maps the files; data is loaded on first use.
 
-A store is one segment (`NAME.pkl`) and, after small updates, a second one (`NAME.delta.pkl`) with the files
-that changed since. The delta names the base it belongs to and the base's files it replaces; a delta of
-another base is ignored. Chunks are numbered across both segments.
+A store is one or more segments: the parts (`rag.database.parts`), which never change, and the newest one,
+which says which files of the parts are dead: replaced or removed since. A path is live in at most one
+segment. Chunks and files are numbered through all segments, dead ones included; the statistics are of the
+live ones.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +27,10 @@ from rag.code.references import Defined, FileGraph
 from rag.database import format as store_format
 from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
+from rag.database.parts import file_state, open_segments, part_path
 from rag.database.quantise import restored
-from rag.database.segment import Segment, lists_of, open_segment
-from rag.errors import StoreCorrupt, StoreOutdated
+from rag.database.segment import Segment, lists_of
+from rag.errors import StoreCorrupt
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import CodeGraph, Postings, Rows, Vectors
 from rag.types import Checkout, Hit, Kind, Skipped, Span
@@ -36,7 +40,7 @@ Array = npt.NDArray[Any]
 
 _KEPT_POSTINGS = 1024
 _KEPT_COPIED = 1 << 20
-"""Postings merged from two segments are copies: at most this many numbers of them are cached."""
+"""Postings merged from several segments are copies: at most this many numbers of them are cached."""
 
 
 class Store:
@@ -57,23 +61,17 @@ class Store:
         self.commit, self.dirty = commit, dirty
         self._postings: dict[str, Postings] = {}
         self._copied = 0
-        self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
+        self._first = [0, *accumulate(segment.chunk_count for segment in self.segments)]
+        self._first_file = [0, *accumulate(segment.file_count for segment in self.segments)]
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open the store at `path`, with its delta if it has one.
+        """Open the store at `path`, with its parts.
 
         Raises:
-            FileNotFoundError, StoreTooNew, StoreCorrupt: as `format.read`.
-            StoreOutdated: an older version of rag wrote it.
+            FileNotFoundError, StoreTooNew, StoreCorrupt, StoreOutdated: as `parts.open_segments`.
         """
-        segments = [open_segment(path)]
-        try:
-            delta = open_segment(delta_path(path))
-            if delta.header.get("base_id") == segments[0].header["id"]:
-                segments.append(delta)
-        except (FileNotFoundError, StoreOutdated):
-            pass
+        segments = open_segments(path)
         return cls(path, segments, commit=segments[-1].header.get("commit"))
 
     def at(self, checkout: Checkout) -> Store:
@@ -92,43 +90,76 @@ class Store:
         """The header of the newest segment: source, commit, fingerprints, times."""
         return self.segments[-1].header
 
-    def verify(self, *, since: Sequence[object] = (), now: Sequence[object] = ()) -> None:
+    @property
+    def parts(self) -> tuple[Segment, ...]:
+        """The segments before the newest one."""
+        return self.segments[:-1]
+
+    @property
+    def parts_used_ns(self) -> list[int]:
+        """When each part was made, or a dead file of it was taken again."""
+        found = self.header.get("used_ns")
+        fits = isinstance(found, list) and len(found) == len(self.parts)
+        return [int(used) for used in found] if found and fits else [0] * len(self.parts)
+
+    @property
+    def segment_files(self) -> list[Path]:
+        """The files of the segments: the newest one, then the parts."""
+        return [self.path, *(part_path(self.path, part.header["id"]) for part in self.parts)]
+
+    def verify(self, *, since: Collection[object] = (), now: Collection[object] = ()) -> None:
         """Compare the columns with their checksums, which takes about as long as reading the files.
 
-        A file is skipped if its entries in `since` and `now`, its states at the last verification and now,
-        are equal: base first, then delta.
+        A file is skipped if its state (`parts.file_state`) is in `since` and in `now`: the states at the last
+        verification, and before the store was opened.
 
         Raises:
             StoreCorrupt: they differ.
         """
-        files = zip([self.path, delta_path(self.path)], self.segments, strict=False)
-        for number, (file, segment) in enumerate(files):
-            known = [states[number] for states in (since, now) if number < len(states)]
-            if len(known) < 2 or known[0] is None or known[0] != known[1]:
+        for file, segment in zip(self.segment_files, (self.segments[-1], *self.parts), strict=True):
+            state = file_state(file)
+            if state is None or state not in since or state not in now:
                 store_format.verify(file, segment.header, segment.columns)
 
     @property
     def size_bytes(self) -> int:
         """Bytes on disk."""
-        files = [self.path, delta_path(self.path)][: len(self.segments)]
-        return sum(file.stat().st_size for file in files)
+        return sum(file.stat().st_size for file in self.segment_files)
 
     @cached_property
     def dead_files(self) -> npt.NDArray[np.bool_]:
-        """Files of the base that the delta replaces or removes, shape (base files,)."""
-        dead = np.zeros(self.segments[0].file_count, np.bool_)
-        if len(self.segments) > 1:
-            dead[self.segments[1].columns["replaced"]] = True
+        """Files that were replaced or removed, shape (total_files,)."""
+        dead = np.zeros(self.total_files, np.bool_)
+        if self.parts:
+            dead[: self._first_file[-2]][self.segments[-1].columns["replaced"]] = True
         return dead
+
+    @cached_property
+    def _gone_files(self) -> npt.NDArray[np.bool_]:
+        return self.dead_files if self.hidden is None else self.dead_files | self.hidden
 
     @cached_property
     def dead(self) -> npt.NDArray[np.bool_] | None:
         """Deleted and hidden chunks, shape (len(self),); None when there are none."""
-        if len(self.segments) == 1 and self.hidden is None:
-            return None
-        gone = np.zeros(self.total_files, np.bool_) if self.hidden is None else self.hidden.copy()
-        gone[: len(self.dead_files)] |= self.dead_files
-        return np.asarray(gone[self.file])
+        return np.asarray(self._gone_files[self.file]) if self._gone_files.any() else None
+
+    @cached_property
+    def _deleted(self) -> npt.NDArray[np.bool_] | None:
+        """As `dead`, without the hidden chunks."""
+        if self.hidden is None:
+            return self.dead
+        return np.asarray(self.dead_files[self.file]) if self.dead_files.any() else None
+
+    def _in_segments(self, flags: npt.NDArray[np.bool_] | None) -> list[npt.NDArray[np.bool_] | None]:
+        """Return flags of chunks, segment by segment; None for a segment in which none is set."""
+        if flags is None:
+            return [None] * len(self.segments)
+        parts = [flags[a:b] for a, b in pairwise(self._first)]
+        return [part if part.any() else None for part in parts]
+
+    @cached_property
+    def _dead_in(self) -> list[npt.NDArray[np.bool_] | None]:
+        return self._in_segments(self.dead)
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -141,7 +172,7 @@ class Store:
     @cached_property
     def file_count(self) -> int:
         """The number of files that are not deleted."""
-        return sum(s.file_count for s in self.segments) - int(self.dead_files.sum())
+        return self.total_files - int(self.dead_files.sum())
 
     @property
     def dim(self) -> int:
@@ -173,17 +204,17 @@ class Store:
     @property
     def recall_at_10(self) -> float | None:
         """The share of the ten nearest that a search by lists finds; None where there are no lists."""
-        about = self.segments[0].header.get("approximate")
-        return None if about is None else float(about.get("recall_at_10", 0.0))
+        found = self.header.get("recall_at_10")
+        return float(found) if isinstance(found, float) else None
 
     @cached_property
     def mean_lengths(self) -> tuple[float, float]:
-        """Average number of terms in the body and in the head of a chunk, deleted ones included; at least 1
+        """Average number of terms in the body and in the head of a chunk that is not deleted; at least 1
         each.
         """
-        if not len(self):
-            return 1.0, 1.0
-        return max(float(self.length_body.mean()), 1.0), max(float(self.length_head.mean()), 1.0)
+        counted: slice | npt.NDArray[np.bool_] = slice(None) if self._deleted is None else ~self._deleted
+        body, head = self.length_body[counted], self.length_head[counted]
+        return (max(float(body.mean()), 1.0), max(float(head.mean()), 1.0)) if len(body) else (1.0, 1.0)
 
     @cached_property
     def kind(self) -> npt.NDArray[np.uint8]:
@@ -197,21 +228,30 @@ class Store:
 
     @cached_property
     def file(self) -> npt.NDArray[np.int32]:
-        """File of each chunk; files are numbered through both segments."""
-        if len(self.segments) == 1:
-            return self.segments[0].columns["chunk_file"]
-        base, delta = self.segments
-        return np.concatenate([base.columns["chunk_file"], delta.columns["chunk_file"] + base.file_count])
+        """File of each chunk, ascending; files are numbered through all segments."""
+        columns = [segment.columns["chunk_file"] for segment in self.segments]
+        if len(columns) == 1:
+            return columns[0]
+        files = [column + np.int32(n) for column, n in zip(columns, self._first_file, strict=False)]
+        return np.concatenate(files)
 
-    @cached_property
+    @property
     def total_files(self) -> int:
-        """The number of files in both segments, with deleted ones: the largest number in `file` plus one."""
-        return sum(s.file_count for s in self.segments)
+        """The number of files in all segments, with deleted ones: the largest number in `file` plus one."""
+        return int(self._first_file[-1])
 
     def file_path(self, file: int) -> str:
         """Return the path of a file by its number."""
-        base = self.segments[0]
-        return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
+        segment, row = self._locate_file(file)
+        return segment.path(row)
+
+    def segment_of(self, file: int) -> Segment:
+        """Return the segment that holds a file, by its number."""
+        return self._locate_file(file)[0]
+
+    def _locate_file(self, file: int) -> tuple[Segment, int]:
+        number = bisect_right(self._first_file, file) - 1
+        return self.segments[number], file - self._first_file[number]
 
     @cached_property
     def languages(self) -> list[str]:
@@ -237,8 +277,7 @@ class Store:
         Raises:
             StoreCorrupt: it is damaged.
         """
-        base = self.segments[0].file_count
-        segment, row = (self.segments[0], file) if file < base else (self.segments[1], file - base)
+        segment, row = self._locate_file(file)
         try:
             return zlib.decompress(segment.string("file_text", row))
         except zlib.error as error:
@@ -261,36 +300,39 @@ class Store:
         return found
 
     def _read_postings(self, key: int) -> Postings:
-        chunks, body, head = [], [], []
-        for first, segment in zip(self._first, self.segments, strict=False):
+        found: list[Postings] = []
+        for first, segment, dead in zip(self._first, self.segments, self._dead_in, strict=False):
             row, end = segment.find("term_hash", key)
             if row == end:
                 continue
             a, b = segment.view("term_indptr")[row : row + 2]
-            numbers = segment.columns["posting_chunk"][a:b]
-            chunks.append(numbers + first if first else numbers)
-            body.append(segment.columns["posting_body"][a:b])
-            head.append(segment.columns["posting_head"][a:b])
-        if not chunks:
+            chunks, body, head = (segment.columns[f"posting_{n}"][a:b] for n in ("chunk", "body", "head"))
+            if dead is not None:
+                live = ~dead[chunks]
+                chunks, body, head = chunks[live], body[live], head[live]
+            found.append(Postings(chunks + np.int32(first) if first else chunks, body, head))
+        if len(found) == 1:
+            return found[0]
+        if not found:
             return Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.uint8))
-        if len(chunks) == 1:
-            found = Postings(chunks[0], body[0], head[0])
-        else:
-            found = Postings(np.concatenate(chunks), np.concatenate(body), np.concatenate(head))
-        if self.dead is None:
-            return found
-        live = ~self.dead[found.chunks]
-        return Postings(found.chunks[live], found.body[live], found.head[live])
+        return Postings(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def document_frequency(self, vocabulary: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return the number of chunks with each term, deleted ones included; shape (len(vocabulary),)."""
+        """Return the number of chunks with each term, without deleted ones; shape (len(vocabulary),)."""
         hashes = term_hashes(vocabulary)
         total = np.zeros(len(hashes), np.int64)
-        for segment in self.segments:
+        for segment, dead in zip(self.segments, self._in_segments(self._deleted), strict=True):
             known, indptr = segment.columns["term_hash"], segment.columns["term_indptr"]
-            if len(known):
-                row = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-                total += np.where(known[row] == hashes, indptr[row + 1] - indptr[row], 0)
+            if not len(known):
+                continue
+            row = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+            row = np.where(known[row] == hashes, row, -1)
+            if dead is None:
+                total += np.where(row >= 0, indptr[row + 1] - indptr[row], 0)
+                continue
+            for term in np.flatnonzero(row >= 0).tolist():
+                chunks = segment.columns["posting_chunk"][indptr[row[term]] : indptr[row[term] + 1]]
+                total[term] += len(chunks) - np.count_nonzero(dead[chunks])
         return total
 
     def file_text(self, path: str) -> tuple[str, str] | None:
@@ -307,8 +349,7 @@ class Store:
         found = self._find_file(path)
         if found is None:
             return range(0)
-        segment, file = found
-        number = file if segment is self.segments[0] else file + self.segments[0].file_count
+        number = self._first_file[self.segments.index(found[0])] + found[1]
         first, end = np.searchsorted(self.file, [number, number + 1])
         return range(int(first), int(end))
 
@@ -328,14 +369,14 @@ class Store:
     def files(self) -> dict[str, tuple[str, Kind]]:
         """Return the language and kind of each file, by path; the paths are in their order in the store."""
         found: dict[str, tuple[str, Kind]] = {}
-        for number, segment in enumerate(self.segments):
+        for first, segment in zip(self._first_file, self.segments, strict=False):
             languages, columns = segment.header["languages"], segment.columns
+            live = ~self.dead_files[first : first + segment.file_count]
             rows = zip(
                 segment.paths, columns["file_language"].tolist(), columns["file_kind"].tolist(), strict=True
             )
-            for file, (path, language, kind) in enumerate(rows):
-                if number or not self.dead_files[file]:
-                    found[path] = (str(languages[language]), KINDS[kind])
+            for path, language, kind in compress(rows, live.tolist()):
+                found[path] = (str(languages[language]), KINDS[kind])
         return found
 
     def code_graph(self, path: str) -> FileGraph:
@@ -368,30 +409,35 @@ class Store:
         return sorted(self.file_path(file) for file in np.unique(self.file[chunks]).tolist())
 
     def _find_file(self, path: str) -> tuple[Segment, int] | None:
-        for number, segment in reversed(list(enumerate(self.segments))):
-            if (file := segment.file_numbers.get(path)) is not None:
-                is_hidden = (
-                    self.hidden is not None and self.hidden[file + number * self.segments[0].file_count]
-                )
-                if not is_hidden and (number or not self.dead_files[file]):
-                    return segment, file
+        for first, segment in zip(reversed(self._first_file[:-1]), reversed(self.segments), strict=True):
+            file = segment.file_numbers.get(path)
+            if file is not None and not self._gone_files[first + file]:
+                return segment, file
         return None
 
     def known_files(self) -> dict[str, tuple[int, int, str]]:
         """Return modification time, size and blob id of each file that was read, by path; "" if unusable."""
         known: dict[str, tuple[int, int, str]] = {}
-        dead = set(np.flatnonzero(self.dead_files).tolist())
-        for number, segment in enumerate(self.segments):
+        for first, segment in zip(self._first_file, self.segments, strict=False):
             columns, blobs = segment.columns, segment.columns["file_blob"].tobytes().hex()
             times, sizes = columns["file_mtime_ns"].tolist(), columns["file_size"].tolist()
-            for row, (path, mtime_ns, size) in enumerate(zip(segment.paths, times, sizes, strict=True)):
-                if number or row not in dead:
-                    known[path] = (mtime_ns, size, blobs[40 * row : 40 * row + 40])
+            live = np.flatnonzero(~self.dead_files[first : first + segment.file_count]).tolist()
+            paths = segment.paths
+            for row in live:
+                known[paths[row]] = (times[row], sizes[row], blobs[40 * row : 40 * row + 40])
         for path, (mtime_ns, size) in self.touched().items():
             if path in known:
                 known[path] = (mtime_ns, size, known[path][2])
         # A file that is cut by lines is in both; its blob id comes from here.
         return {path: (*stat, "") for path, stat in self.skip_stats().items()} | known
+
+    def replaced_as(self, path: str) -> Iterator[tuple[int, int, str]]:
+        """Yield number, size and blob id of each deleted file of a path: its earlier contents."""
+        for first, segment in zip(self._first_file, self.segments, strict=False):
+            file = segment.file_numbers.get(path)
+            if file is not None and self.dead_files[first + file]:
+                blob = segment.columns["file_blob"][file].tobytes().hex()
+                yield first + file, int(segment.columns["file_size"][file]), blob
 
     def content_skips(self) -> tuple[Skipped, ...]:
         """Return the files that were read and are unusable, or are cut by lines because the parser failed."""
@@ -403,10 +449,10 @@ class Store:
         return {skip.path: (a, b) for skip, (a, b) in zip(self.content_skips(), stats, strict=True)}
 
     def touched(self) -> dict[str, tuple[int, int]]:
-        """Return the files of the base with a new modification time and unchanged bytes."""
-        if len(self.segments) == 1:
+        """Return the files of the parts with a new modification time and unchanged bytes."""
+        if not self.parts:
             return {}
-        columns = self.segments[1].columns
+        columns = self.segments[-1].columns
         paths = (path.decode("utf-8", "surrogateescape") for path in unpack_strings(columns, "touched"))
         return {path: (a, b) for path, (a, b) in zip(paths, columns["touched_stat"].tolist(), strict=True)}
 
@@ -420,18 +466,19 @@ class Store:
         return sorted(c for c in found if self.dead is None or not self.dead[c])
 
     def _locate(self, chunk: int) -> tuple[Segment, int]:
-        if 0 <= chunk < self._first[1]:
-            return self.segments[0], chunk
-        for first, segment in zip(reversed(self._first[:-1]), reversed(self.segments), strict=True):
-            if chunk >= first:
-                return segment, chunk - first
-        raise IndexError(chunk)
+        if not 0 <= chunk < self._first[-1]:
+            raise IndexError(chunk)
+        number = bisect_right(self._first, chunk) - 1
+        return self.segments[number], chunk - self._first[number]
 
     def names(self, chunks: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
         """(symbol, scope) of each of these chunks, "" where there is none."""
-        if len(self.segments) > 1:
-            return [segment.name(row) for segment, row in map(self._locate, chunks.tolist())]
-        return self.segments[0].names(chunks.tolist())
+        if len(self.segments) == 1:
+            return self.segments[0].names(chunks.tolist())
+        numbers = np.searchsorted(self._first, chunks, side="right") - 1
+        rows = chunks - np.asarray(self._first)[numbers]
+        segments = self.segments
+        return [segments[n].name(row) for n, row in zip(numbers.tolist(), rows.tolist(), strict=True)]
 
     def unnamed(self, chunks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of these chunks have no symbol, without reading the symbols."""
@@ -488,22 +535,3 @@ class Store:
             legs=legs,
             blank_end=blank_end,
         )
-
-
-def delta_path(path: Path) -> Path:
-    """Return the path of the delta of the store at `path`."""
-    return path.with_suffix(".delta.pkl")
-
-
-def newest_header(path: Path) -> Mapping[str, Any]:
-    """Return the header of the store at `path`: that of its delta if it has one, as `Store.header`.
-
-    Raises:
-        FileNotFoundError, StoreUnreadable, StoreTooNew, StoreCorrupt: as `format.read`.
-    """
-    base = store_format.read_header(path)
-    try:
-        delta = store_format.read_header(delta_path(path))
-    except FileNotFoundError:
-        return base
-    return delta if delta.get("base_id") == base.get("id") else base

@@ -3,7 +3,7 @@
     scan      compare the walk with the store: size and time first, git's blob id where they differ
     digest    read and chunk changed files, count their terms
     embed     embed their chunks
-    write     write a whole store, or a delta; merge a delta that has grown into the base
+    write     write a whole store, or a new newest segment (`rag.database.build`)
 
 A store made with another analyzer, chunker or embedder is rebuilt, with the reason in the report. A store
 that cannot be read raises an error, and is rebuilt only on request.
@@ -12,14 +12,11 @@ that cannot be read raises an error, and is rebuilt only on request.
 from __future__ import annotations
 
 import time
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import Any, Literal
 
 from rag.analysis import ANALYZER_VERSION
 from rag.code.references import GRAPH_VERSION
@@ -28,28 +25,24 @@ from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.corpus.worktree import git_folder
 from rag.database import format as store_format
-from rag.database.approximate import with_lists
-from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
+from rag.database.build import Builder, Changes, Progress, skip_columns
+from rag.database.build import Options as Options
+from rag.database.build import reasons as reasons
+from rag.database.columns import assemble
 from rag.database.lock import building
-from rag.database.merge import merge
-from rag.database.share import keep_link, sharable
-from rag.database.store import Store, delta_path
-from rag.errors import NothingToIndex, StoreCorrupt, StoreOutdated
-from rag.ports import Embedder, Gather
-from rag.types import PARSER_GAVE_UP, Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
+from rag.database.parts import part_ids, remove_unlisted
+from rag.database.share import sharable
+from rag.database.store import Store
+from rag.errors import NothingToIndex, StoreCorrupt, StoreError, StoreOutdated
+from rag.ports import Embedder
+from rag.types import Checkout, FileEntry, IndexReport, Source, SourceFile
 
-if TYPE_CHECKING:
-    from rag.database.digest import Digest
-
-Progress = Callable[[str, int, int], None]
 Action = Literal["built", "rebuilt", "updated", "fresh"]
 
 _SETTLED_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
 _MUCH = 0.25
 """The share of changed files from which another store of the repository may be nearer."""
-_SMALL_DELTA = 4_000
-"""A delta of up to this many chunks is never merged; a larger one is, from a quarter of the base."""
 
 
 def _no_progress(stage: str, done: int, total: int) -> None:
@@ -58,33 +51,6 @@ def _no_progress(stage: str, done: int, total: int) -> None:
 
 def _accept(texts: Sequence[str]) -> None:
     """Accept without asking."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a source is indexed.
-
-    `max_chars` limits a chunk. A store of `approximate_from` chunks is searched by lists, which `gather`
-    makes; without it every search is exact.
-    """
-
-    max_file_bytes: int = 1_000_000
-    max_chars: int = 1_600
-    wait_s: float = 600.0
-    approximate_from: int = 200_000
-    gather: Gather | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The result of a scan. `touched` files have the same bytes with another time, mode or name."""
-
-    changed: tuple[FileEntry, ...]
-    removed: tuple[str, ...]
-    touched: Mapping[str, tuple[int, int]]
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.removed)
 
 
 def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[str, Any]:
@@ -173,13 +139,12 @@ def _build_or_update(
         if waited or not rebuild:
             store, reason = _usable(path, wanted)
         git_dir = git_folder(checkout.root) if checkout.commit else ""
-        changes = scan(store, checkout.root, walked.files) if store else Changes(tuple(walked.files), (), {})
-        differs = len(changes.changed) > _MUCH * len(walked.files)
+        changes = _changes(store, checkout, walked) if store else Changes(tuple(walked.files), (), {})
+        differs = len(changes.changed) - len(changes.again) > _MUCH * len(walked.files)
         shared = sharable(path, wanted, checkout, git_dir, walked.files) if differs and not rebuild else None
         if shared:
-            changes = scan(shared, checkout.root, walked.files, by_bytes=True)
-        usable = shared or store
-        builder = _Builder(
+            changes = _changes(shared, checkout, walked, by_bytes=True)
+        builder = Builder(
             checkout,
             path,
             embedder,
@@ -192,12 +157,11 @@ def _build_or_update(
             git_dir,
         )
         action: Action = "updated" if store else "rebuilt" if reason else "built"
-        if store is None and shared is None:
+        usable = shared or store
+        if usable is None:
             builder.build(changes.changed, walked)
-        elif usable and (shared or changes or changes.touched):
+        elif shared or changes or changes.touched:
             builder.update(usable, changes)
-        if shared:
-            shared.path.unlink(missing_ok=True)
         reason = "" if store else reason
         store = Store.open(path)
     return store.at(checkout), _report(action, reason, store, checkout, walked, changes, began)
@@ -235,6 +199,19 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry], *, by_bytes: bool
     return Changes(tuple(changed), tuple(known), touched)
 
 
+def _changes(store: Store, checkout: Checkout, walked: Walk, *, by_bytes: bool = False) -> Changes:
+    """Return the result of a scan, with the dead files whose bytes changed files have again."""
+    changes = scan(store, checkout.root, walked.files, by_bytes=by_bytes)
+    again: dict[str, int] = {}
+    for entry in changes.changed if store.dead_files.any() else ():
+        earlier = [(n, blob) for n, size, blob in store.replaced_as(entry.path) if size == entry.size_bytes]
+        blob = file_blob(checkout.root, entry.path) if earlier else ""
+        for number, known in earlier:
+            if known == blob:
+                again[entry.path] = number
+    return replace(changes, again=again)
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A store compared with the files on disk.
@@ -259,11 +236,6 @@ def compare(store: Store, checkout: Checkout, options: Options) -> Comparison:
     behind = sorted({*(entry.path for entry in changes.changed), *changes.removed})
     skipped = reasons((*walked.skipped, *store.content_skips()))
     return Comparison(tuple(behind), bool(changes.touched), skipped)
-
-
-def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
-    """Count the files that are not indexed, by reason. A file that is cut by lines is indexed."""
-    return dict(Counter(skip.reason for skip in skipped if skip.reason != PARSER_GAVE_UP))
 
 
 def stored_skips(store: Store) -> dict[str, int]:
@@ -303,6 +275,12 @@ def _sweep(path: Path) -> None:
     """Remove what a killed builder left behind. Call only while holding the lock."""
     for leftover in path.parent.glob(f".{path.stem}*.tmp"):
         leftover.unlink(missing_ok=True)
+    try:
+        remove_unlisted(path, part_ids(path, store_format.read_header(path)))
+    except FileNotFoundError:
+        remove_unlisted(path, ())
+    except StoreError:
+        pass  # what replaces it removes its parts
 
 
 def _report(
@@ -342,7 +320,7 @@ def write_texts(
         StoreBusy, StoreUnwritable: it cannot be written.
     """
     from rag.database.digest import digest_texts
-    from rag.database.embed import embed_digests
+    from rag.database.embed import embed_digests, idf_over
     from rag.database.quarantine import Quarantine
 
     stats = [(0, len(file.text)) for file in files]
@@ -353,174 +331,12 @@ def write_texts(
     if not len(bags):
         raise NothingToIndex(source=str(checkout.source), seen=len(files), reasons={"empty": len(files)})
     languages: list[str] = []
-    vectors = embed_digests(embedder, digests, bags, None, _no_progress, _accept)
+    vectors = embed_digests(embedder, digests, bags, idf_over(None), None, _no_progress, _accept)
     by_path = {file.path: stat for file, stat in zip(files, stats, strict=True)}
     columns = assemble(digests, bags, vectors, languages)
-    columns |= _skip_columns(digests[0].skipped, {}, by_path)
+    columns |= skip_columns(digests[0].skipped, by_path)
     wanted = fingerprint(checkout.source, embedder, options)
     with building(path, wait_s=options.wait_s):
-        builder = _Builder(checkout, path, embedder, options, wanted, time.time_ns(), _no_progress, _accept)
-        builder.write_base(columns, languages)
+        builder = Builder(checkout, path, embedder, options, wanted, time.time_ns(), _no_progress, _accept)
+        builder.write_whole(columns, languages)
         return Store.open(path).at(checkout)
-
-
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    """The steps from changed files to a written store; created for one build."""
-
-    checkout: Checkout
-    path: Path
-    embedder: Embedder
-    options: Options
-    wanted: Mapping[str, Any]
-    scanned_ns: int
-    progress: Progress
-    confirm: Callable[[Sequence[str]], None]
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    git_dir: str = ""
-
-    def build(self, files: Sequence[FileEntry], walked: Walk) -> None:
-        """Write the whole store."""
-        languages: list[str] = []
-        digests, columns = self._segment(files, None, languages)
-        skips = [skip for part in digests for skip in part.skipped]
-        if not len(columns["chunk_file"]):
-            why = reasons((*walked.skipped, *skips))
-            raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=why)
-        columns |= _skip_columns(skips, {entry.path: entry for entry in files})
-        self.write_base(columns, languages)
-
-    def update(self, store: Store, changes: Changes) -> None:
-        """Write the changes: a delta, or the whole store when the delta would be large.
-
-        A changed file that has the bytes again that the base has for its path is taken from there.
-        """
-        gone = {*changes.removed, *(entry.path for entry in changes.changed)}
-        languages = list(store.header["languages"])
-        base = store.segments[0]
-        again = self._again_as_in_base(store, changes.changed)
-        changed = [entry for entry in changes.changed if entry.path not in again]
-        digests, fresh = self._segment(changed, store, languages)
-        parts = [(fresh, np.ones(len(fresh["file_size"]), np.bool_))]
-        for old in store.segments[1:]:
-            keep = np.asarray([path not in gone for path in old.paths], np.bool_)
-            parts.insert(0, (old.columns, keep))
-        delta = merge(parts)
-        dead = store.dead_files | np.asarray([path in gone for path in base.paths], np.bool_)
-        dead[[base.file_numbers[path] for path in again]] = False
-        skips = [s for s in store.content_skips() if s.path not in gone]
-        skips += [skip for skip in base.content_skips() if skip.path in again]
-        skips += [skip for part in digests for skip in part.skipped]
-        stats = {entry.path: entry for entry in changes.changed}
-        extra = _skip_columns(skips, stats, store.skip_stats())
-        touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
-        touched |= again
-        if len(delta["chunk_file"]) > max(_SMALL_DELTA, base.chunk_count // 4):
-            whole = merge([(base.columns, ~dead), (delta, np.ones(len(delta["file_size"]), np.bool_))])
-            _apply_touched(whole, touched)
-            self.write_base(whole | extra, languages)
-            return
-        _apply_touched(delta, touched)
-        extra |= {"replaced": np.flatnonzero(dead).astype(np.int32)} | _touched_columns(touched)
-        header = self._header(languages) | {"base_id": base.header["id"]}
-        store_format.write(delta_path(self.path), header, delta | extra)
-        if store.path != self.path:
-            keep_link(store, self.path)
-
-    def _again_as_in_base(self, store: Store, changed: Sequence[FileEntry]) -> dict[str, tuple[int, int]]:
-        """Return the changed files that have the bytes of a file of the base which the delta replaced."""
-        base, found = store.segments[0], {}
-        for entry in changed if store.dead_files.any() else ():
-            number = base.file_numbers.get(entry.path)
-            if number is None or not store.dead_files[number]:
-                continue
-            if int(base.columns["file_size"][number]) == entry.size_bytes:
-                blob = base.columns["file_blob"][number].tobytes().hex()
-                if file_blob(self.checkout.root, entry.path) == blob:
-                    found[entry.path] = (entry.mtime_ns, entry.size_bytes)
-        return found
-
-    def _segment(
-        self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
-    ) -> tuple[list[Digest], Columns]:
-        # Imported here: most often nothing has changed, and the grammars are not needed.
-        from rag.database.embed import embed_digests
-        from rag.database.quarantine import Quarantine
-        from rag.database.workers import digest_all
-
-        quarantine = Quarantine(self.path.parent)
-        digests = digest_all(
-            self.checkout.root,
-            files,
-            max_chars=self.options.max_chars,
-            progress=lambda done, total: self.progress("chunk", done, total),
-            given_up=quarantine.known,
-        )
-        quarantine.add_from(digests)
-        bags = merge_bags([part.bags for part in digests])
-        vectors = embed_digests(self.embedder, digests, bags, store, self.progress, self.confirm)
-        self.progress("write", 0, 0)
-        return digests, assemble(digests, bags, vectors, languages)
-
-    def write_base(self, columns: Columns, languages: list[str]) -> None:
-        """Write a whole store, and remove the delta of the previous one."""
-        header = self._header(languages)
-        if self.options.gather is not None and len(columns["chunk_file"]) >= self.options.approximate_from:
-            self.progress("lists", 0, 0)
-            lists, header["approximate"] = with_lists(columns, self.options.gather)
-            columns = {**columns, **lists}
-        store_format.write(self.path, header, columns)
-        delta_path(self.path).unlink(missing_ok=True)
-
-    def _header(self, languages: list[str]) -> dict[str, Any]:
-        source = self.checkout.source
-        return {
-            "id": uuid.uuid4().hex,
-            "name": source.name,
-            "location": source.location,
-            "ref": source.ref,
-            "commit": self.checkout.commit,
-            "remote": self.checkout.remote,
-            "git_dir": self.git_dir,
-            "fingerprint": dict(self.wanted),
-            "languages": languages,
-            "skipped": dict(self.skipped),
-            "scanned_ns": self.scanned_ns,
-            "built": time.time(),
-        }
-
-
-def _skip_columns(
-    skips: Sequence[Skipped],
-    entries: Mapping[str, FileEntry],
-    older: Mapping[str, tuple[int, int]] | None = None,
-) -> Columns:
-    """Return the columns of files that were read and are unusable, so that the next scan skips them.
-
-    Files that are cut by lines are included, so that each report names them.
-    """
-    stats = dict(older or {})
-    stats |= {path: (entry.mtime_ns, entry.size_bytes) for path, entry in entries.items()}
-    rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)
-    packed = [
-        "\0".join((skip.path, skip.reason, skip.detail)).encode("utf-8", "surrogateescape") for skip in skips
-    ]
-    return pack_strings("skip", packed) | {"skip_stat": rows}
-
-
-def _touched_columns(touched: Mapping[str, tuple[int, int]]) -> Columns:
-    paths = [path.encode("utf-8", "surrogateescape") for path in touched]
-    return pack_strings("touched", paths) | {
-        "touched_stat": np.asarray(list(touched.values()), np.int64).reshape(-1, 2)
-    }
-
-
-def _apply_touched(columns: Columns, touched: Mapping[str, tuple[int, int]]) -> None:
-    """Set the new times of a segment's files."""
-    if not touched:
-        return
-    times = columns["file_mtime_ns"].copy()
-    for row, path in enumerate(unpack_strings(columns, "file_path")):
-        if stat := touched.get(path.decode("utf-8", "surrogateescape")):
-            times[row] = stat[0]
-    columns["file_mtime_ns"] = times

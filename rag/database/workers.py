@@ -14,8 +14,9 @@ import select
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -30,10 +31,14 @@ _BATCH_BYTES = 1_500_000
 _MIN_BYTES_FOR_PROCESSES = 3_000_000
 """Below this a second process takes longer to start than it saves."""
 _MAX_PROCESSES = 8
+_MOST_WAITING = 16
+"""Batches that are digested before the caller takes them."""
 _MAX_CPU_S = 4 * 3600
 _POLL_MS = 50
 _LARGE_BYTES, _LARGE_TIMES = 1 << 30, 1_200
 """A worker with more memory than this, and this many times its largest file, is killed."""
+_MOST_BETWEEN_BYTES = 300 << 20
+"""A worker that holds more than this after a batch is replaced: what it cached and freed adds up."""
 
 
 def digest_all(
@@ -44,17 +49,19 @@ def digest_all(
     progress: Callable[[int, int], None],
     processes: int | None = None,
     given_up: GivenUp | None = None,
-) -> list[Digest]:
-    """Digest all files, in order, with one process per core.
+) -> Generator[Digest]:
+    """Yield the digests of all files, in order, made with one process per core.
 
-    `progress` is called with files done and files in all, always from the calling thread. `given_up` names
-    the texts that are not parsed again.
+    No more than a few batches are digested before their turn, so that they need little memory. `progress` is
+    called with files done and files in all, always from the calling thread. `given_up` names the texts that
+    are not parsed again.
     """
     batches = list(_batches(entries))
     count = min(processes or os.cpu_count() or 1, len(batches), _MAX_PROCESSES)
     if count < 2 or sum(entry.size_bytes for entry in entries) < _MIN_BYTES_FOR_PROCESSES:
         digests = (digest(root, batch, max_chars=max_chars, given_up=given_up) for batch in batches)
-        return _collect(digests, batches, progress)
+        yield from _counted(digests, batches, progress)
+        return
     with ExitStack() as stack:
         workers = [stack.enter_context(_Worker()) for _ in range(count)]
         pool = ThreadPoolExecutor(count)
@@ -68,18 +75,31 @@ def digest_all(
             finally:
                 idle.append(worker)
 
-        return _collect(pool.map(run, batches), batches, progress)
+        yield from _counted(_in_order(pool, run, batches), batches, progress)
 
 
-def _collect(
+def _in_order(
+    pool: ThreadPoolExecutor,
+    run: Callable[[Sequence[FileEntry]], Digest],
+    batches: Sequence[Sequence[FileEntry]],
+) -> Iterator[Digest]:
+    waiting: deque[Future[Digest]] = deque()
+    for batch in batches:
+        waiting.append(pool.submit(run, batch))
+        if len(waiting) > _MOST_WAITING:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _counted(
     digests: Iterator[Digest], batches: Sequence[Sequence[FileEntry]], progress: Callable[[int, int], None]
-) -> list[Digest]:
-    total, done, collected = sum(map(len, batches)), 0, []
+) -> Iterator[Digest]:
+    total, done = sum(map(len, batches)), 0
     for batch, result in zip(batches, digests, strict=True):
-        collected.append(result)
         done += len(batch)
         progress(done, total)
-    return collected
+        yield result
 
 
 def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
@@ -134,6 +154,9 @@ class _Worker:
         """
         lost: dict[int, str] = {}
         until = None
+        if resident_bytes(self._process.pid) > _MOST_BETWEEN_BYTES:
+            self._end()
+            self._start()
         while True:
             begun_calls(self._journal)
             try:

@@ -33,7 +33,7 @@ def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> 
     """
     table = _table()
     found: dict[str, float] = {}
-    many = max(_NAMED_SHARE * len(index), 1.0)
+    many = max(_NAMED_SHARE * index.live_count, 1.0)
     for term, weight in wanted.items():
         others = table.get(term, ())
         if not others:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from rag.database.store import delta_path
+from rag.database.parts import belongs
 from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
 from rag.serve.access.keys import Caller
 from rag.serve.access.ssrf import resolve_public
@@ -455,7 +455,7 @@ class RepositoryRegistry:
         """Start to rebuild the index that an error is about; return the entry's name, or None."""
         for entry in self.entries():
             path = entry.repository.store.path if entry.repository is not None else None
-            if path is not None and damage.path in (str(path), str(delta_path(path))):
+            if path is not None and belongs(damage.path, path):
                 self.index(entry, rebuild=True)
                 return entry.name
         return None
@@ -673,8 +673,8 @@ def _damaged(entry: ServedRepository) -> IndexingFailed | None:
 
 def _was_modified(opened: Generation | None, found: Generation) -> bool:
     """Whether a file of a store was modified in place since it was opened."""
-    pairs = zip(opened or (), found, strict=False)
-    return any(old is not None and now is not None and old[0] == now[0] and old != now for old, now in pairs)
+    before = {state[0]: state for state in opened or () if state is not None}
+    return any(now is not None and before.get(now[0], now) != now for now in found)
 
 
 def _failed(error: RagError) -> IndexingFailed:

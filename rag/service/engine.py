@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from rag.corpus.git import pinned_connection
 from rag.corpus.read import read
 from rag.corpus.walk import walk
 from rag.database.locate import mark_used, remove, store_path, stores
-from rag.database.store import Store, delta_path
+from rag.database.parts import FileState, belongs, file_state, segment_files
+from rag.database.store import Store
 from rag.database.update import (
     Comparison,
     Options,
@@ -276,9 +277,7 @@ class Engine:
             StoreCorrupt: the store belongs to none of them.
             SourceError, StoreError: it cannot be indexed.
         """
-        damaged = [
-            r for r in repositories if damage.path in (str(r.store.path), str(delta_path(r.store.path)))
-        ]
+        damaged = [r for r in repositories if belongs(damage.path, r.store.path)]
         if not damaged:
             raise damage
         for repository in damaged:
@@ -316,7 +315,7 @@ class Engine:
         path, generation = self.store_file(source), self.generation(source)
         store = open_usable(path, source, self.embedder, self._options)
         if store is not None:
-            store.verify(since=self._verified.get(path, (None, None)), now=generation)
+            store.verify(since=self._verified.get(path, ()), now=generation)
             if len(self._verified) >= _MAX_VERIFIED:
                 self._verified.clear()
             self._verified[path] = generation
@@ -336,7 +335,8 @@ class Engine:
     def generation(self, source: Source) -> Generation:
         """Return an id of the state of a source's store on disk; it differs after each change."""
         path = self.store_file(source)
-        return _file_id(path), _file_id(delta_path(path))
+        state = file_state(path)
+        return state, *(file_state(file) for file in _parts(path, state))
 
     def usable(self, source: Source) -> bool:
         """Whether a source has a store that fits these settings. The store is not kept open."""
@@ -491,16 +491,14 @@ class Engine:
         raise NotFound('there is no conversation to continue; start one with `rag ask SOURCE "question"`')
 
 
-Generation = tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]
-"""Inode, time and size of the two files of a store; None for a missing file."""
+Generation = tuple[FileState | None, ...]
+"""The states of the files of a store: the newest segment, then the parts; None for a missing file."""
 
 
-def _file_id(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+@lru_cache(maxsize=4096)
+def _parts(path: Path, state: FileState | None) -> list[Path]:
+    """Return the parts that the store at `path` lists when its file is in a state."""
+    return segment_files(path)[1:] if state else []
 
 
 def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Repository:

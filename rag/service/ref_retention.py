@@ -30,7 +30,7 @@ from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
 from rag.database.locate import last_used, remove, stores
 from rag.database.lock import building
-from rag.database.store import delta_path
+from rag.database.parts import segment_files
 from rag.errors import ConfigError, SourceError, StoreError
 from rag.resources import make_private
 from rag.types import Filters, Source
@@ -283,7 +283,7 @@ class RefRetention:
             os.close(handle)
 
     def _adopt_store(self, source: Source, path: Path) -> None:
-        written = last_used(path)  # the store itself may be shared with an older one
+        written = last_used(path)
         handle = self._locked_entry(self._name(source), source)
         try:
             self._write(handle, source, self._size(source))
@@ -353,8 +353,8 @@ class RefRetention:
 
     def _size(self, source: Source) -> int:
         """Return the bytes of a source's files; what it shares with other refs counts in full for each."""
-        store = self._store_file(source)
-        size = sum(file.stat().st_size for file in (store, delta_path(store)) if file.exists())
+        store = segment_files(self._store_file(source))
+        size = sum(file.stat().st_size for file in store if file.exists())
         for folder, _, files in os.walk(self._clone(source)):
             for name in files:
                 with suppress(FileNotFoundError):

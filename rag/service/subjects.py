@@ -51,7 +51,7 @@ def _similar(index: ChunkIndex, name: str) -> list[str]:
     """Return the names most similar to one that is not defined: they share a word or its first letters."""
     symbol = name.rpartition(".")[2][:_MAX_SHOWN_CHARS]
     chunks = [index.postings(term).chunks for term in terms(symbol)]
-    every = np.arange(len(index), dtype=np.int64)
+    every = np.arange(len(index), dtype=np.int64) if index.dead is None else np.flatnonzero(~index.dead)
     alike = {found: None for found, _ in index.names(np.concatenate([*chunks, every[:0]])) if found}
     start = symbol[:2].lower()
     alike |= {found: None for found, _ in index.names(every) if found.lower().startswith(start)}

@@ -11,7 +11,7 @@ from rag.backends.faiss_index import FaissIndex, gather
 from rag.corpus.acquire import acquire, resolve
 from rag.database import approximate
 from rag.database import format as store_format
-from rag.database.store import Store, delta_path
+from rag.database.store import Store
 from rag.database.update import Options, refresh
 from rag.errors import StoreCorrupt
 from rag.ports import Rows
@@ -75,12 +75,11 @@ def test_more_is_asked_for_than_the_lists_hold(indexed):
     assert rows[0, 0] == 0 or cosines[0, 0] == cosines[0, rows[0].tolist().index(0)]
 
 
-def test_a_delta_is_searched_beside_the_lists_and_hides_what_it_replaces(indexed, sample_repo):
+def test_what_changed_is_searched_beside_the_lists_and_hides_what_it_replaces(indexed, sample_repo):
     before, _ = indexed()
     (sample_repo / "late.py").write_text("def unheard_of_zebra():\n    return 'zebra crossing'\n")
     (sample_repo / "snip" / "auth.py").write_text("def only_this():\n    pass\n")
     store, report = indexed()
-    assert delta_path(store.path).exists()
     assert report.recall_at_10 == before.recall_at_10
     index = FaissIndex(store.vectors)
     query = EMBEDDER.embed(["zebra crossing unheard_of_zebra"], role="query")[0]
@@ -88,7 +87,7 @@ def test_a_delta_is_searched_beside_the_lists_and_hides_what_it_replaces(indexed
     assert store.names(found[:1])[0][0] == "unheard_of_zebra"
     everything = nearest(index, store, query, len(store))
     assert sorted(everything.tolist()) == np.flatnonzero(~store.dead).tolist()
-    # No more than what changed was gathered: the delta has no lists of its own.
+    # A small newest segment has no lists of its own.
     assert [rows.lists is not None for rows in store.vectors] == [True, False]
 
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from rag.corpus.acquire import acquire, resolve
 from rag.database import format as store_format
 from rag.database.quantise import quantised, restored
-from rag.database.store import Store, delta_path
+from rag.database.store import Store
 from rag.database.update import Options, refresh
 from rag.errors import StoreCorrupt, StoreOutdated
 from rag.testing.hashing_embedder import HashingEmbedder
@@ -102,10 +102,13 @@ def test_a_store_of_an_older_format_is_made_anew_and_says_so(store_of, sample_re
     assert again.live_count == store.live_count
 
 
-def test_a_delta_of_an_older_format_is_as_good_as_none(store_of, sample_repo):
+def test_a_part_of_an_older_format_is_rebuilt_too(store_of, sample_repo, tmp_path):
     store_of()
     (sample_repo / "late.py").write_text("def late():\n    pass\n")
     store = store_of()
-    as_format(delta_path(store.path), store_format.FORMAT - 1)
-    assert len(Store.open(store.path).segments) == 1
-    assert store_of().defining("late")
+    as_format(store.segment_files[1], store_format.FORMAT - 1)
+    checkout = acquire(resolve(str(sample_repo)), home=tmp_path)
+    again, report = refresh(checkout, store.path, EMBEDDER, Options())
+    assert (report.action, report.reason) == ("rebuilt", "an older version of rag wrote it")
+    assert again.segment_files == [store.path] and again.defining("late")
+    assert not [file for file in store.path.parent.iterdir() if ".part." in file.name]

@@ -14,10 +14,9 @@ from conftest import git
 
 from rag.corpus import read
 from rag.corpus.acquire import acquire, resolve
-from rag.database import update
 from rag.database.locate import remove, store_path, stores
 from rag.database.lock import building
-from rag.database.store import Store, delta_path
+from rag.database.store import Store
 from rag.database.update import Options, compare, refresh
 from rag.errors import DimensionMismatch, NothingToIndex, StoreBusy, StoreCorrupt
 from rag.testing.hashing_embedder import HashingEmbedder
@@ -90,38 +89,12 @@ def test_one_changed_file_is_all_that_is_read_again(indexed, sample_repo):
     assert [symbol for symbol, _ in names] == ["zebra_crossing"]
 
 
-def test_updates_end_where_a_rebuild_ends(indexed, sample_repo, monkeypatch):
-    indexed()
-    files = sorted(sample_repo.rglob("*.py"))
-    steps = [
-        lambda: files[0].write_text("def first():\n    pass\n"),
-        lambda: files[1].unlink(),
-        lambda: (sample_repo / "new_module.py").write_text("class Fresh:\n    '''New.'''\n"),
-        lambda: files[0].write_text("def second():\n    pass\n"),
-        lambda: files[2].rename(files[2].with_name("renamed.py")),
-        lambda: [file.write_text(file.read_text() + "\nmore = 1\n") for file in files[3:]],
-    ]
-    monkeypatch.setattr(update, "_SMALL_DELTA", 0)
-    for step in steps:  # a delta that grows, and in the end one so large that it is merged
-        step()
-        updated, report = indexed()
-        assert report.action == "updated"
-        assert delta_path(updated.path).exists() == (step is not steps[-1])
-    rebuilt, _ = indexed(rebuild=True)
-    assert everything(updated) == everything(rebuilt)
-    for term in ("second", "fresh", "token", "session"):
-        old, new = updated.postings(term), rebuilt.postings(term)
-        assert sorted(zip(old.body.tolist(), old.head.tolist(), strict=True)) == sorted(
-            zip(new.body.tolist(), new.head.tolist(), strict=True)
-        )
-
-
-def test_a_delta_hides_what_it_replaces(indexed, sample_repo):
+def test_an_update_hides_what_it_replaces(indexed, sample_repo):
     store, _ = indexed()
     path, *_ = next(row for row in sorted(everything(store)) if row[3] and row[0].endswith(".py"))
     (sample_repo / path).write_text("def only_this_is_left():\n    pass\n")
     updated, _ = indexed()
-    assert delta_path(updated.path).exists()
+    assert len(updated.segments) == 2
     assert {row[3] for row in everything(updated) if row[0] == path} == {"only_this_is_left"}
     assert updated.live_count == len(everything(updated))
     assert updated.file_count == store.file_count
@@ -209,17 +182,17 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@pytest.mark.parametrize("of_delta", [False, True], ids=["base", "delta"])
+@pytest.mark.parametrize("of", ["whole", "newest", "part"])
 def test_a_damaged_store_is_rebuilt_and_that_is_reported(
-    indexed, sample_repo, tmp_path, monkeypatch, damage, of_delta
+    indexed, sample_repo, tmp_path, monkeypatch, damage, of
 ):
     monkeypatch.chdir(tmp_path)
     store, _ = indexed()
-    if of_delta:
+    if of != "whole":
         (sample_repo / "late.py").write_text("def late():\n    pass\n")
         store, _ = indexed()
     expected = everything(store)
-    file = delta_path(store.path) if of_delta else store.path
+    file = store.segment_files[1] if of == "part" else store.path
     file.write_bytes(damage(file.read_bytes()))
     try:
         Store.open(store.path).verify()
@@ -236,16 +209,6 @@ def test_a_damaged_store_is_rebuilt_and_that_is_reported(
         assert "damaged" in report.reason
     assert {row for row in everything(mended) if row[0] != "later.py"} == expected
     assert not (tmp_path / "unpickled").exists()
-
-
-def test_a_delta_of_another_base_is_as_good_as_none(indexed, sample_repo):
-    indexed()
-    (sample_repo / "late.py").write_text("def late():\n    pass\n")
-    store, _ = indexed()
-    delta = delta_path(store.path).read_bytes()
-    indexed(rebuild=True)
-    delta_path(store.path).write_bytes(delta)
-    assert len(Store.open(store.path).segments) == 1
 
 
 def test_nothing_to_index_says_what_was_seen(tmp_path):
@@ -343,7 +306,9 @@ def test_behind_counts_without_changing(indexed, sample_repo, tmp_path):
     assert not Store.open(store.path).defining("late")
 
 
-def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch):
+@pytest.mark.parametrize("most_bytes", [300 << 20, 0])
+def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch, most_bytes):
+    monkeypatch.setattr("rag.database.workers._MOST_BETWEEN_BYTES", most_bytes)
     alone, _ = indexed()
     monkeypatch.setattr("rag.database.workers._MIN_BYTES_FOR_PROCESSES", 0)
     monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)

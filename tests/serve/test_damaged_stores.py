@@ -27,7 +27,7 @@ ASKED = {"question": "How are sessions signed?", "repositories": ["sample"]}
 
 
 def store_of(home: Path) -> Path:
-    (store,) = [path for path in (home / "stores").glob("*.pkl") if ".delta." not in path.name]
+    (store,) = [path for path in (home / "stores").glob("*.pkl") if ".part." not in path.name]
     return store
 
 

@@ -187,7 +187,7 @@ def test_what_refs_take_on_disk_is_bounded_and_what_was_cited_can_be_checked(tmp
             served.wait_until(lambda asked=asked: served.post("/api/search", asked).status == 200)
             said.append(served.post("/api/ask", asked).json["conversation"])
             clones = [path for path in (rag_home / "repos").glob("*") if path.is_dir()]
-            stores = [path for path in (rag_home / "stores").glob("*.pkl") if ".delta." not in path.name]
+            stores = [path for path in (rag_home / "stores").glob("*.pkl") if ".part." not in path.name]
             assert (len(clones), len(stores)) == (min(hours + 1, 2), min(hours + 1, 2) + 1)
         refused = served.post("/api/search", {**asked, "repositories": ["sample@v0"]})
         for later, conversation in enumerate(said):

@@ -104,7 +104,9 @@ class Source(Target):
         file.write_bytes(case.content)
         try:
             walked = walk(self.root, Filters(), max_file_bytes=MAX_FILE_BYTES)
-            digests = digest_all(self.root, walked.files, max_chars=1_600, progress=lambda done, total: None)
+            digests = list(
+                digest_all(self.root, walked.files, max_chars=1_600, progress=lambda done, total: None)
+            )
         finally:
             file.unlink()
         for digest in digests:

@@ -1,0 +1,399 @@
+"""Write a store: the whole of it, or what changed."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.corpus.walk import Walk
+from rag.database import compact
+from rag.database import format as store_format
+from rag.database.approximate import with_lists
+from rag.database.columns import Columns, assemble, pack_strings, unpack_strings
+from rag.database.merge import merge
+from rag.database.parts import keep_as_part, part_path, remove_unlisted
+from rag.database.segment import Segment, open_segment
+from rag.database.store import Store
+from rag.errors import NothingToIndex
+from rag.ports import Embedder, Gather, takes_bags
+from rag.types import PARSER_GAVE_UP, Checkout, FileEntry, Skipped
+
+if TYPE_CHECKING:
+    from rag.database.groups import Group, GroupsOnDisk
+
+Progress = Callable[[str, int, int], None]
+Stats = Mapping[str, tuple[int, int]]
+"""Modification time and size by path."""
+
+_MOST_IN_GROUP = 75_000
+"""Chunks that are embedded and written at a time: about half a gigabyte of memory."""
+_LEAST_WITH_LISTS = 4
+"""A part with at least this fraction of the chunks from which on a store is searched by lists has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a source is indexed.
+
+    `max_chars` limits a chunk. A store of `approximate_from` chunks is searched by lists, which `gather`
+    makes; without it every search is exact.
+    """
+
+    max_file_bytes: int = 1_000_000
+    max_chars: int = 1_600
+    wait_s: float = 600.0
+    approximate_from: int = 200_000
+    gather: Gather | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The result of a scan. `touched` files have the same bytes with another time, mode or name.
+
+    `again` are the numbers, in the store, of dead files whose path and bytes changed files have.
+    """
+
+    changed: tuple[FileEntry, ...]
+    removed: tuple[str, ...]
+    touched: Stats
+    again: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.removed)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of the store to be: their segments, which of their files are dead, and when each was used."""
+
+    segments: list[Segment]
+    dead: list[npt.NDArray[np.bool_]]
+    used_ns: list[int]
+
+    def extend(self, made: Sequence[Segment], now_ns: int) -> None:
+        """Append segments without dead files."""
+        for segment in made:
+            self.segments.append(segment)
+            self.dead.append(np.zeros(segment.file_count, np.bool_))
+            self.used_ns.append(now_ns)
+
+    def uses(self) -> list[compact.PartUse]:
+        """Return the parts as `compact` sees them."""
+        dead = [int(d[s.columns["chunk_file"]].sum()) for s, d in zip(self.segments, self.dead, strict=True)]
+        counts = [segment.chunk_count for segment in self.segments]
+        return [compact.PartUse(*row) for row in zip(counts, dead, self.used_ns, strict=True)]
+
+    def replace(self, numbers: Sequence[int], made: Segment | None, now_ns: int) -> None:
+        """Put a segment without dead files in the place of others; None removes them."""
+        for number in reversed(numbers):
+            del self.segments[number], self.dead[number], self.used_ns[number]
+        if made is not None:
+            self.segments.insert(numbers[0], made)
+            self.dead.insert(numbers[0], np.zeros(made.file_count, np.bool_))
+            self.used_ns.insert(numbers[0], now_ns)
+
+
+def becomes_part(store: Store) -> bool:
+    """Return whether the newest segment is made a part by the next update, not written again."""
+    return not store.parts or store.segments[-1].chunk_count > compact.SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """The steps from changed files to a written store; created for one build, under the lock of the store."""
+
+    checkout: Checkout
+    path: Path
+    embedder: Embedder
+    options: Options
+    wanted: Mapping[str, Any]
+    scanned_ns: int
+    progress: Progress
+    confirm: Callable[[Sequence[str]], None]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    git_dir: str = ""
+
+    def build(self, files: Sequence[FileEntry], walked: Walk) -> None:
+        """Write the whole store.
+
+        Raises:
+            NothingToIndex: no file holds text.
+        """
+        languages: list[str] = []
+        made, columns, skips = self._digested(files, None, languages)
+        if not made and not len(columns["chunk_file"]):
+            why = reasons((*walked.skipped, *skips))
+            raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=why)
+        columns |= skip_columns(skips, _stats(files))
+        if not made:
+            self.write_whole(columns, languages)
+            return
+        parts = _Parts([], [], [])
+        parts.extend(made, self.scanned_ns)
+        self._write(columns | _touched_columns({}), languages, parts)
+
+    def write_whole(self, columns: Columns, languages: list[str]) -> None:
+        """Write a store of one segment, and remove the parts of the previous one."""
+        columns, header = self._with_lists(columns, len(columns["chunk_file"]), self._header(languages))
+        header["recall_at_10"] = _least_recall([header])
+        store_format.write(self.path, header, columns)
+        remove_unlisted(self.path, ())
+
+    def update(self, store: Store, changes: Changes) -> None:
+        """Write the changes as the newest segment.
+
+        The one before becomes a part, or is merged with the new one while it is small. A changed file that
+        has the bytes again of a dead file is taken from there. `store` is the present one, or one over links
+        of the same names to the files of another (`rag.database.share`).
+        """
+        gone = {*changes.removed, *(entry.path for entry in changes.changed)}
+        languages = list(store.header["languages"])
+        changed = [entry for entry in changes.changed if entry.path not in changes.again]
+        made, columns, unusable = self._digested(changed, store, languages)
+        parts, newest = self._parts_of(store, gone, changes.again), store.segments[-1]
+        if newest not in parts.segments:
+            kept = np.asarray([path not in gone for path in newest.paths], np.bool_)
+            columns = merge([(newest.columns, kept), (columns, np.ones(len(columns["file_size"]), np.bool_))])
+        skips = [skip for skip in store.content_skips() if skip.path not in gone]
+        skips += _skips_of(store, changes.again)
+        skips += unusable
+        parts.extend(made, self.scanned_ns)
+        stats = store.skip_stats() | _stats(changes.changed)
+        touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
+        touched |= {path: stats[path] for path in changes.again}
+        self._compact(parts, len(columns["chunk_file"]), languages, touched, skips, stats)
+        apply_touched(columns, touched)
+        for path in _paths(columns):
+            touched.pop(path, None)
+        columns |= skip_columns(skips, stats) | _touched_columns(touched)
+        self._write(columns, languages, parts, newest)
+
+    def _parts_of(self, store: Store, gone: Collection[str], again: Mapping[str, int]) -> _Parts:
+        """Return the parts of the updated store, before any are merged."""
+        segments = list(store.segments if becomes_part(store) else store.parts)
+        flat = store.dead_files.copy()
+        paths = (path for segment in segments for path in segment.paths)
+        flat[: sum(s.file_count for s in segments)] |= np.fromiter((p in gone for p in paths), np.bool_)
+        taken = list(again.values())
+        flat[taken] = False
+        used = [*store.parts_used_ns, self.scanned_ns][: len(segments)]
+        dead, first = [], 0
+        for number, segment in enumerate(segments):
+            dead.append(flat[first : first + segment.file_count])
+            if any(first <= file < first + segment.file_count for file in taken):
+                used[number] = self.scanned_ns
+            first += segment.file_count
+        return _Parts(segments, dead, used)
+
+    def _compact(
+        self,
+        parts: _Parts,
+        newest_chunks: int,
+        languages: list[str],
+        touched: Stats,
+        skips: Sequence[Skipped],
+        stats: Stats,
+    ) -> None:
+        """Merge parts, if they are many or mostly dead."""
+        while numbers := compact.to_merge(parts.uses(), newest_chunks):
+            self.progress("merge", 0, 0)
+            merged = merge([(parts.segments[n].columns, ~parts.dead[n]) for n in numbers])
+            made = None
+            if len(merged["file_size"]):
+                apply_touched(merged, touched)
+                known = set(_paths(merged))
+                merged |= skip_columns([skip for skip in skips if skip.path in known], stats)
+                total = sum(part.chunks - part.dead for part in parts.uses()) + newest_chunks
+                made = self._write_part(merged, total, languages)
+            parts.replace(numbers, made, self.scanned_ns)
+
+    def _write_part(self, columns: Columns, total: int, languages: list[str]) -> Segment:
+        """Write a part of a store of `total` chunks; it belongs to the store once that lists it."""
+        columns, header = self._with_lists(columns, total, self._header(languages))
+        file = part_path(self.path, header["id"])
+        store_format.write(file, header, columns)
+        return open_segment(file)
+
+    def _write(
+        self, columns: Columns, languages: list[str], parts: _Parts, promoted: Segment | None = None
+    ) -> None:
+        """Write the newest segment over `parts`, of which `promoted` may be one; remove all other parts."""
+        total = sum(part.chunks - part.dead for part in parts.uses()) + len(columns["chunk_file"])
+        columns, header = self._with_lists(columns, total, self._header(languages))
+        header["parts"] = [segment.header["id"] for segment in parts.segments]
+        header["used_ns"] = parts.used_ns
+        header["recall_at_10"] = _least_recall([header, *(segment.header for segment in parts.segments)])
+        dead = np.concatenate([np.zeros(0, np.bool_), *parts.dead])
+        columns = {**columns, "replaced": np.flatnonzero(dead).astype(np.int32)}
+        if (
+            promoted is not None
+            and promoted in parts.segments
+            and not part_path(self.path, promoted.header["id"]).exists()
+        ):
+            keep_as_part(self.path, promoted.header["id"])
+        store_format.write(self.path, header, columns)
+        remove_unlisted(self.path, header["parts"])
+
+    def _digested(
+        self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
+    ) -> tuple[list[Segment], Columns, list[Skipped]]:
+        """Digest and embed files.
+
+        Returns:
+            Parts, written, if there are very many chunks; the columns of the other chunks; and the unusable
+            files and those that are cut by lines.
+        """
+        # Imported here: most often nothing has changed, and the grammars are not needed.
+        from rag.database.groups import GroupsOnDisk, grouped
+        from rag.database.quarantine import Quarantine
+        from rag.database.workers import digest_all
+
+        quarantine = Quarantine(self.path.parent)
+        found = digest_all(
+            self.checkout.root,
+            files,
+            max_chars=self.options.max_chars,
+            progress=lambda done, total: self.progress("chunk", done, total),
+            given_up=quarantine.known,
+        )
+        # A user is asked for all texts at once, so those of an embedder of texts are one group.
+        most, stats = _MOST_IN_GROUP if takes_bags(self.embedder) else None, _stats(files)
+        skips: list[Skipped] = []
+        with GroupsOnDisk(self.path) as groups:
+            with closing(found) as digests:
+                for group, is_last in grouped(digests, most):
+                    quarantine.add_from(group.digests)
+                    skips += [skip for part in group.digests for skip in part.skipped]
+                    if is_last and not groups:
+                        return [], self._columns(group, languages, store, stats), skips
+                    groups.add(group)
+                    del group
+            return *self._written(groups, languages, store, stats), skips
+
+    def _written(
+        self, groups: GroupsOnDisk, languages: list[str], store: Store | None, stats: Stats
+    ) -> tuple[list[Segment], Columns]:
+        """Write all groups but the last as parts; return them, and the columns of the last."""
+        total, rest = groups.chunks + (0 if store is None else store.live_count), iter(groups)
+        made: list[Segment] = []
+        for _ in range(len(groups) - 1):
+            columns = self._columns(next(rest), languages, store, stats, groups)
+            made.append(self._write_part(columns, total, languages))
+            del columns
+        return made, self._columns(next(rest), languages, store, stats, groups)
+
+    def _columns(
+        self,
+        group: Group,
+        languages: list[str],
+        store: Store | None,
+        stats: Stats,
+        groups: GroupsOnDisk | None = None,
+    ) -> Columns:
+        from rag.database.embed import embed_digests, idf_over
+
+        digests, bags = group.digests, group.bags
+        dim, idf_of = None if store is None else store.dim, idf_over(store, groups)
+        vectors = embed_digests(self.embedder, digests, bags, idf_of, dim, self.progress, self.confirm)
+        self.progress("write", 0, 0)
+        skips = [skip for part in digests for skip in part.skipped]
+        return assemble(digests, bags, vectors, languages) | skip_columns(skips, stats)
+
+    def _with_lists(
+        self, columns: Columns, total: int, header: dict[str, Any]
+    ) -> tuple[Columns, dict[str, Any]]:
+        """Return columns and header, with lists if a store of `total` chunks is searched by lists."""
+        least = self.options.approximate_from
+        if self.options.gather is None or total < least:
+            return columns, header
+        if len(columns["chunk_file"]) < max(least // _LEAST_WITH_LISTS, 1):
+            return columns, header
+        self.progress("lists", 0, 0)
+        lists, about = with_lists(columns, self.options.gather)
+        return {**columns, **lists}, header | {"approximate": about}
+
+    def _header(self, languages: list[str]) -> dict[str, Any]:
+        source = self.checkout.source
+        return {
+            "id": uuid.uuid4().hex,
+            "name": source.name,
+            "location": source.location,
+            "ref": source.ref,
+            "commit": self.checkout.commit,
+            "remote": self.checkout.remote,
+            "git_dir": self.git_dir,
+            "fingerprint": dict(self.wanted),
+            "languages": list(languages),
+            "skipped": dict(self.skipped),
+            "scanned_ns": self.scanned_ns,
+            "built": time.time(),
+        }
+
+
+def _least_recall(headers: Sequence[Mapping[str, Any]]) -> float | None:
+    found = [float(header["approximate"]["recall_at_10"]) for header in headers if "approximate" in header]
+    return min(found, default=None)
+
+
+def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
+    """Count the files that are not indexed, by reason. A file that is cut by lines is indexed."""
+    return dict(Counter(skip.reason for skip in skipped if skip.reason != PARSER_GAVE_UP))
+
+
+def _stats(entries: Iterable[FileEntry]) -> dict[str, tuple[int, int]]:
+    return {entry.path: (entry.mtime_ns, entry.size_bytes) for entry in entries}
+
+
+def _skips_of(store: Store, files: Mapping[str, int]) -> list[Skipped]:
+    """Return why files, path and number, are cut by lines: as the segment says that holds them."""
+    holding = {path: store.segment_of(file) for path, file in files.items()}
+    segments = {id(segment): segment for segment in holding.values()}
+    return [
+        skip
+        for segment in segments.values()
+        for skip in segment.content_skips()
+        if holding.get(skip.path) is segment
+    ]
+
+
+def skip_columns(skips: Sequence[Skipped], stats: Stats) -> Columns:
+    """Return the columns of files that were read and are unusable, so that the next scan skips them.
+
+    Files that are cut by lines are included, so that each report names them. `stats` has all of them.
+    """
+    rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)
+    packed = [
+        "\0".join((skip.path, skip.reason, skip.detail)).encode("utf-8", "surrogateescape") for skip in skips
+    ]
+    return pack_strings("skip", packed) | {"skip_stat": rows}
+
+
+def _touched_columns(touched: Stats) -> Columns:
+    paths = [path.encode("utf-8", "surrogateescape") for path in touched]
+    return pack_strings("touched", paths) | {
+        "touched_stat": np.asarray(list(touched.values()), np.int64).reshape(-1, 2)
+    }
+
+
+def _paths(columns: Columns) -> list[str]:
+    return [path.decode("utf-8", "surrogateescape") for path in unpack_strings(columns, "file_path")]
+
+
+def apply_touched(columns: Columns, touched: Stats) -> None:
+    """Set the new times of a segment's files."""
+    if not touched:
+        return
+    times = columns["file_mtime_ns"].copy()
+    for row, path in enumerate(_paths(columns)):
+        if stat := touched.get(path):
+            times[row] = stat[0]
+    columns["file_mtime_ns"] = times

@@ -1,0 +1,150 @@
+"""The files of a store: its newest segment, `NAME.pkl`, and the parts that it lists, `NAME.<id>.part.pkl`.
+
+A part is a segment that was the newest one before. It is never changed, only linked and removed: the newest
+segment says which of its files are dead. Replacing `NAME.pkl` is the only step that changes a store, so a
+killed or failed build leaves the store as it was, and perhaps files that no store lists (`remove_unlisted`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from rag.database.format import read_header, unwritable
+from rag.database.segment import Segment, open_segment
+from rag.errors import StoreCorrupt, StoreError
+
+_SUFFIX = ".part.pkl"
+_ID = re.compile(r"[0-9a-f]{32}")
+_OLDER = ".delta.pkl"
+"""The suffix of a file that older versions of rag wrote for a store."""
+
+FileState = tuple[int, int, int]
+
+
+def part_path(path: Path, part_id: str) -> Path:
+    """Return the file of a part of the store at `path`."""
+    return path.with_name(f"{path.stem}.{part_id}{_SUFFIX}")
+
+
+def is_store(file: Path) -> bool:
+    """Return whether a `.pkl` file is a store, not one of its parts."""
+    return not file.name.endswith((_SUFFIX, _OLDER))
+
+
+def belongs(file: str, path: Path) -> bool:
+    """Return whether a file is the store at `path` or one of its parts."""
+    return file == str(path) or part_path(path, _id_in(Path(file).name)) == Path(file)
+
+
+def part_ids(path: Path, header: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the parts that the header of a store lists, the first one first.
+
+    Raises:
+        StoreCorrupt: it is no list of ids.
+    """
+    found = header.get("parts", [])
+    ids = (
+        [one for one in found if isinstance(one, str) and _ID.fullmatch(one)]
+        if isinstance(found, list)
+        else []
+    )
+    if ids != found or len(set(ids)) != len(ids):
+        raise StoreCorrupt(path=str(path), why="its list of parts is invalid")
+    return ids
+
+
+def segment_files(path: Path) -> list[Path]:
+    """Return the files of the store at `path`, the newest segment first; that alone if unreadable."""
+    try:
+        return [path, *(part_path(path, one) for one in part_ids(path, read_header(path)))]
+    except (FileNotFoundError, StoreError):
+        return [path]
+
+
+def file_state(file: Path) -> FileState | None:
+    """Return the inode, time and size of a file; None if there is none."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def files_on_disk(path: Path) -> list[Path]:
+    """Return the files of parts that exist for the store at `path`, listed by it or not, by name."""
+    names = [entry.name for entry in os.scandir(path.parent) if entry.name.startswith(f"{path.stem}.")]
+    found = [path.with_name(name) for name in names if name == part_path(path, _id_in(name)).name]
+    older = path.with_suffix(_OLDER)
+    return sorted([*found, *([older] if older.exists() else [])])
+
+
+def _id_in(name: str) -> str:
+    return name.removesuffix(_SUFFIX)[-32:]
+
+
+def open_segments(path: Path) -> list[Segment]:
+    """Map the files of a store: the parts in the order of the list, then the newest segment.
+
+    Raises:
+        FileNotFoundError: there is no store.
+        StoreCorrupt, StoreTooNew, StoreOutdated: as `open_segment`; or a part is missing or another one.
+    """
+    newest = open_segment(path)
+    while True:
+        try:
+            return [*(_open_part(path, one, newest) for one in part_ids(path, newest.header)), newest]
+        except FileNotFoundError as error:
+            known, newest = newest.header["id"], open_segment(path)
+            if newest.header["id"] == known:  # else another process has just replaced the store
+                raise StoreCorrupt(path=str(path), why=f"its part {error.filename} is missing") from error
+
+
+def _open_part(path: Path, part_id: str, newest: Segment) -> Segment:
+    part = open_segment(part_path(path, part_id))
+    if part.header["id"] != part_id:
+        raise StoreCorrupt(path=str(part_path(path, part_id)), why="it is another part than its name says")
+    if part.columns["vector_codes"].shape[1] != newest.columns["vector_codes"].shape[1]:
+        raise StoreCorrupt(path=str(part_path(path, part_id)), why="its vectors are of another width")
+    return part
+
+
+def keep_as_part(path: Path, part_id: str) -> None:
+    """Make the newest segment of the store at `path` a part too: as a link, or a copy if there are no links.
+
+    Raises:
+        StoreUnwritable: it cannot be written.
+    """
+    part = part_path(path, part_id)
+    try:
+        try:
+            os.link(path, part)
+        except OSError:
+            _copy(path, part)
+    except OSError as error:
+        raise unwritable(part, error) from error
+
+
+def _copy(path: Path, part: Path) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as copy, path.open("rb") as original:
+            shutil.copyfileobj(original, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+        Path(temporary).replace(part)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def remove_unlisted(path: Path, listed: Collection[str]) -> None:
+    """Remove the files of parts that are not listed. Call only while holding the lock of the store."""
+    keep = {part_path(path, one) for one in listed}
+    for file in files_on_disk(path):
+        if file not in keep:
+            file.unlink(missing_ok=True)

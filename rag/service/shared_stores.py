@@ -1,8 +1,9 @@
 """Stores that several machines share: what they are called on a shelf, and how they get there and back.
 
-A key does not depend on where a repository is on disk. It is made of the repository's URL or a given name, the
-ref, the filters, and everything that makes a store usable here: the format, the embedder, the chunker. So two
-versions of rag, or machines with different embedders, use different keys and never replace each other's stores.
+A key does not depend on where a repository is on disk. It is made of the repository's URL or a given name,
+the ref, the filters, and everything that makes a store usable: the format, the embedder, the chunker. So two
+versions of rag, or machines with different embedders, use different keys and never replace each other's
+stores.
 """
 
 from __future__ import annotations

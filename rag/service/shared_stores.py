@@ -40,13 +40,14 @@ from rag.types import Checkout, Source
 
 if TYPE_CHECKING:
     from rag.backends.shelf.shelf import ObjectShelf
-    from rag.service.engine import Repository
 
 NEWEST = "store.pkl"
 """The name of a store's newest segment in a generation; its parts are named as usual next to it."""
 _MAX_NAME = 60
 _PAUSE_S = 60.0
 """For this time after an error the shelf is not asked for seeds again."""
+_paused_until: dict[str, float] = {}
+"""By the address of a shelf, for all engines of this process."""
 _ATTEMPTS = 3
 _STALE_S = 86_400.0
 
@@ -114,15 +115,15 @@ class SharedStores:
         self.shelf: StoreShelf = shelf
         self._cache = shelf.cache
         self._embedder, self._options, self._notice = embedder, options, notice
-        self._paused_until = 0.0
 
     # ------------------------------------------------------------ publish
 
-    def publish(self, repository: Repository, *, name: str | None = None) -> Publication:
-        """Make the store of a repository the current generation of its key.
+    def publish(self, checkout: Checkout, path: Path, *, name: str | None = None) -> Publication:
+        """Make the store of a checkout the current generation of its key.
 
         Args:
-            repository: just opened, so that its store has the current files.
+            checkout: the source on disk.
+            path: its store, which was just updated.
             name: see `shelf_key`. Without one, a folder is published under its remote URL and its branch.
 
         Raises:
@@ -131,8 +132,8 @@ class SharedStores:
             ShelfError, StoreError: as the shelf raises them, or the store is damaged.
         """
         began = time.monotonic()
-        key = self.key(repository.checkout, name=name)
-        with self._snapshot(repository.store.path) as files:
+        key = self.key(checkout, name=name)
+        with self._snapshot(path) as files:
             store = Store.open(files[NEWEST])
             store.verify()
             try:
@@ -142,7 +143,7 @@ class SharedStores:
             done = self.shelf.publish(
                 key,
                 files,
-                about=_about(store, repository.source),
+                about=_about(store, checkout.source),
                 expect=None if present is None else present.id,
             )
         generation = done.generation
@@ -211,7 +212,8 @@ class SharedStores:
             much: whether there is no index of it here, or much of it differs.
             name: see `publish`.
         """
-        if time.monotonic() < self._paused_until or not (much or checkout.source.is_url):
+        is_paused = time.monotonic() < _paused_until.get(self.shelf.name, 0.0)
+        if is_paused or not (much or checkout.source.is_url):
             return None
         for key in self._candidates(checkout, name):
             try:
@@ -222,7 +224,7 @@ class SharedStores:
             except NotFound:
                 continue
             except (ShelfError, StoreError) as error:
-                self._paused_until = time.monotonic() + _PAUSE_S
+                _paused_until[self.shelf.name] = time.monotonic() + _PAUSE_S
                 self._notice(f"{checkout.source.name} is indexed here: {error}")
                 return None
             self._notice(

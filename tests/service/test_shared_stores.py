@@ -32,7 +32,7 @@ def shared(tmp_path):
 
 @pytest.fixture
 def origin(tmp_path, sample_repo):
-    """A repository that machines clone: the sample, and so many more files that one is few of them."""
+    """A repository that machines clone: the sample with more files, so that one is a small part."""
     folder = tmp_path / "origin"
     shutil.copytree(sample_repo, folder)
     for number in range(20):

@@ -7,7 +7,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from rag.errors import RagError
 from rag.evaluation.repositories import obtain
 from rag.service import Engine, locate
 from rag.service.engine import Repository
+from rag.service.shared_stores import SharedStores
 from rag.settings import Settings
 from tests.servers.object_store import MotoServer
 from tools.benchmarks.bench import Bench, NotMeasured, show
@@ -74,7 +75,7 @@ def shelf(bench: Bench) -> None:
             )
 
 
-def _measured(what: str, sources: Path, workplace: Path, place) -> None:
+def _measured(what: str, sources: Path, workplace: Path, place: Callable[[int], str]) -> None:
     measured = Measured()
     for run in range(_RUNS):
         _run(measured, sources, workplace / str(run), place(run))
@@ -117,7 +118,7 @@ def _engine(home: Path, stores: str) -> Engine:
     return Engine(Settings(home=home, stores=stores))
 
 
-def _shared(home: Path, stores: str):
+def _shared(home: Path, stores: str) -> SharedStores:
     shared = _engine(home, stores).shared
     assert shared is not None
     return shared

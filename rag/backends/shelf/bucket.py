@@ -73,7 +73,7 @@ class BucketObjects:
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         found = _ADDRESS.fullmatch(address)
-        if found is None or ".." in address:
+        if found is None or {".", ".."} & set(address.split("/")):
             raise SettingsError(
                 "the address of the shared stores is invalid; use s3://BUCKET/PREFIX, with credentials in "
                 "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"

@@ -146,7 +146,7 @@ class Settings:
     """After a repository was indexed, remove the indexes and clones that were not used longest until the data
     folder takes at most this many bytes, such as `5GB`. Turns and facts are never removed. Default: no
     limit."""
-    stores: str = ""
+    stores: str = field(default="", repr=False)
     """Where indexes are shared with other machines: the path of a folder that they mount, or
     `s3://BUCKET/PREFIX` (extra `object-store`; its credentials are those of the environment, `AWS_…`).
     Default: indexes are not shared."""

@@ -91,7 +91,7 @@ def _run(measured: Measured, sources: Path, workplace: Path, stores: str) -> Non
     homes = {name: workplace / name for name in ("a", "b")}
     with measured.step("A: clone and index, nothing published"):
         _opened(homes["a"], stores, origin)
-    with measured.step("A: publish") as moved:
+    with measured.step("A: open again, publish") as moved:
         moved.append(_published(homes["a"], stores, origin))
     key = _shared(homes["b"], stores).shelf.keys()[0]
     with measured.step("B: fetch, cold") as moved:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,11 +22,13 @@ from rag.cli.terminal import (
     settings_from,
     table,
 )
-from rag.errors import NotFound, StoreError
+from rag.errors import ConfigError, NotFound, StoreError
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, IndexReport, Source
 
 if TYPE_CHECKING:
+    from rag.service import Engine, Repository
+    from rag.service.shared_stores import Publication
     from rag.service.watch import Update
 
 NAMED = 3
@@ -50,6 +53,18 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Keep running and re-index files that change, until Ctrl-C.")
     ] = False,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="Share the index with other machines (RAG_STORES)."),
+    ] = False,
+    publish_as: Annotated[
+        str | None,
+        typer.Option(
+            "--publish-as",
+            metavar="NAME",
+            help="Share the index under this name instead of the repository's URL.",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     json: options.Json = False,
     embedder: options.Embedder = None,
@@ -64,6 +79,8 @@ def index(
 
     rag index . --watch
 
+    rag index https://example.org/team/app.git --publish
+
     rag index --list
     """
     with errors_as_exit_codes():
@@ -76,13 +93,38 @@ def index(
             from rag.service import locate
 
             wanted = locate(source, files.ref, files.filters)
+            publish = publish or publish_as is not None
+            if watch and publish:
+                raise ConfigError(
+                    "--watch and --publish cannot be combined; publish when a commit is complete"
+                )
             if watch:
                 _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
                 return
             with opened_engine(settings, yes=yes) as engine:
-                report = engine.repository(wanted, rebuild=rebuild).report
-            assert report is not None
-            out_json(report_json(report)) if json else _print_report(report, verbose=verbose)
+                engine.shared_name = publish_as
+                repository = engine.repository(wanted, rebuild=rebuild)
+                _finish(engine, repository, publish=publish, verbose=verbose, json=json)
+
+
+def _finish(engine: Engine, repository: Repository, *, publish: bool, verbose: bool, json: bool) -> None:
+    """Report what was indexed, and publish it if wanted."""
+    report = repository.report
+    assert report is not None
+    if not json:
+        _print_report(report, verbose=verbose)
+    published = engine.publish(repository) if publish else None
+    if json:
+        more = {} if published is None else {"published": asdict(published)}
+        out_json(report_json(report) | more)
+    elif published is not None:
+        _print_publication(published)
+
+
+def _print_publication(done: Publication) -> None:
+    say(f"rag: published {done.key}, generation {done.generation[:10]}, at {done.shelf}")
+    uploaded = f"{counted(done.uploaded_files, 'file')}, {done.uploaded_bytes / 1e6:,.2f} MB uploaded"
+    say(f"rag: {uploaded} of {done.size_bytes / 1e6:,.2f} MB; {done.seconds:.2f} s")
 
 
 def report_json(report: IndexReport) -> dict[str, Any]:

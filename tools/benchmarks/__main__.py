@@ -32,6 +32,7 @@ from tools.benchmarks import (
     scale,
     second_stage,
     serving,
+    shelf,
     staleness,
     together,
 )
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "failover": failover.failover,
     "serve": serving.serve,
     "many": many.many,
+    "shelf": shelf.shelf,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

@@ -28,6 +28,7 @@ from types import FrameType
 from typing import Any
 
 from rag.errors import RagError
+from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings
@@ -163,7 +164,12 @@ class Indexers:
                 return child
             await child.end()
         try:
-            return await start_child("rag.serve.workers.indexing", limit=_MAX_LINE, niceness=_NICENESS)
+            return await start_child(
+                "rag.serve.workers.indexing",
+                environment=object_store_environment() if self._settings.stores else None,
+                limit=_MAX_LINE,
+                niceness=_NICENESS,
+            )
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 

@@ -17,6 +17,9 @@ from rag.types import (
     Conversation,
     DialogTurn,
     Hit,
+    Job,
+    JobKind,
+    JobState,
     Message,
     ModelReply,
     Prepared,
@@ -948,6 +951,116 @@ class AsyncGenerator(TextGenerator, Protocol):
 def is_async(generator: TextGenerator) -> TypeGuard[AsyncGenerator]:
     """Whether a generator has an asynchronous interface (for why not `isinstance`, see `takes_bags`)."""
     return hasattr(generator, "astream") and hasattr(generator, "acomplete")
+
+
+class Jobs(Protocol):
+    """A queue of jobs that servers fill and workers empty.
+
+    A job is run by the worker that leases it. A lease that is not renewed (`report`) for `lease_s` seconds
+    ends: the job then waits again. Whatever a former holder calls after that raises LeaseLost and changes
+    nothing. Jobs that somebody asked for are leased first; among those of equal priority the namespace that
+    has the fewest running jobs, then the one that was served least recently; within a namespace the oldest.
+
+    All methods may be called from several threads and processes.
+
+    Raises:
+        StoreError: from every method, if the queue is unreachable, busy or damaged.
+    """
+
+    @property
+    def lease_s(self) -> float:
+        """Seconds after which a lease that was not renewed ends."""
+        ...
+
+    def enqueue(
+        self,
+        kind: JobKind,
+        key: str,
+        args: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        asked: bool = False,
+        lock: str = "",
+    ) -> Job:
+        """Add a job; while one with this key waits or runs, return that one.
+
+        Args:
+            kind: what the job does.
+            key: what the job is about, 1 to 200 characters.
+            args: JSON values for the worker. The returned job may have the arguments of an earlier call.
+            namespace: whose job it is.
+            asked: whether somebody waits for it. A waiting job that is asked for moves to the front.
+            lock: of the jobs with one lock only one runs at a time; "" is the key.
+        """
+        ...
+
+    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> Job | None:
+        """Begin the next job of these kinds (all if empty); None if there is none to begin now.
+
+        Jobs whose lease has ended are added to the waiting ones first, or fail after too many attempts.
+        """
+        ...
+
+    def report(self, job: Job, stage: str, done: int, total: int) -> Job:
+        """Renew the lease and record the progress; return the job, whose `cancelling` may have been set.
+
+        Raises:
+            LeaseLost: the job is not run by this attempt any more.
+        """
+        ...
+
+    def complete(self, job: Job, result: Mapping[str, Any]) -> None:
+        """End the job with a result of JSON values. Raises LeaseLost as `report`."""
+        ...
+
+    def fail(self, job: Job, error: str, *, retry: bool) -> Job:
+        """Record that the attempt failed; return the job.
+
+        With `retry` it waits again, each time longer, until its attempts are used up; else it has failed. A
+        job that is `cancelling` is cancelled. Of the error, the first 1,000 characters are stored.
+
+        Raises:
+            LeaseLost: as `report`.
+        """
+        ...
+
+    def release(self, job: Job) -> None:
+        """Give the job back unfinished, without counting an attempt. Raises LeaseLost as `report`."""
+        ...
+
+    def cancel(self, job_id: int) -> bool:
+        """Cancel a waiting job, or ask the worker of a running one to stop; False if it has ended.
+
+        Raises:
+            NotFound: there is no such job.
+        """
+        ...
+
+    def job(self, job_id: int) -> Job:
+        """Return a job. Raises NotFound if there is none, or it ended long ago."""
+        ...
+
+    def jobs(
+        self,
+        *,
+        ids: Sequence[int] | None = None,
+        namespace: str | None = None,
+        states: Sequence[JobState] = (),
+        limit: int = 100,
+    ) -> list[Job]:
+        """Return jobs, the newest first: those with these ids, of a namespace, and in one of the states."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until a job was added or has changed, at most this long; whether that was noticed.
+
+        Changes just before the call may be missed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections. Closing twice is allowed."""
+        ...
 
 
 class Clock(Protocol):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
     import numpy.typing as npt
 
     from rag.backends.adal_generator import AdalGenerator
-    from rag.ports import Embedder, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
+    from rag.ports import Embedder, Jobs, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
 
 
 def open_embedder(settings: Settings) -> Embedder:
@@ -74,6 +74,35 @@ def open_turn_store(settings: Settings) -> MemoryStore:
         shown = f"{without_secrets(url)!r}{settings.source_of('memory')}"
         raise SettingsError(f"unknown memory {shown}; use one of {', '.join(MEMORY_URLS)}")
     return opener(url)
+
+
+def local_jobs() -> Jobs:
+    """Return a queue of jobs for this process only."""
+    from rag.backends.queue.memory import MemoryJobs
+
+    return MemoryJobs()
+
+
+def open_jobs(settings: Settings) -> Jobs:
+    """Open the queue of jobs that `settings.shared` names, a Postgres database.
+
+    Raises:
+        SettingsError: none is named, or its address is invalid.
+        BackendMissing: the extra is not installed.
+    """
+    url = settings.shared
+    if url.partition(":")[0] not in ("postgresql", "postgres"):
+        named = f", not {without_secrets(url)!r}" if url else ""
+        raise SettingsError(
+            "jobs are shared in a Postgres database: name it with --shared or RAG_SHARED, as "
+            f"postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE{named}"
+        )
+    try:
+        from rag.backends.queue.postgres import PostgresJobs
+    except ImportError as error:
+        missing = error.name or "procrastinate"
+        raise BackendMissing(backend="the queue in Postgres", missing=missing, extra="queue") from error
+    return PostgresJobs(url)
 
 
 def without_secrets(url: str) -> str:

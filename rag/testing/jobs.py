@@ -191,7 +191,11 @@ class JobsContract:
         waits = []
         for attempt in (1, 2):
             waiting = jobs.fail(self.leased(jobs), f"error {attempt}", retry=True)
-            assert (waiting.state, waiting.attempts, waiting.error) == ("waiting", attempt, f"error {attempt}")
+            assert (waiting.state, waiting.attempts, waiting.error) == (
+                "waiting",
+                attempt,
+                f"error {attempt}",
+            )
             waited = 0
             while (job := jobs.lease("w")) is None:
                 later(1)

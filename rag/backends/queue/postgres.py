@@ -406,9 +406,7 @@ class PostgresJobs:
         assert row is not None
         names = ("new_priority", "new_queue_name", "new_lock")
         db.execute(queries["retry_job"], {"job_id": job_id, "retry_at": row[0], **dict.fromkeys(names)})
-        db.execute(
-            "UPDATE rag_job SET worker = '', stage = '', done = 0, total = 0 WHERE id = %s", [job_id]
-        )
+        db.execute("UPDATE rag_job SET worker = '', stage = '', done = 0, total = 0 WHERE id = %s", [job_id])
         db.execute(queries["unregister_worker"], {"worker_id": lease})
         _notify(db, job_id)
 
@@ -416,9 +414,7 @@ class PostgresJobs:
         for job_id, lease, worker, attempts, is_cancelled in db.execute(_STALE, [self._lease_s]).fetchall():
             error = WORKER_LOST.format(worker=worker, lease_s=self._lease_s)
             if attempts or is_cancelled:
-                self._failed(
-                    db, job_id, lease, error, attempts + 1, retry=True, is_cancelled=is_cancelled
-                )
+                self._failed(db, job_id, lease, error, attempts + 1, retry=True, is_cancelled=is_cancelled)
                 continue
             db.execute("UPDATE rag_job SET error = %s, attempts = 1 WHERE id = %s", [error, job_id])
             self._wait_again(db, job_id, lease, after_s=0.0)

@@ -13,7 +13,7 @@ are applied by the first process that has it (`pending`).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import LiteralString, cast
+from typing import LiteralString
 
 from procrastinate.schema import SchemaManager
 
@@ -45,14 +45,14 @@ _OURS: LiteralString = """
 def migrations() -> tuple[LiteralString, ...]:
     """Return the statements that create the schema, version by version."""
     newest = _files()[-1].name
-    note = cast(LiteralString, f"INSERT INTO rag_queue VALUES ('{newest}');")
+    note = f"INSERT INTO rag_queue VALUES ('{newest}');"
     return (f"{SchemaManager.get_schema()}\n{_OURS}\n{note}",)
 
 
 def pending(engine: str) -> tuple[str, list[LiteralString]]:
     """Return the name of procrastinate's newest migration, and the statements of those after `engine`."""
     files = _files()
-    newer = [cast(LiteralString, file.read_text(encoding="utf-8")) for file in files if file.name > engine]
+    newer = [file.read_text(encoding="utf-8") for file in files if file.name > engine]
     return files[-1].name, newer
 
 

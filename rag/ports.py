@@ -17,12 +17,12 @@ from rag.types import (
     Conversation,
     DialogTurn,
     Hit,
-    Job,
     JobKind,
     JobState,
     Message,
     ModelReply,
     Prepared,
+    QueuedJob,
     Source,
     Usage,
     UseRole,
@@ -981,7 +981,7 @@ class Jobs(Protocol):
         namespace: str = "",
         asked: bool = False,
         lock: str = "",
-    ) -> Job:
+    ) -> QueuedJob:
         """Add a job; while one with this key waits or runs, return that one.
 
         Args:
@@ -994,14 +994,14 @@ class Jobs(Protocol):
         """
         ...
 
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> Job | None:
+    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
         """Begin the next job of these kinds (all if empty); None if there is none to begin now.
 
         Jobs whose lease has ended are added to the waiting ones first, or fail after too many attempts.
         """
         ...
 
-    def report(self, job: Job, stage: str, done: int, total: int) -> Job:
+    def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
         """Renew the lease and record the progress; return the job, whose `cancelling` may have been set.
 
         Raises:
@@ -1009,11 +1009,11 @@ class Jobs(Protocol):
         """
         ...
 
-    def complete(self, job: Job, result: Mapping[str, Any]) -> None:
+    def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
         """End the job with a result of JSON values. Raises LeaseLost as `report`."""
         ...
 
-    def fail(self, job: Job, error: str, *, retry: bool) -> Job:
+    def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
         """Record that the attempt failed; return the job.
 
         With `retry` it waits again, each time longer, until its attempts are used up; else it has failed. A
@@ -1024,7 +1024,7 @@ class Jobs(Protocol):
         """
         ...
 
-    def release(self, job: Job) -> None:
+    def release(self, job: QueuedJob) -> None:
         """Give the job back unfinished, without counting an attempt. Raises LeaseLost as `report`."""
         ...
 
@@ -1036,7 +1036,7 @@ class Jobs(Protocol):
         """
         ...
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> QueuedJob:
         """Return a job. Raises NotFound if there is none, or it ended long ago."""
         ...
 
@@ -1047,7 +1047,7 @@ class Jobs(Protocol):
         namespace: str | None = None,
         states: Sequence[JobState] = (),
         limit: int = 100,
-    ) -> list[Job]:
+    ) -> list[QueuedJob]:
         """Return jobs, the newest first: those with these ids, of a namespace, and in one of the states."""
         ...
 

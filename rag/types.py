@@ -1146,7 +1146,7 @@ JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class QueuedJob:
     """A job of a queue (`rag.ports.Jobs`), as it was when it was read.
 
     `attempts` counts the attempts that failed; the last `error` stays while the job waits for the next one.

@@ -235,7 +235,7 @@ def _update_line(update: Update) -> str:
 def _index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, json: bool) -> None:
     """Index a list; print each failure, then the figures. The exit code is that of the failures."""
     from rag.service.jobs import local_jobs, open_jobs
-    from rag.worker.bulk import FinishedSources, Outcome, index_all, read_list, working
+    from rag.worker.bulk import BulkOutcome, FinishedSources, index_all, read_list, working
 
     assert bulk.list_file is not None
     listed = read_list(bulk.list_file)
@@ -245,7 +245,7 @@ def _index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, json: b
     slots = bulk.slots or 1
     number = 0
 
-    def ended(outcome: Outcome) -> None:
+    def ended(outcome: BulkOutcome) -> None:
         nonlocal number
         number += 1
         report = outcome.job.result.get("report", {}) if outcome.job is not None else {}

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rag.ports import Jobs
     from rag.service.jobs import JobRequest
     from rag.settings import Settings
-    from rag.types import Job, JobState, Source
+    from rag.types import JobState, QueuedJob, Source
 
 app = typer.Typer(help="Add, list and cancel jobs that workers share.", no_args_is_help=True)
 
 
-class State(StrEnum):
+class StateOption(StrEnum):
     """The state of a job."""
 
     waiting = "waiting"
@@ -35,7 +35,7 @@ class State(StrEnum):
     cancelled = "cancelled"
 
 
-class Mined(StrEnum):
+class MinedFrom(StrEnum):
     """The source of the questions of an evaluation."""
 
     docstrings = "docstrings"
@@ -46,7 +46,7 @@ class Mined(StrEnum):
 def list_jobs(
     *,
     state: Annotated[
-        list[State] | None, typer.Option("--state", help="Only jobs in this state. Repeatable.")
+        list[StateOption] | None, typer.Option("--state", help="Only jobs in this state. Repeatable.")
     ] = None,
     number: Annotated[int, typer.Option("-n", min=1, max=10_000, help="The number of jobs.")] = 50,
     shared: options.Shared = None,
@@ -119,8 +119,8 @@ def add(
         typer.Option("--name", help="wiki: its folder, below wiki/ in the worker's data folder."),
     ] = None,
     mine: Annotated[
-        Mined, typer.Option("--mine", help="evaluation: questions from docstrings or commits.")
-    ] = Mined.docstrings,
+        MinedFrom, typer.Option("--mine", help="evaluation: questions from docstrings or commits.")
+    ] = MinedFrom.docstrings,
     number: Annotated[int, typer.Option("-n", min=1, max=1000, help="evaluation: how many questions.")] = 100,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
     shared: options.Shared = None,
@@ -153,7 +153,7 @@ def add(
 
 
 def _request(
-    kind: Kind, source: Source, settings: Settings, rebuild: bool, name: str, mine: Mined, number: int
+    kind: Kind, source: Source, settings: Settings, rebuild: bool, name: str, mine: MinedFrom, number: int
 ) -> JobRequest:
     from rag.service.jobs import evaluation_request, index_request, wiki_request
 
@@ -178,7 +178,7 @@ def _opened(shared: str | None, **flags: Any) -> Iterator[tuple[Jobs, Settings]]
             jobs.close()
 
 
-def as_json(job: Job) -> dict[str, Any]:
+def as_json(job: QueuedJob) -> dict[str, Any]:
     """Return a job as JSON values."""
     return {
         "id": job.id,
@@ -200,13 +200,13 @@ def as_json(job: Job) -> dict[str, Any]:
     }
 
 
-def _about(job: Job) -> str:
+def _about(job: QueuedJob) -> str:
     from rag.service.jobs import name_of
 
     return name_of(job)
 
 
-def _progress(job: Job) -> str:
+def _progress(job: QueuedJob) -> str:
     if job.state == "running":
         return f"{job.stage} {job.done:,} of {job.total:,}" if job.total else job.stage
     return job.error[:80]

@@ -20,7 +20,7 @@ from rag.database.locate import store_path
 from rag.errors import SettingsError
 from rag.ports import Jobs
 from rag.settings import Settings
-from rag.types import Filters, Job, JobKind, Source
+from rag.types import Filters, JobKind, QueuedJob, Source
 
 MAX_EVALUATED = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -36,7 +36,7 @@ class JobRequest(NamedTuple):
     args: Mapping[str, Any]
     lock: str = ""
 
-    def enqueue(self, jobs: Jobs, *, namespace: str = "", asked: bool = False) -> Job:
+    def enqueue(self, jobs: Jobs, *, namespace: str = "", asked: bool = False) -> QueuedJob:
         """Add it to a queue."""
         return jobs.enqueue(self.kind, self.key, self.args, namespace=namespace, asked=asked, lock=self.lock)
 
@@ -139,7 +139,7 @@ def source_of(record: Mapping[str, Any]) -> Source:
         raise SettingsError(f"the job names no source that this version of rag reads: {error!r}") from error
 
 
-def name_of(job: Job) -> str:
+def name_of(job: QueuedJob) -> str:
     """Return what a job is about, for messages: its source, else its key."""
     try:
         return str(source_of(job.args["source"]))

@@ -12,7 +12,7 @@ import pytest
 
 from rag.errors import LeaseLost, NotFound
 from rag.ports import Jobs
-from rag.types import Job, JobKind
+from rag.types import JobKind, QueuedJob
 
 _A_LONG_TIME_S = 100_000.0
 
@@ -26,11 +26,11 @@ class JobsContract:
     """
 
     @staticmethod
-    def added(jobs: Jobs, key: str, kind: JobKind = "index", **more: Any) -> Job:
+    def added(jobs: Jobs, key: str, kind: JobKind = "index", **more: Any) -> QueuedJob:
         return jobs.enqueue(kind, key, {"of": key}, **more)
 
     @staticmethod
-    def leased(jobs: Jobs, worker: str = "w", **more: Any) -> Job:
+    def leased(jobs: Jobs, worker: str = "w", **more: Any) -> QueuedJob:
         job = jobs.lease(worker, **more)
         assert job is not None
         return job

@@ -21,7 +21,7 @@ from rag.resources import make_private
 from rag.service import locate
 from rag.service.jobs import index_request
 from rag.settings import Settings
-from rag.types import Job, Source
+from rag.types import QueuedJob, Source
 from rag.worker.loop import Worker
 
 MAX_LISTED = 100_000
@@ -30,7 +30,7 @@ _MAX_READ = 500
 """How many jobs one query reads."""
 
 
-class Listed(NamedTuple):
+class ListedSource(NamedTuple):
     """A line of a list: its source, or why it has none."""
 
     text: str
@@ -38,11 +38,11 @@ class Listed(NamedTuple):
     error: str = ""
 
 
-class Outcome(NamedTuple):
+class BulkOutcome(NamedTuple):
     """What became of a line of a list. `job` is None if it was skipped, or is not a source."""
 
-    listed: Listed
-    job: Job | None = None
+    listed: ListedSource
+    job: QueuedJob | None = None
     skipped: bool = False
 
     @property
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
         return bool(self.error) and self.job is not None and self.job.attempts > 1
 
 
-def read_list(file: Path) -> list[Listed]:
+def read_list(file: Path) -> list[ListedSource]:
     """Return the sources of a file: a path or git URL per line, and after a tab a branch, tag or commit.
 
     Empty lines and those that begin with `#` are left out, repeated sources too. Paths are relative to the
@@ -82,15 +82,15 @@ def read_list(file: Path) -> list[Listed]:
     return [_listed(text, file.parent) for text in texts]
 
 
-def _listed(text: str, folder: Path) -> Listed:
+def _listed(text: str, folder: Path) -> ListedSource:
     place, _, ref = text.partition("\t")
     place = place.strip()
     if "://" not in place and not place.startswith(("~", "git@")):
         place = str(folder.absolute() / place)
     try:
-        return Listed(text, locate(place, ref.strip() or None))
+        return ListedSource(text, locate(place, ref.strip() or None))
     except SourceError as error:
-        return Listed(text, None, str(error))
+        return ListedSource(text, None, str(error))
 
 
 class FinishedSources:
@@ -142,14 +142,14 @@ def working(jobs: Jobs, settings: Settings, *, slots: int) -> Iterator[None]:
 
 
 def index_all(
-    listed: Sequence[Listed],
+    listed: Sequence[ListedSource],
     jobs: Jobs,
     settings: Settings,
     *,
     finished: FinishedSources,
     rebuild: bool = False,
-    ended: Callable[[Outcome], None] = lambda outcome: None,
-) -> list[Outcome]:
+    ended: Callable[[BulkOutcome], None] = lambda outcome: None,
+) -> list[BulkOutcome]:
     """Add the sources of a list to a queue, and wait until the workers are done.
 
     Args:
@@ -164,18 +164,18 @@ def index_all(
         StoreError: the queue cannot be used; what was added stays in it.
     """
     done = finished.read()
-    found: list[Outcome] = []
-    waiting: dict[int, list[Listed]] = {}
+    found: list[BulkOutcome] = []
+    waiting: dict[int, list[ListedSource]] = {}
     for one in listed:
         if one.source is None or one.text in done:
-            found.append(Outcome(one, skipped=one.source is not None))
+            found.append(BulkOutcome(one, skipped=one.source is not None))
             ended(found[-1])
         else:
             job = index_request(one.source, settings, rebuild=rebuild).enqueue(jobs)
             waiting.setdefault(job.id, []).append(one)  # two lines may be one store
     for job in _ended(jobs, list(waiting)):
         for one in waiting[job.id]:
-            found.append(Outcome(one, job))
+            found.append(BulkOutcome(one, job))
             if job.state == "done":
                 finished.add(one.text)
             ended(found[-1])
@@ -184,7 +184,7 @@ def index_all(
     return found
 
 
-def _ended(jobs: Jobs, ids: Iterable[int]) -> Iterator[Job]:
+def _ended(jobs: Jobs, ids: Iterable[int]) -> Iterator[QueuedJob]:
     """Yield the jobs as they end."""
     open_ids = list(ids)
     while open_ids:

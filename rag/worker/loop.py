@@ -20,7 +20,7 @@ from rag.errors import LeaseLost, StoreError
 from rag.ports import Jobs
 from rag.service.jobs import name_of, public_error
 from rag.settings import Settings, with_absolute_paths
-from rag.types import Job, JobKind
+from rag.types import JobKind, QueuedJob
 from rag.worker.process import JobProcess
 
 Notice = Callable[[str], None]
@@ -135,7 +135,7 @@ class Worker:
 class Attempt:
     """One attempt at a job, from its lease to its end."""
 
-    def __init__(self, worker: Worker, job: Job) -> None:
+    def __init__(self, worker: Worker, job: QueuedJob) -> None:
         self._worker, self._job = worker, job
         self._about = f"{job.kind} {name_of(job)} (job {job.id})"
         self._began = self._renewed = time.monotonic()

@@ -21,7 +21,7 @@ from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
 from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
 from rag.settings import Settings
-from rag.types import Job
+from rag.types import QueuedJob
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
 from tests.servers.postgres import LocalPostgres
@@ -269,7 +269,7 @@ def test_many_workers_build_each_generation_once(url: str, settings: Settings, s
         git(sample_repo, "clone", "--quiet", str(sample_repo), str(copy))
         (copy / "own.py").write_text(f"def own_{number}():\n    return {number}\n")
         sources.append(locate(str(copy)))
-    asked: list[Job] = []
+    asked: list[QueuedJob] = []
     for number in range(20):
         request = index_request(sources[number % 4], settings, rebuild=number >= 12)
         asked.append(request.enqueue(queues[number % 4], namespace=f"n{number % 3}"))
@@ -281,7 +281,7 @@ def test_many_workers_build_each_generation_once(url: str, settings: Settings, s
         worker = Worker(queue, settings, poll_s=0.05)
         leased = queue.lease
 
-        def lease(name: str, leased: Any = leased, **more: Any) -> Job | None:
+        def lease(name: str, leased: Any = leased, **more: Any) -> QueuedJob | None:
             with lock:
                 job = leased(name, **more)
                 if job is not None:
@@ -337,7 +337,7 @@ def test_a_worker_that_was_silent_gives_up(url: str, settings: Settings, tmp_pat
     reported, go_on = threading.Event(), threading.Event()
     report = silent.report
 
-    def paused(*arguments: Any) -> Job:
+    def paused(*arguments: Any) -> QueuedJob:
         if reported.is_set():
             go_on.wait(DEADLINE_S)
         reported.set()

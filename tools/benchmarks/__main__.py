@@ -21,6 +21,7 @@ from tools.benchmarks import (
     gate,
     graph,
     indexing,
+    jobs,
     kinds,
     locomo,
     look,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "answer_cache": answer_cache.answer_cache,
     "locomo": locomo.locomo,
     "failover": failover.failover,
+    "jobs": jobs.jobs,
     "serve": serving.serve,
     "many": many.many,
 }

@@ -13,7 +13,7 @@ WORKER_LOST = "the worker {worker} did not report for {lease_s:g} s"
 
 
 def backoff_s(attempts: int, first_s: float) -> float:
-    """Return how long to wait before the next attempt, after so many that failed."""
+    """Return how long to wait before the next attempt, after this many that failed."""
     return min(first_s * 2.0 ** max(0, attempts - 1), MAX_BACKOFF_S)
 
 

@@ -20,7 +20,7 @@ from rag.backends.queue.limits import (
 )
 from rag.errors import LeaseLost, NotFound
 from rag.ports import Clock
-from rag.types import Job, JobKind, JobState, now_utc
+from rag.types import JobKind, JobState, QueuedJob, now_utc
 
 _MAX_ENDED = 10_000
 
@@ -28,7 +28,7 @@ _MAX_ENDED = 10_000
 class _Entry:
     """A job with what only the queue knows about it."""
 
-    def __init__(self, job: Job, lock: str) -> None:
+    def __init__(self, job: QueuedJob, lock: str) -> None:
         self.job, self.lock = job, lock
         self.not_before = job.created
         self.renewed = job.created
@@ -74,7 +74,7 @@ class MemoryJobs:
         namespace: str = "",
         asked: bool = False,
         lock: str = "",
-    ) -> Job:
+    ) -> QueuedJob:
         """See `Jobs.enqueue`."""
         checked_key(key)
         with self._changed:
@@ -84,13 +84,13 @@ class MemoryJobs:
                     if asked and job.state == "waiting":
                         self._set(entry, asked=True)
                     return entry.job
-            job = Job(next(self._ids), kind, key, dict(args), self._clock(), namespace, asked=asked)
+            job = QueuedJob(next(self._ids), kind, key, dict(args), self._clock(), namespace, asked=asked)
             self._entries[job.id] = _Entry(job, lock or key)
             self._forget_oldest()
             self._changed.notify_all()
             return job
 
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> Job | None:
+    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
         """See `Jobs.lease`."""
         with self._changed:
             self._end_stale_leases()
@@ -125,24 +125,24 @@ class MemoryJobs:
             self._served[found.job.namespace] = number
             return self._set(found, state="running", worker=worker, lease=number, stage="", done=0, total=0)
 
-    def report(self, job: Job, stage: str, done: int, total: int) -> Job:
+    def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
         """See `Jobs.report`."""
         with self._changed:
             entry = self._held(job)
             entry.renewed = self._clock()
             return self._set(entry, stage=stage, done=done, total=total)
 
-    def complete(self, job: Job, result: Mapping[str, Any]) -> None:
+    def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
         """See `Jobs.complete`."""
         with self._changed:
             self._end(self._held(job), "done", error="", result=dict(result))
 
-    def fail(self, job: Job, error: str, *, retry: bool) -> Job:
+    def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
         """See `Jobs.fail`."""
         with self._changed:
             return self._failed(self._held(job), shortened(error), retry=retry)
 
-    def release(self, job: Job) -> None:
+    def release(self, job: QueuedJob) -> None:
         """See `Jobs.release`."""
         with self._changed:
             entry = self._held(job)
@@ -163,7 +163,7 @@ class MemoryJobs:
                 self._set(entry, cancelling=True)
             return True
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> QueuedJob:
         """See `Jobs.job`."""
         with self._changed:
             return self._entry(job_id).job
@@ -175,7 +175,7 @@ class MemoryJobs:
         namespace: str | None = None,
         states: Sequence[JobState] = (),
         limit: int = 100,
-    ) -> list[Job]:
+    ) -> list[QueuedJob]:
         """See `Jobs.jobs`."""
         with self._changed:
             found = [
@@ -202,21 +202,21 @@ class MemoryJobs:
             raise NotFound(f"there is no job {job_id}; `rag jobs list` lists the jobs")
         return self._entries[job_id]
 
-    def _held(self, job: Job) -> _Entry:
+    def _held(self, job: QueuedJob) -> _Entry:
         entry = self._entries.get(job.id)
         if entry is None or entry.job.state != "running" or entry.job.lease != job.lease:
             raise LeaseLost(f"job {job.id} is not run by this worker any more; nothing was changed")
         return entry
 
-    def _set(self, entry: _Entry, **changes: Any) -> Job:
+    def _set(self, entry: _Entry, **changes: Any) -> QueuedJob:
         entry.job = replace(entry.job, **changes)
         self._changed.notify_all()
         return entry.job
 
-    def _end(self, entry: _Entry, state: JobState, **changes: Any) -> Job:
+    def _end(self, entry: _Entry, state: JobState, **changes: Any) -> QueuedJob:
         return self._set(entry, state=state, ended=self._clock(), lease=0, cancelling=False, **changes)
 
-    def _failed(self, entry: _Entry, error: str, *, retry: bool, at_once: bool = False) -> Job:
+    def _failed(self, entry: _Entry, error: str, *, retry: bool, at_once: bool = False) -> QueuedJob:
         attempts = entry.job.attempts + 1
         if entry.job.cancelling:
             return self._end(entry, "cancelled", error=error, attempts=attempts)

@@ -43,7 +43,7 @@ from rag.backends.queue.limits import (
 from rag.backends.queue.schema import migrations, pending
 from rag.errors import LeaseLost, NotFound
 from rag.turns.storage import repeated
-from rag.types import Job, JobKind, JobState
+from rag.types import JobKind, JobState, QueuedJob
 
 Result = TypeVar("Result")
 
@@ -141,11 +141,11 @@ class PostgresJobs:
         namespace: str = "",
         asked: bool = False,
         lock: str = "",
-    ) -> Job:
+    ) -> QueuedJob:
         """See `Jobs.enqueue`."""
         checked_key(key)
 
-        def work(db: Db) -> Job:
+        def work(db: Db) -> QueuedJob:
             known = db.execute(
                 _JOB + "WHERE r.key = %s AND r.ended IS NULL AND NOT j.abort_requested ORDER BY j.id LIMIT 1",
                 [key],
@@ -175,11 +175,11 @@ class PostgresJobs:
 
         return self._write(work)
 
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> Job | None:
+    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
         """See `Jobs.lease`."""
         wanted = list(kinds or KINDS)
 
-        def work(db: Db) -> Job | None:
+        def work(db: Db) -> QueuedJob | None:
             self._end_stale_leases(db)
             namespaces = [row[0] for row in db.execute(_WAITING, [wanted, _MAX_NAMESPACES]).fetchall()]
             if not namespaces:
@@ -210,10 +210,10 @@ class PostgresJobs:
         self._prune_sometimes()
         return leased
 
-    def report(self, job: Job, stage: str, done: int, total: int) -> Job:
+    def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
         """See `Jobs.report`."""
 
-        def work(db: Db) -> Job:
+        def work(db: Db) -> QueuedJob:
             self._held(db, job)
             db.execute(queries["update_heartbeat"], {"worker_id": job.lease})
             db.execute(
@@ -226,7 +226,7 @@ class PostgresJobs:
 
         return self._write(work)
 
-    def complete(self, job: Job, result: Mapping[str, Any]) -> None:
+    def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
         """See `Jobs.complete`."""
 
         def work(db: Db) -> None:
@@ -238,10 +238,10 @@ class PostgresJobs:
 
         self._write(work)
 
-    def fail(self, job: Job, error: str, *, retry: bool) -> Job:
+    def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
         """See `Jobs.fail`."""
 
-        def work(db: Db) -> Job:
+        def work(db: Db) -> QueuedJob:
             attempts, is_cancelled = self._held(db, job)
             self._failed(
                 db, job.id, job.lease, shortened(error), attempts + 1, retry=retry, is_cancelled=is_cancelled
@@ -250,7 +250,7 @@ class PostgresJobs:
 
         return self._write(work)
 
-    def release(self, job: Job) -> None:
+    def release(self, job: QueuedJob) -> None:
         """See `Jobs.release`."""
 
         def work(db: Db) -> None:
@@ -281,7 +281,7 @@ class PostgresJobs:
 
         return self._write(work)
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> QueuedJob:
         """See `Jobs.job`."""
         found = self.jobs(ids=[job_id], limit=1)
         if not found:
@@ -295,7 +295,7 @@ class PostgresJobs:
         namespace: str | None = None,
         states: Sequence[JobState] = (),
         limit: int = 100,
-    ) -> list[Job]:
+    ) -> list[QueuedJob]:
         """See `Jobs.jobs`."""
         wanted = [status for status, state in _STATES.items() if not states or state in states]
         query = _JOB + (
@@ -360,13 +360,13 @@ class PostgresJobs:
             db.execute("UPDATE rag_queue SET engine = %s", [newest])
         self._is_current = True
 
-    def _read(self, db: Db, job_id: int) -> Job:
+    def _read(self, db: Db, job_id: int) -> QueuedJob:
         row = db.execute(_JOB + "WHERE j.id = %s", [job_id]).fetchone()
         if row is None:
             raise _no_job(job_id)
         return _job(row)
 
-    def _held(self, db: Db, job: Job) -> tuple[int, bool]:
+    def _held(self, db: Db, job: QueuedJob) -> tuple[int, bool]:
         """Lock a job that this attempt runs; return its failed attempts, and whether it is cancelled."""
         row = db.execute(
             "SELECT r.attempts, j.abort_requested FROM procrastinate_jobs j JOIN rag_job r USING (id) "
@@ -442,6 +442,6 @@ def _no_job(job_id: int) -> NotFound:
     return NotFound(f"there is no job {job_id}; `rag jobs list` lists the jobs")
 
 
-def _job(row: Sequence[Any]) -> Job:
+def _job(row: Sequence[Any]) -> QueuedJob:
     number, kind, key, args, created, namespace, status, *more = row
-    return Job(number, kind, key, args, created, namespace, _STATES[status], *more)
+    return QueuedJob(number, kind, key, args, created, namespace, _STATES[status], *more)

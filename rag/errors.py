@@ -16,6 +16,11 @@
     │   │   ├── StoreBusy        another process is building or writing it
     │   │   ├── StoreUnwritable  no permission, or the disk is full
     │   │   └── StoreUnreachable the server that stores it does not answer, or refuses the login
+    │   ├── ShelfError           the shared stores (RAG_STORES)
+    │   │   ├── ShelfUnreachable no answer in time, or the service failed                      (exit code 3)
+    │   │   ├── ShelfRefused     the login is refused, or there is no such bucket or folder
+    │   │   ├── ShelfConflict    another process published a newer generation
+    │   │   └── ShelfDamaged     a shared file is missing or has other bytes
     │   ├── DimensionMismatch    vectors and index have different dimensions
     │   ├── BackendMissing       an optional package is not installed
     │   ├── TemplateError        a template is missing, broken, or names an unknown variable
@@ -183,6 +188,56 @@ class StoreUnreachable(StoreError):
             "start the server, or correct the address (--memory, RAG_MEMORY)"
         )
         self.path, self.why = path, why
+
+
+class ShelfError(ConfigError):
+    """The shared stores cannot be used. The message names the place, the attribute is `shelf`."""
+
+    def __init__(self, *, shelf: str, why: str, fix: str) -> None:
+        super().__init__(f"the shared stores at {shelf} cannot be used: {why}; {fix}")
+        self.shelf, self.why, self.fix = shelf, why, fix
+
+
+class ShelfUnreachable(ShelfError):
+    """The service does not answer in time, or failed. A later try may succeed."""
+
+    exit_code = 3
+
+    def __init__(
+        self, *, shelf: str, why: str, fix: str = "check the address (RAG_STORES) and the service, and retry"
+    ) -> None:
+        super().__init__(shelf=shelf, why=why, fix=fix)
+
+
+class ShelfRefused(ShelfError):
+    """The service refuses the login or the operation, or there is no such bucket or folder."""
+
+    def __init__(
+        self, *, shelf: str, why: str, fix: str = "correct the address (RAG_STORES) or the credentials"
+    ) -> None:
+        super().__init__(shelf=shelf, why=why, fix=fix)
+
+
+class ShelfConflict(ShelfError):
+    """The current generation is not the expected one; it was not replaced."""
+
+    def __init__(self, *, shelf: str, key: str, expected: str | None, found: str | None) -> None:
+        super().__init__(
+            shelf=shelf,
+            why=f"the current generation of {key} is {found or 'none'}, not {expected or 'none'}: "
+            "another process has published",
+            fix="nothing was replaced; publish again if yours is newer",
+        )
+        self.key, self.expected, self.found = key, expected, found
+
+
+class ShelfDamaged(ShelfError):
+    """A shared file is missing, or does not have the bytes that were published."""
+
+    def __init__(self, *, shelf: str, why: str) -> None:
+        super().__init__(
+            shelf=shelf, why=why, fix="publish it again with `rag index SOURCE --rebuild --publish`"
+        )
 
 
 class DimensionMismatch(ConfigError, ValueError):

@@ -51,6 +51,8 @@ ENVIRONMENT = {
     "git_timeout_s": ("RAG_GIT_TIMEOUT",),
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
     "storage_cap_bytes": ("RAG_STORAGE_CAP",),
+    "stores": ("RAG_STORES",),
+    "stores_cache_bytes": ("RAG_STORES_CACHE",),
     "gate": ("RAG_GATE",),
     "cache": ("RAG_CACHE",),
     "reword": ("RAG_REWORD",),
@@ -148,6 +150,12 @@ class Settings:
     """After a repository was indexed, remove the indexes and clones that were not used longest until the data
     folder takes at most this many bytes, such as `5GB`. Turns and facts are never removed. Default: no
     limit."""
+    stores: str = ""
+    """Where indexes are shared with other machines: the path of a folder that they mount, or
+    `s3://BUCKET/PREFIX` (extra `object-store`; its credentials are those of the environment, `AWS_…`).
+    Default: indexes are not shared."""
+    stores_cache_bytes: int = 10_000_000_000
+    """How many bytes of shared indexes are kept in the data folder, such as `5GB`."""
     gate: bool = True
     """Begin doubtful answers with a warning, and return "Not found", without asking a model, if no word of
     the question occurs in the repository."""
@@ -204,6 +212,9 @@ class Settings:
 def with_absolute_paths(settings: Settings) -> Settings:
     """Return the same settings with absolute paths, for a process in another working folder."""
     memory, template, model = settings.memory, settings.template, settings.local_model
+    stores = settings.stores
+    if stores and "://" not in stores:
+        stores = str(Path(stores).expanduser().absolute())
     scheme, found, path = memory.partition(":///")
     if found and scheme == "sqlite" and path:
         memory = f"sqlite:///{Path(path).expanduser().absolute()}"
@@ -211,7 +222,7 @@ def with_absolute_paths(settings: Settings) -> Settings:
         template = str(file.absolute())
     if model is not None:
         settings = replace(settings, model=str(model))
-    return replace(settings, home=settings.home.absolute(), memory=memory, template=template)
+    return replace(settings, home=settings.home.absolute(), memory=memory, template=template, stores=stores)
 
 
 def load_settings(

@@ -24,6 +24,14 @@ SAID = {
     errors.StoreBusy: ({"path": "/x.pkl", "waited_s": 30}, "wait for it to end"),
     errors.StoreUnwritable: ({"path": "/x.pkl", "why": "no room"}, "RAG_HOME"),
     errors.StoreUnreachable: ({"path": "redis://h:1/0", "why": "connection refused"}, "RAG_MEMORY"),
+    errors.ShelfError: ({"shelf": "s3://b", "why": "it failed", "fix": "retry it"}, "retry it"),
+    errors.ShelfUnreachable: ({"shelf": "s3://b", "why": "no answer in 30 s"}, "RAG_STORES"),
+    errors.ShelfRefused: ({"shelf": "s3://b", "why": "there is no such bucket"}, "RAG_STORES"),
+    errors.ShelfConflict: (
+        {"shelf": "s3://b", "key": "app-1", "expected": "a" * 32, "found": "b" * 32},
+        "publish again",
+    ),
+    errors.ShelfDamaged: ({"shelf": "s3://b", "why": "a file is missing"}, "--rebuild --publish"),
     errors.DimensionMismatch: ({"expected": 128, "got": 256}, "rag index SOURCE --rebuild"),
     errors.BackendMissing: (
         {"backend": "minilm", "missing": "onnxruntime", "extra": "minilm"},
@@ -71,7 +79,11 @@ def test_the_tree_is_as_it_is_drawn():
 
 @pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__name__)
 def test_who_can_mend_it_decides_the_exit_code(kind):
-    theirs = {errors.SourceUnreachable, *(k for k in classes() if issubclass(k, ProviderError))}
+    theirs = {
+        errors.SourceUnreachable,
+        errors.ShelfUnreachable,
+        *(k for k in classes() if issubclass(k, ProviderError)),
+    }
     assert kind.exit_code == (3 if kind in theirs - {errors.AuthenticationFailed} else 2)
     assert issubclass(kind, (ConfigError, ProviderError)) or kind is RagError
     assert kind.__doc__

@@ -96,7 +96,7 @@ def test_no_import_is_relative():
 
 PARTS = {
     "rag.backends": {
-        **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai")},
+        **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai", "shelf")},
         "queue": {"postgres"},
         "llama": {"openai"},
     },

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
     import numpy.typing as npt
 
     from rag.backends.adal_generator import AdalGenerator
+    from rag.backends.shelf.shelf import ObjectShelf
     from rag.ports import Embedder, Jobs, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
 
 
@@ -167,6 +168,32 @@ MEMORY_URLS = (
     "redis+cluster://HOST:PORT",
 )
 """The URL formats of turn stores, for messages."""
+
+
+SHELF_TIMEOUT_S = 30.0
+"""How long one request to the shared stores may take."""
+
+
+def open_shelf(settings: Settings) -> ObjectShelf | None:
+    """Open the shared stores that `settings.stores` names; None if none are. Nothing is contacted.
+
+    Raises:
+        SettingsError: the address is unknown or incomplete.
+        BackendMissing: the extra is not installed.
+    """
+    if not settings.stores:
+        return None
+    from rag.backends.shelf.disk_cache import DiskCache
+    from rag.backends.shelf.folder import FolderObjects
+    from rag.backends.shelf.shelf import ObjectShelf
+
+    scheme, found, _ = settings.stores.partition("://")
+    if found and scheme != "s3":
+        shown = f"{without_secrets(settings.stores)!r}{settings.source_of('stores')}"
+        raise SettingsError(f"unknown shared stores {shown}; use the path of a folder or s3://BUCKET/PREFIX")
+    folder = Path(settings.stores).expanduser().absolute()
+    objects = FolderObjects(folder, timeout_s=SHELF_TIMEOUT_S)
+    return ObjectShelf(objects, DiskCache(settings.home / "fetched", max_bytes=settings.stores_cache_bytes))
 
 
 def open_token_counter(settings: Settings) -> TokenCounter:

@@ -21,7 +21,17 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
 
     from rag.backends.adal_generator import AdalGenerator
     from rag.backends.shelf.shelf import ObjectShelf
-    from rag.ports import Embedder, Jobs, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
+    from rag.ports import (
+        Embedder,
+        Jobs,
+        MemoryStore,
+        Reranker,
+        Rows,
+        SharedState,
+        TokenCounter,
+        VectorIndex,
+        Vectors,
+    )
 
 
 def open_embedder(settings: Settings) -> Embedder:
@@ -104,6 +114,23 @@ def open_jobs(settings: Settings) -> Jobs:
         missing = error.name or "procrastinate"
         raise BackendMissing(backend="the queue in Postgres", missing=missing, extra="queue") from error
     return PostgresJobs(url)
+
+
+def open_shared_state(settings: Settings) -> SharedState | None:
+    """Open what servers share in the database that `settings.shared` names; None if none is named.
+
+    Raises:
+        SettingsError: the address is invalid.
+        BackendMissing: the extra is not installed.
+    """
+    if not settings.shared:
+        return None
+    try:
+        from rag.backends.postgres.shared import PostgresSharedState
+    except ImportError as error:
+        missing = error.name or "psycopg[binary]"
+        raise BackendMissing(backend="what servers share", missing=missing, extra="queue") from error
+    return PostgresSharedState(settings.shared)
 
 
 def without_secrets(url: str) -> str:

@@ -36,6 +36,7 @@ _DEEPWIKI: Mapping[str, Any] = {
 }
 """For its frontend, which is served from its own port and sends whole wikis."""
 
+_SHARED_DRAIN_S = 5.0
 _NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
@@ -58,6 +59,8 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
     if not given.get("repositories") and not given.get("allow_urls"):
         here = locate(None)
         given["repositories"] = ((here.name, here),)
+    if engine.shared:
+        given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):
         given = {**_DEEPWIKI, **given}
     return ServerSettings(**{"keys_file": keys_file(engine), **given, "engine": engine})

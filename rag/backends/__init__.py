@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
     import numpy.typing as npt
 
     from rag.backends.adal_generator import AdalGenerator
+    from rag.backends.shelf.objects import Objects
     from rag.backends.shelf.shelf import ObjectShelf
     from rag.ports import (
         Embedder,
@@ -218,8 +219,18 @@ def open_shelf(settings: Settings) -> ObjectShelf | None:
     if found and scheme != "s3":
         shown = f"{without_secrets(settings.stores)!r}{settings.source_of('stores')}"
         raise SettingsError(f"unknown shared stores {shown}; use the path of a folder or s3://BUCKET/PREFIX")
-    folder = Path(settings.stores).expanduser().absolute()
-    objects = FolderObjects(folder, timeout_s=SHELF_TIMEOUT_S)
+    objects: Objects
+    if found:
+        try:
+            from rag.backends.shelf.bucket import BucketObjects
+        except ImportError as error:
+            missing = error.name or "obstore"
+            what = "shared stores in a bucket"
+            raise BackendMissing(backend=what, missing=missing, extra="object-store") from error
+        objects = BucketObjects(settings.stores, timeout_s=SHELF_TIMEOUT_S)
+    else:
+        folder = Path(settings.stores).expanduser().absolute()
+        objects = FolderObjects(folder, timeout_s=SHELF_TIMEOUT_S)
     return ObjectShelf(objects, DiskCache(settings.home / "fetched", max_bytes=settings.stores_cache_bytes))
 
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +31,7 @@ from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, IndexReport, Source
 
 if TYPE_CHECKING:
+    from rag.service.shared_stores import Publication
     from rag.service.watch import Update
 
 _BULK = "Many repositories"
@@ -104,6 +105,18 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Keep running and re-index files that change, until Ctrl-C.")
     ] = False,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="Share the index with other machines (RAG_STORES)."),
+    ] = False,
+    publish_as: Annotated[
+        str | None,
+        typer.Option(
+            "--publish-as",
+            metavar="NAME",
+            help="Share the index under this name instead of the repository's URL.",
+        ),
+    ] = None,
     bulk: BulkOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     json: options.Json = False,
@@ -119,6 +132,8 @@ def index(
 
     rag index . --watch
 
+    rag index https://example.org/team/app.git --publish
+
     rag index --list
 
     rag index --list-file repositories.txt --slots 2
@@ -127,7 +142,7 @@ def index(
         settings = settings_from(embedder=embedder)
         bulk.check(source)
         if bulk.list_file is not None:
-            _index_list(settings, bulk, rebuild=rebuild, json=json)
+            _index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
             return
         if list_all:
             _list(settings, json=json)
@@ -137,13 +152,32 @@ def index(
             from rag.service import locate
 
             wanted = locate(source, files.ref, files.filters)
+            publish = publish or publish_as is not None
+            if watch and publish:
+                raise ConfigError(
+                    "--watch and --publish cannot be combined; publish when a commit is complete"
+                )
             if watch:
                 _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
                 return
             with opened_engine(settings, yes=yes) as engine:
-                report = engine.repository(wanted, rebuild=rebuild).report
-            assert report is not None
-            out_json(report_json(report)) if json else _print_report(report, verbose=verbose)
+                engine.shared_name = publish_as
+                repository = engine.repository(wanted, rebuild=rebuild)
+                published = engine.publish(repository) if publish else None
+            _show(repository.report, published, verbose=verbose, json=json)
+
+
+def _show(report: IndexReport | None, published: Publication | None, *, verbose: bool, json: bool) -> None:
+    assert report is not None
+    if json:
+        more = {} if published is None else {"published": asdict(published)}
+        out_json(report_json(report) | more)
+        return
+    _print_report(report, verbose=verbose)
+    if published is not None:
+        what = f"{counted(published.uploaded_files, 'file')}, {megabytes(published.uploaded_bytes)} uploaded"
+        say(f"rag: published {published.key}, generation {published.generation[:10]}, at {published.shelf}")
+        say(f"rag: {what}; {megabytes(published.size_bytes)} in all; {published.seconds:.2f} s")
 
 
 def report_json(report: IndexReport) -> dict[str, Any]:
@@ -232,7 +266,7 @@ def _update_line(update: Update) -> str:
     return f"{', '.join(parts)}; {counted(update.chunks, 'chunk')}, {update.seconds * 1000:.0f} ms"
 
 
-def _index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, json: bool) -> None:
+def _index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish: bool, json: bool) -> None:
     """Index a list; print each failure, then the figures. The exit code is that of the failures."""
     from rag.service.jobs import local_jobs, open_jobs
     from rag.worker.bulk import BulkOutcome, FinishedSources, index_all, read_list, working
@@ -257,7 +291,15 @@ def _index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, json: b
     jobs = open_jobs(replace(settings, shared=bulk.shared)) if bulk.shared else local_jobs()
     try:
         with nullcontext() if bulk.shared else working(jobs, settings, slots=slots):
-            outcomes = index_all(listed, jobs, settings, finished=finished, rebuild=rebuild, ended=ended)
+            outcomes = index_all(
+                listed,
+                jobs,
+                settings,
+                finished=finished,
+                rebuild=rebuild,
+                publish=publish or bool(bulk.shared),
+                ended=ended,
+            )
     finally:
         jobs.close()
     took_s = time.monotonic() - began

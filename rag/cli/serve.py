@@ -226,6 +226,7 @@ def serve(
         ),
     ] = None,
     shared: options.Shared = None,
+    stores: options.Stores = None,
     key: KeyOptions,
     answering: options.ServiceOptions,
 ) -> None:
@@ -245,6 +246,7 @@ def serve(
     with errors_as_exit_codes():
         settings = answering.settings()
         settings = settings if shared is None else replace(settings, shared=shared)
+        settings = settings if stores is None else replace(settings, stores=stores)
         settings = replace(settings, memory=settings.memory or settings.shared)
         try:
             from rag.serve.config import keys_file, server_settings

@@ -29,6 +29,7 @@ class Kind(StrEnum):
 def worker(
     *,
     shared: options.Shared = None,
+    stores: options.Stores = None,
     kind: Annotated[
         list[Kind] | None,
         typer.Option("--kind", help="Run only jobs of this kind. Repeatable. Default: all."),
@@ -64,6 +65,7 @@ def worker(
 
         settings = writing.settings()
         settings = settings if shared is None else replace(settings, shared=shared)
+        settings = settings if stores is None else replace(settings, stores=stores)
         jobs = open_jobs(settings)
         running = Worker(
             jobs,

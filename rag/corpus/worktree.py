@@ -36,6 +36,15 @@ def git_folder(folder: Path) -> str:
     return found.decode("utf-8", "surrogateescape").rstrip("\n")
 
 
+def current_branch(folder: Path) -> str:
+    """Return the branch that is checked out in a work tree; "" if it is none."""
+    try:
+        found = run_git(["symbolic-ref", "--quiet", "--short", "HEAD"], cwd=folder, ok_codes=(0, 1))
+    except GitError:
+        return ""
+    return found.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
 def _is_ignored(folder: Path) -> bool:
     try:
         return bool(run_git(["check-ignore", "."], cwd=folder, ok_codes=(0, 1)))

@@ -122,16 +122,21 @@ def keep_as_part(path: Path, part_id: str) -> None:
     """
     part = part_path(path, part_id)
     try:
-        try:
-            os.link(path, part)
-        except OSError:
-            _copy(path, part)
+        place_part(path, part)
     except OSError as error:
         raise unwritable(part, error) from error
 
 
+def place_part(file: Path, part: Path) -> None:
+    """Make a file a part: as a link, or a copy if there are no links between the two. Raises OSError."""
+    try:
+        os.link(file, part)
+    except OSError:
+        _copy(file, part)
+
+
 def _copy(path: Path, part: Path) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f".{part.name}.", suffix=".tmp", dir=part.parent)
     try:
         with os.fdopen(handle, "wb") as copy, path.open("rb") as original:
             shutil.copyfileobj(original, copy)

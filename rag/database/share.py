@@ -9,18 +9,24 @@ from.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rag.database.build import becomes_part
 from rag.database.format import DAMAGE_ERRORS
-from rag.database.parts import is_store, part_path
+from rag.database.parts import is_store, part_path, place_part
 from rag.database.segment import open_segment
 from rag.database.store import Store
 from rag.errors import StoreError
 from rag.types import Checkout, FileEntry
+
+Elsewhere = Callable[[bool], Store | None]
+"""Returns a verified store of the same repository from elsewhere, such as another machine, if there is one.
+
+The argument is whether much of the source is to be indexed without it; it is not worth a long wait if not.
+"""
 
 _LEAST_SHARE = 0.75
 """The least share of the files, of the source and of the other store, that must be the same."""
@@ -46,7 +52,24 @@ def sharable(
             continue
         if equal > most and equal >= _LEAST_SHARE * max(len(sizes), other.file_count):
             best, most = other, equal
-    return _linked(best, path) if best else None
+    return _linked(best, path, os.link) if best else None
+
+
+def taken(store: Store, path: Path, wanted: Mapping[str, Any], files: Sequence[FileEntry]) -> Store | None:
+    """Return a store from elsewhere over links to its parts, or copies of them, for `path`.
+
+    None if it was not made as wanted, has too few of these files, or was replaced meanwhile.
+    """
+    sizes = {entry.path: entry.size_bytes for entry in files}
+    try:
+        known = store.known_files()
+        equal = sum(sizes.get(name) == size for name, (_, size, blob) in known.items() if blob)
+        enough = equal >= _LEAST_SHARE * max(len(sizes), store.file_count)
+    except DAMAGE_ERRORS:
+        return None
+    if not enough or not _is_made_alike(store.header, wanted):
+        return None
+    return _linked(store, path, place_part)
 
 
 def _related(path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir: str) -> Iterator[Store]:
@@ -85,7 +108,7 @@ def _is_made_alike(header: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
     return isinstance(made, dict) and {**made, "filters": None} == {**wanted, "filters": None}
 
 
-def _linked(store: Store, path: Path) -> Store | None:
+def _linked(store: Store, path: Path, link_file: Callable[[Path, Path], None]) -> Store | None:
     """Return the store over links to its parts, with its newest segment where that becomes a part.
 
     None if there can be none: the file system has no hard links, the store was replaced meanwhile, or
@@ -101,7 +124,7 @@ def _linked(store: Store, path: Path) -> Store | None:
         for segment, file in zip(segments, files, strict=True):
             link = part_path(path, segment.header["id"])
             if not link.exists():
-                os.link(file, link)
+                link_file(file, link)
             links.append(open_segment(link))
             if links[-1].header["id"] != segment.header["id"]:
                 return None

@@ -31,7 +31,8 @@ from rag.database.build import reasons as reasons
 from rag.database.columns import assemble
 from rag.database.lock import building
 from rag.database.parts import part_ids, remove_unlisted
-from rag.database.share import sharable
+from rag.database.share import Elsewhere as Elsewhere
+from rag.database.share import sharable, taken
 from rag.database.store import Store
 from rag.errors import NothingToIndex, StoreCorrupt, StoreError, StoreOutdated
 from rag.ports import Embedder
@@ -51,6 +52,10 @@ def _no_progress(stage: str, done: int, total: int) -> None:
 
 def _accept(texts: Sequence[str]) -> None:
     """Accept without asking."""
+
+
+def _nowhere(much: bool) -> None:
+    """Return no store."""
 
 
 def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[str, Any]:
@@ -75,6 +80,7 @@ def refresh(
     rebuild: bool = False,
     progress: Progress = _no_progress,
     confirm: Callable[[Sequence[str]], None] = _accept,
+    elsewhere: Elsewhere = _nowhere,
 ) -> tuple[Store, IndexReport]:
     """Open the store at `path`, built or updated first if needed.
 
@@ -86,6 +92,7 @@ def refresh(
         rebuild: rebuild it in any case.
         progress: called with stage, done, total.
         confirm: called with the texts before a non-local embedder is used; raising stops the build.
+        elsewhere: called when files are to be indexed, for a store that has most of them already.
 
     Raises:
         NothingToIndex: no file can be indexed.
@@ -93,12 +100,12 @@ def refresh(
         StoreBusy, StoreUnwritable: it cannot be written.
     """
     try:
-        return _build_or_update(checkout, path, embedder, options, rebuild, progress, confirm)
+        return _build_or_update(checkout, path, embedder, options, rebuild, progress, confirm, elsewhere)
     except (StoreCorrupt, *store_format.DAMAGE_ERRORS) as error:
         damage = None if rebuild else _damage_of(path, error)
         if damage is None:
             raise
-    store, report = _build_or_update(checkout, path, embedder, options, True, progress, confirm)
+    store, report = _build_or_update(checkout, path, embedder, options, True, progress, confirm, _nowhere)
     return store, replace(report, reason=f"it was damaged: {damage.why}")
 
 
@@ -123,6 +130,7 @@ def _build_or_update(
     rebuild: bool,
     progress: Progress,
     confirm: Callable[[Sequence[str]], None],
+    elsewhere: Elsewhere,
 ) -> tuple[Store, IndexReport]:
     began = time.perf_counter()
     scanned_ns = time.time_ns()
@@ -142,6 +150,8 @@ def _build_or_update(
         changes = _changes(store, checkout, walked) if store else Changes(tuple(walked.files), (), {})
         differs = len(changes.changed) - len(changes.again) > _MUCH * len(walked.files)
         shared = sharable(path, wanted, checkout, git_dir, walked.files) if differs and not rebuild else None
+        if shared is None and changes and not rebuild and (other := elsewhere(differs)) is not None:
+            shared = taken(other, path, wanted, walked.files)
         if shared:
             changes = _changes(shared, checkout, walked, by_bytes=True)
         builder = Builder(

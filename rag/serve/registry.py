@@ -423,7 +423,7 @@ class RepositoryRegistry:
         settings = self._engine.settings
         if not settings.shared:
             return Indexers(settings, notice=self._notice)
-        return SharedIndexers(open_jobs(settings), settings, started_elsewhere=self._follow)
+        return SharedIndexers(open_jobs(settings), settings, notice=self._notice, of_others=self._follow)
 
     def _follow(self, job: QueuedJob) -> None:
         """Follow a job that another server has added, if it is about one of the repositories."""

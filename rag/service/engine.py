@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rag import backends
 from rag.corpus.acquire import (
@@ -36,7 +36,15 @@ from rag.database.update import (
     stored_skips,
     write_texts,
 )
-from rag.errors import ConversationMismatch, NotFound, ProviderError, SourceError, StoreCorrupt, StoreError
+from rag.errors import (
+    ConfigError,
+    ConversationMismatch,
+    NotFound,
+    ProviderError,
+    SourceError,
+    StoreCorrupt,
+    StoreError,
+)
 from rag.memory.turn_vectors import TurnVectorCache
 from rag.ports import Embedder, MemoryStore, Reranker, TextGenerator, TokenCounter
 from rag.resources import make_private
@@ -56,6 +64,9 @@ from rag.types import (
     Usage,
     now_utc,
 )
+
+if TYPE_CHECKING:
+    from rag.service.shared_stores import Publication, SharedStores
 
 Progress = Callable[[str, int, int], None]
 Notice = Callable[[str], None]
@@ -104,6 +115,8 @@ class Engine:
         self.settings, self.place, self.refs = backends.fitted(settings), place, refs
         self.progress, self.notice, self.confirm = progress, notice, confirm
         self._open: dict[Source, Repository] = {}
+        self.shared_name: str | None = None
+        """Identifies the repositories that are opened in the shared stores, instead of their URLs."""
         self._verified: dict[Path, Generation] = {}
         """The verified states of stores."""
 
@@ -117,6 +130,18 @@ class Engine:
     def reranker(self) -> Reranker | None:
         """The second stage of the search that the settings name, if any."""
         return backends.open_reranker(self.settings)
+
+    @cached_property
+    def shared(self) -> SharedStores | None:
+        """The stores that the settings share with other machines, if they do."""
+        shelf = backends.open_shelf(self.settings)
+        if shelf is None:
+            return None
+        from rag.service.shared_stores import SharedStores
+
+        return SharedStores(
+            shelf, self.settings.home, self.embedder, self._options, lambda text: self.notice(text)
+        )
 
     @cached_property
     def turns(self) -> MemoryStore:
@@ -190,6 +215,7 @@ class Engine:
             place=self.place,
             refs=self.refs,
         )
+        other.shared_name = self.shared_name
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
             other.__dict__["turn_vectors"] = self.turn_vectors
@@ -241,6 +267,7 @@ class Engine:
             rebuild=rebuild,
             progress=self.progress,
             confirm=lambda texts: self.confirm(texts, self.embedder),
+            elsewhere=lambda much: self._from_shelf(checkout, much),
         )
         if report.action == "rebuilt" and not rebuild:
             self.notice(f"the index of {located.name} was rebuilt: {report.reason}")
@@ -251,6 +278,24 @@ class Engine:
         if report.action in ("built", "rebuilt"):
             self._keep_within_cap()
         return opened
+
+    def _from_shelf(self, checkout: Checkout, much: bool) -> Store | None:
+        """Return a store of the same repository that another machine has published, if it helps."""
+        shared = self.shared
+        return None if shared is None else shared.nearest(checkout, much, name=self.shared_name)
+
+    def publish(self, repository: Repository) -> Publication:
+        """Publish the store of a repository in the shared stores.
+
+        Raises:
+            ConfigError: the settings name none; or as `SharedStores.publish`.
+            ShelfError, StoreError: as `SharedStores.publish`.
+        """
+        if self.shared is None:
+            raise ConfigError(
+                "there is nowhere to publish to; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
+            )
+        return self.shared.publish(repository, name=self.shared_name)
 
     def _keep_within_cap(self) -> None:
         """Remove the indexes and clones that were not used longest, if the settings limit their size."""

@@ -73,6 +73,7 @@ def index_request(
     background: bool = False,
     place: str | None = None,
     refs: Sequence[str] | None = None,
+    publish: bool = True,
 ) -> JobRequest:
     """Return the job that builds or updates the store of a source.
 
@@ -83,6 +84,7 @@ def index_request(
         background: whether it only keeps a store up to date, which is a job of the kind "refresh".
         place: the only addresses git may connect to.
         refs: patterns of the refs that may be read.
+        publish: whether a worker that shares stores publishes it.
     """
     store = store_path(Path(), source, embedder=settings.embedder).stem
     args = {
@@ -91,6 +93,7 @@ def index_request(
         "rebuild": rebuild,
         "place": place,
         "refs": None if refs is None else list(refs),
+        "publish": publish,
     }
     kind: JobKind = "refresh" if background and not rebuild else "index"
     return JobRequest(kind, f"{'rebuild' if rebuild else 'store'}:{store}", args, f"store:{store}")

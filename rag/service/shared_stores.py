@@ -1,8 +1,13 @@
 """Stores that several machines share: what they are called on a shelf, and how they get there and back.
 
-A key does not depend on where a repository is on disk. It is made of the repository's URL or a given name, the
-ref, the filters, and everything that makes a store usable here: the format, the embedder, the chunker. So two
-versions of rag, or machines with different embedders, use different keys and never replace each other's stores.
+A key does not depend on where a repository is on disk. It is made of the repository's URL or a given name,
+the ref, the filters, and everything that makes a store usable: the format, the embedder, the chunker. So two
+versions of rag, or machines with different embedders, use different keys and never replace each other's
+stores.
+
+A fetched store is never used as it is: it is where an update begins. The files on disk are compared with it
+by their bytes, and those that differ are indexed, so an answer is about the code that is here, whichever
+commit was published. If the shelf cannot be reached, a notice names the reason and the index is made here.
 """
 
 from __future__ import annotations
@@ -10,14 +15,52 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rag.corpus.worktree import current_branch
 from rag.database.format import FORMAT
+from rag.database.lock import building
+from rag.database.parts import place_part, segment_files
+from rag.database.store import Store
 from rag.database.update import Options, fingerprint
-from rag.errors import ConfigError
-from rag.ports import Embedder
-from rag.types import Source
+from rag.errors import ConfigError, NotFound, ShelfDamaged, ShelfError, StoreCorrupt, StoreError
+from rag.ports import Embedder, ShelfGeneration, StoreShelf
+from rag.resources import make_private
+from rag.types import Checkout, Source
 
+if TYPE_CHECKING:
+    from rag.backends.shelf.shelf import ObjectShelf
+    from rag.service.engine import Repository
+
+NEWEST = "store.pkl"
+"""The name of a store's newest segment in a generation; its parts are named as usual next to it."""
 _MAX_NAME = 60
+_PAUSE_S = 60.0
+"""For this time after an error the shelf is not asked for seeds again."""
+_ATTEMPTS = 3
+_STALE_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A store that is now on a shelf, and what had to be uploaded for it."""
+
+    shelf: str
+    key: str
+    generation: str
+    commit: str | None
+    files: int
+    size_bytes: int
+    uploaded_files: int
+    uploaded_bytes: int
+    seconds: float
 
 
 def shelf_key(
@@ -29,7 +72,7 @@ def shelf_key(
         source: a URL; or any source, if a name is given.
         embedder: makes the vectors.
         options: how the source is indexed.
-        name: identifies the repository on all machines; None for the URL of the source.
+        name: identifies the repository on all machines, a URL or another name; None for the source's URL.
         ref: what is at that name; None for the ref of the source.
 
     Raises:
@@ -39,9 +82,219 @@ def shelf_key(
         raise ConfigError(
             f"{source} is a folder, which other machines do not know; give it a name with --publish-as NAME"
         )
-    identity = f"name:{name}" if name is not None else f"url:{source.location}"
+    identity = name if name is not None else source.location
     wanted = fingerprint(source, embedder, options)
     parts = [identity, ref if ref is not None else source.ref, FORMAT, wanted]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
-    readable = re.sub(r"[^A-Za-z0-9.]+", "-", name or source.name).strip(".-")[:_MAX_NAME] or "store"
+    tail = Source(identity).name if "/" in identity else identity
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", tail).strip(".-")[:_MAX_NAME] or "store"
     return f"{readable}-{digest[:32]}"
+
+
+class SharedStores:
+    """Publishes the stores of one engine and finds those of other machines.
+
+    Args:
+        shelf: where they are.
+        home: the data folder.
+        embedder: makes the vectors.
+        options: how sources are indexed.
+        notice: called with a sentence for the user.
+    """
+
+    def __init__(
+        self,
+        shelf: ObjectShelf,
+        home: Path,
+        embedder: Embedder,
+        options: Options,
+        notice: Callable[[str], None],
+    ) -> None:
+        self.shelf: StoreShelf = shelf
+        self._cache = shelf.cache
+        self._home, self._embedder, self._options, self._notice = home, embedder, options, notice
+        self._paused_until = 0.0
+
+    # ------------------------------------------------------------ publish
+
+    def publish(self, repository: Repository, *, name: str | None = None) -> Publication:
+        """Make the store of a repository the current generation of its key.
+
+        Args:
+            repository: just opened, so that its store has the current files.
+            name: see `shelf_key`. Without one, a folder is published under its remote URL and its branch.
+
+        Raises:
+            ConfigError: a folder has no remote, no branch, or changes that are not committed, and no name.
+            ShelfConflict: another process published meanwhile.
+            ShelfError, StoreError: as the shelf raises them, or the store is damaged.
+        """
+        began = time.monotonic()
+        key = self.key(repository.checkout, name=name)
+        with self._snapshot(repository.store.path) as files:
+            store = Store.open(files[NEWEST])
+            store.verify()
+            try:
+                present = self.shelf.current(key)
+            except ShelfDamaged:
+                present = None  # it is replaced
+            done = self.shelf.publish(
+                key,
+                files,
+                about=_about(store, repository.source),
+                expect=None if present is None else present.id,
+            )
+        generation = done.generation
+        return Publication(
+            self.shelf.name,
+            key,
+            generation.id,
+            store.header.get("commit"),
+            len(generation.files),
+            generation.size_bytes,
+            done.uploaded_files,
+            done.uploaded_bytes,
+            time.monotonic() - began,
+        )
+
+    def key(self, checkout: Checkout, *, name: str | None = None) -> str:
+        """Return the key under which a checkout is published.
+
+        Raises:
+            ConfigError: as `publish`.
+        """
+        source = checkout.source
+        if name is not None or source.is_url:
+            return shelf_key(source, self._embedder, self._options, name=name)
+        hint = "give it a name with --publish-as NAME"
+        if not checkout.remote:
+            raise ConfigError(f"{source} is a folder without a remote, which others do not know; {hint}")
+        if checkout.dirty:
+            raise ConfigError(
+                f"{source} has changes that are not committed, which would be published for "
+                f"{checkout.remote}; commit them, or {hint}"
+            )
+        ref = source.ref or current_branch(checkout.root)
+        if not ref:
+            raise ConfigError(f"{source} is at no branch; say which with --ref, or {hint}")
+        return shelf_key(source, self._embedder, self._options, name=checkout.remote, ref=ref)
+
+    @contextmanager
+    def _snapshot(self, path: Path) -> Iterator[dict[str, Path]]:
+        """Yield links to the files of a store, which stay as they are while another process updates it."""
+        folder = self._home / "fetched" / "outgoing" / uuid.uuid4().hex
+        try:
+            make_private(folder)
+            _remove_stale(folder.parent)
+            with building(path, wait_s=self._options.wait_s):
+                newest, *parts = segment_files(path)
+                place_part(newest, folder / NEWEST)
+                for part in parts:
+                    place_part(part, folder / f"store{part.name.removeprefix(path.stem)}")
+            yield {file.name: file for file in sorted(folder.iterdir())}
+        except OSError as error:
+            raise StoreError(f"{path} cannot be published: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # ------------------------------------------------------------ open
+
+    def nearest(self, checkout: Checkout, much: bool, *, name: str | None = None) -> Store | None:
+        """Return a verified store from the shelf to begin with, or None.
+
+        A folder in which little has changed, and a clone at a commit that was not published, are indexed
+        faster from what is here.
+
+        Args:
+            checkout: what is to be indexed.
+            much: whether there is no index of it here, or much of it differs.
+            name: see `publish`.
+        """
+        if time.monotonic() < self._paused_until or not (much or checkout.source.is_url):
+            return None
+        for key in self._candidates(checkout, name):
+            try:
+                found = self.shelf.current(key)
+                if found is None or not (much or found.about.get("commit") == checkout.commit):
+                    continue
+                store, generation = self._fetched(key)
+            except NotFound:
+                continue
+            except (ShelfError, StoreError) as error:
+                self._paused_until = time.monotonic() + _PAUSE_S
+                self._notice(f"{checkout.source.name} is indexed here: {error}")
+                return None
+            self._notice(
+                f"{checkout.source.name}: took the index of {_named(generation)} from {self.shelf.name}"
+            )
+            return store
+        return None
+
+    def _candidates(self, checkout: Checkout, name: str | None) -> list[str]:
+        """Return the keys that may have most files of a checkout, the nearest first."""
+        source = checkout.source
+        if name is not None or source.is_url:
+            return [shelf_key(source, self._embedder, self._options, name=name)]
+        if not checkout.remote:
+            return []
+        refs = [source.ref or current_branch(checkout.root) or None, None]
+        keys = [
+            shelf_key(source, self._embedder, self._options, name=checkout.remote, ref=ref)
+            for ref in dict.fromkeys(refs)
+        ]
+        return list(dict.fromkeys(keys))
+
+    def _fetched(self, key: str) -> tuple[Store, ShelfGeneration]:
+        """Return the current store of a key, verified; files that were damaged on this disk are replaced.
+
+        Raises:
+            NotFound, ShelfError: as `StoreShelf.fetch`.
+            StoreError: what was published is no valid store.
+        """
+        for left in reversed(range(_ATTEMPTS)):
+            fetched = self.shelf.fetch(key)
+            try:
+                store = Store.open(fetched.folder / NEWEST)
+                store.verify()
+            except FileNotFoundError as error:  # another process needed the space
+                if not left:
+                    raise ShelfDamaged(shelf=self.shelf.name, why=f"{key} has no {NEWEST}") from error
+            except StoreCorrupt:
+                if not left:
+                    raise
+                self._cache.discard(fetched.generation.id)
+            else:
+                return store, fetched.generation
+        raise AssertionError("not reached")
+
+
+def _about(store: Store, source: Source) -> dict[str, str]:
+    """Return the facts of a store that a reader wants before it fetches. None of them is a path here."""
+    header = store.header
+    embedder = header["fingerprint"].get("embedder") if isinstance(header.get("fingerprint"), dict) else None
+    about = {
+        "name": source.name,
+        "url": source.location if source.is_url else header.get("remote"),
+        "ref": source.ref,
+        "commit": header.get("commit"),
+        "embedder": embedder,
+        "files": store.file_count,
+        "chunks": store.live_count,
+        "store": header["id"],
+    }
+    return {name: str(value) for name, value in about.items() if value is not None}
+
+
+def _named(generation: ShelfGeneration) -> str:
+    """Return a generation for a message: its commit, if it has one, and its id."""
+    commit = generation.about.get("commit")
+    return f"{f'commit {commit[:10]}' if commit else 'a folder'} (generation {generation.id[:10]})"
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove the links that killed publishers have left."""
+    before = time.time() - _STALE_S
+    for left in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if left.stat().st_mtime < before:
+                shutil.rmtree(left, ignore_errors=True)

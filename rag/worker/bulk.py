@@ -148,6 +148,7 @@ def index_all(
     *,
     finished: FinishedSources,
     rebuild: bool = False,
+    publish: bool = False,
     ended: Callable[[BulkOutcome], None] = lambda outcome: None,
 ) -> list[BulkOutcome]:
     """Add the sources of a list to a queue, and wait until the workers are done.
@@ -158,6 +159,7 @@ def index_all(
         settings: those of the stores.
         finished: what an earlier run has done, which is skipped.
         rebuild: rebuild the stores from scratch.
+        publish: share the stores with other machines, if the settings name a place.
         ended: is called with each outcome, as soon as it is known.
 
     Raises:
@@ -171,7 +173,8 @@ def index_all(
             found.append(BulkOutcome(one, skipped=one.source is not None))
             ended(found[-1])
         else:
-            job = index_request(one.source, settings, rebuild=rebuild).enqueue(jobs)
+            request = index_request(one.source, settings, rebuild=rebuild, publish=publish)
+            job = request.enqueue(jobs)
             waiting.setdefault(job.id, []).append(one)  # two lines may be one store
     for job in _ended(jobs, list(waiting)):
         for one in waiting[job.id]:

@@ -10,7 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rag.errors import ConfigError, RagError, StoreBusy, StoreUnreachable, StoreUnwritable
+from rag.errors import (
+    ConfigError,
+    RagError,
+    ShelfConflict,
+    ShelfError,
+    StoreBusy,
+    StoreError,
+    StoreUnreachable,
+    StoreUnwritable,
+)
 from rag.service import Engine, Repository
 from rag.service.jobs import source_of, wiki_folder
 from rag.settings import Settings
@@ -39,12 +48,25 @@ def run(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
 
 
 def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
-    with _opened(args, settings, send, rebuild=bool(args.get("rebuild"))) as (_, repository):
+    with _opened(args, settings, send, rebuild=bool(args.get("rebuild"))) as (engine, repository):
         checkout, report = repository.checkout, repository.report
         assert report is not None
         names = ("commit", "dirty", "remote")
         place = {"root": str(checkout.root), **{name: getattr(checkout, name) for name in names}}
-        return {"checkout": place, "report": report_record(report)}
+        published = _published(engine, repository) if args.get("publish") and settings.stores else {}
+        return {"checkout": place, "report": report_record(report), **published}
+
+
+def _published(engine: Engine, repository: Repository) -> dict[str, Any]:
+    """Publish a store for the other machines; return its key, or why others cannot use it."""
+    try:
+        return {"published": engine.publish(repository).key}
+    except ShelfConflict:  # another worker has published, and ours is not newer for sure
+        return {"not_published": "another worker has published at the same time"}
+    except (ShelfError, StoreError):
+        raise
+    except ConfigError as error:
+        return {"not_published": str(error)}
 
 
 def _wiki(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:

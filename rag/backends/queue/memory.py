@@ -59,6 +59,7 @@ class MemoryJobs:
         """When each namespace was last served, as the number of the lease."""
         self._ids, self._leases = count(1), count(1)
         self._changed = threading.Condition()
+        self._last_changed = 0
 
     @property
     def lease_s(self) -> float:
@@ -87,7 +88,7 @@ class MemoryJobs:
             job = QueuedJob(next(self._ids), kind, key, dict(args), self._clock(), namespace, asked=asked)
             self._entries[job.id] = _Entry(job, lock or key)
             self._forget_oldest()
-            self._changed.notify_all()
+            self._noticed(job)
             return job
 
     def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
@@ -187,10 +188,11 @@ class MemoryJobs:
             ]
         return sorted(found, key=lambda job: -job.id)[:limit]
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s: float) -> list[int]:
         """See `Jobs.wait`."""
         with self._changed:
-            return self._changed.wait(timeout_s)
+            self._changed.wait(timeout_s)
+            return [self._last_changed] if self._last_changed else []
 
     def close(self) -> None:
         """See `Jobs.close`."""
@@ -210,8 +212,12 @@ class MemoryJobs:
 
     def _set(self, entry: _Entry, **changes: Any) -> QueuedJob:
         entry.job = replace(entry.job, **changes)
-        self._changed.notify_all()
+        self._noticed(entry.job)
         return entry.job
+
+    def _noticed(self, job: QueuedJob) -> None:
+        self._last_changed = job.id
+        self._changed.notify_all()
 
     def _end(self, entry: _Entry, state: JobState, **changes: Any) -> QueuedJob:
         return self._set(entry, state=state, ended=self._clock(), lease=0, cancelling=False, **changes)

@@ -311,14 +311,15 @@ class PostgresJobs:
         }
         return self._read_all(lambda db: [_job(row) for row in db.execute(query, given).fetchall()])
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s: float) -> list[int]:
         """See `Jobs.wait`."""
         with self._listening:
             try:
                 if self._listener is None:
                     self._listener = self._server.connected()
                     self._listener.execute("LISTEN rag_jobs")
-                return any(True for _ in self._listener.notifies(timeout=timeout_s, stop_after=1))
+                found = self._listener.notifies(timeout=timeout_s, stop_after=1)
+                return [int(notice.payload) for notice in found if notice.payload.isdigit()]
             except psycopg.Error as error:
                 self._stop_listening()
                 raise self._server.translated(error) from error

@@ -27,7 +27,7 @@ from rag.backends.shelf.generations import (
     to_document,
 )
 from rag.backends.shelf.objects import ObjectMissing, Objects
-from rag.errors import NotFound, ShelfConflict, ShelfDamaged, StoreUnreadable
+from rag.errors import NotFound, ShelfConflict, ShelfDamaged, ShelfUnreachable, StoreUnreadable
 from rag.ports import Clock, Collected, Fetched, Published, ShelfFile, ShelfGeneration
 from rag.types import now_utc
 
@@ -77,7 +77,7 @@ class ObjectShelf:
             if file.sha256 not in known and not self._is_recent(file):
                 self._upload(file, files[file.name])
                 uploaded.append(file.size_bytes)
-        if not self._objects.swap(_pointer_name(key), to_document(new), version=version):
+        if not self._swapped(new, version):
             present = self.current(key)
             if present is None or present.id != new.id:
                 found = None if present is None else present.id
@@ -158,6 +158,17 @@ class ObjectShelf:
             with suppress(ValueError):
                 generation = _checked(key, found.content)
         return generation, None if found is None else found.version
+
+    def _swapped(self, new: ShelfGeneration, version: str | None) -> bool:
+        """Swap the pointer. A swap that failed is tried again, unless it is found to have succeeded."""
+        name = _pointer_name(new.key)
+        try:
+            return self._objects.swap(name, to_document(new), version=version)
+        except ShelfUnreachable:
+            present = self._replaceable(new.key)[0]
+            if present is not None and present.id == new.id:
+                return True
+            return self._objects.swap(name, to_document(new), version=version)
 
     def _is_recent(self, file: ShelfFile) -> bool:
         state = self._objects.state(_object_name(file.sha256))

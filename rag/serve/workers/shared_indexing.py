@@ -2,6 +2,9 @@
 
 One thread waits for changes of the queue and hands them to the event loop. If the queue cannot be reached,
 jobs are followed again when it is back; nothing is added twice, as a store has one job at a time.
+
+If the servers share stores in another place than the data folder, a job that is done has published one. Each
+server then brings its own index up to date, which begins with the published one (`rag.service.shared_stores`).
 """
 
 from __future__ import annotations
@@ -9,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import to_thread
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from rag.errors import ConfigError, StoreError
 from rag.ports import Jobs
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import Indexed, Progress
+from rag.serve.workers.indexing import Indexed, Indexers, Progress
 from rag.service.jobs import index_request, source_of
 from rag.settings import Settings
 from rag.types import QueuedJob, Source
@@ -27,6 +31,7 @@ _PAUSE_S = 2.0
 _MAX_RUNNING = 500
 """How many running jobs of other servers are shown."""
 _BATCH = 500
+_MAX_HANDLED = 10_000
 
 _Listener = Callable[[QueuedJob | None], None]
 """Receives a job that has changed; None if it is not in the queue any more."""
@@ -38,13 +43,22 @@ class SharedIndexers:
     Args:
         jobs: the queue.
         settings: those of the stores.
-        started_elsewhere: called in the event loop with a running job that this server does not follow.
+        notice: called with each message for the operator.
+        of_others: called in the event loop with a job that this server has not added, running or done.
     """
 
     def __init__(
-        self, jobs: Jobs, settings: Settings, *, started_elsewhere: Callable[[QueuedJob], None]
+        self,
+        jobs: Jobs,
+        settings: Settings,
+        *,
+        notice: Callable[[str], None],
+        of_others: Callable[[QueuedJob], None],
     ) -> None:
-        self._jobs, self._settings, self._started_elsewhere = jobs, settings, started_elsewhere
+        self._jobs, self._settings, self._of_others = jobs, settings, of_others
+        self._local = Indexers(settings, notice=notice) if settings.stores else None
+        self._handled: OrderedDict[int, None] = OrderedDict()
+        """The last jobs that this server has followed to their end."""
         self._followed: dict[int, _Listener] = {}
         self._by_source: dict[Source, int] = {}
         self._prioritized: set[Source] = set()
@@ -110,7 +124,9 @@ class SharedIndexers:
             await to_thread(self._ask, joined.id)
         job = await self._ended(joined, source, progress)
         if job.state == "done":
-            return Indexed(None, dict(job.result["report"]))
+            if self._local is None:
+                return Indexed(None, dict(job.result["report"]))
+            return await self._local.index(source, rebuild=False, place=place, progress=progress, refs=refs)
         kind = "Cancelled" if job.state == "cancelled" else "Failed"
         raise IndexingFailed(job.error or f"the job was {job.state}", kind=kind)
 
@@ -137,6 +153,9 @@ class SharedIndexers:
         finally:
             self._followed.pop(job.id, None)
             self._by_source.pop(source, None)
+            self._handled[job.id] = None
+            if len(self._handled) > _MAX_HANDLED:
+                self._handled.popitem(last=False)
 
     async def cancel(self, source: Source) -> None:
         """Cancel the job of a source, for all servers."""
@@ -149,6 +168,8 @@ class SharedIndexers:
         self._closing.set()
         await to_thread(self._thread.join)
         await to_thread(self._jobs.close)
+        if self._local is not None:
+            await self._local.close()
 
     # ---- in the thread
 
@@ -156,8 +177,7 @@ class SharedIndexers:
         is_away = False
         while not self._closing.is_set():
             try:
-                self._jobs.wait(_POLL_S)
-                self._read()
+                self._read(self._jobs.wait(_POLL_S))
                 is_away = False
             except StoreError as error:
                 if not is_away:
@@ -165,11 +185,11 @@ class SharedIndexers:
                 is_away = True
                 self._closing.wait(_PAUSE_S)
 
-    def _read(self) -> None:
+    def _read(self, changed: Sequence[int]) -> None:
         followed = list(self._followed)
         found = self._jobs.jobs(states=("running",), limit=_MAX_RUNNING)
         seen = {job.id for job in found}
-        rest = [number for number in followed if number not in seen]
+        rest = [number for number in {*followed, *changed} if number not in seen]
         for at in range(0, len(rest), _BATCH):
             found += self._jobs.jobs(ids=rest[at : at + _BATCH], limit=_BATCH)
         if not self._closing.is_set():
@@ -182,8 +202,9 @@ class SharedIndexers:
         for job in found:
             if follows := self._followed.get(job.id):
                 follows(job)
-            elif job.kind in ("index", "refresh") and not job.has_ended:
-                self._started_elsewhere(job)
+            elif job.kind in ("index", "refresh") and job.state in ("running", "done"):
+                if job.id not in self._handled:
+                    self._of_others(job)
 
 
 def indexed_source(job: QueuedJob) -> Source | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rag import backends, processes
 from rag.database.locate import stores
-from rag.errors import BackendMissing, RagError, SettingsError, SourceError, StoreError
+from rag.errors import BackendMissing, RagError, SettingsError, ShelfError, SourceError, StoreError
 from rag.service.remotes import git_version
 from rag.service.stored_secrets import StoredSecret, stored_secrets
 from rag.settings import Settings
@@ -43,6 +43,7 @@ def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Findin
     yield _settings_file(settings)
     yield _embedder(settings, ask_servers=ask_servers)
     yield _stores(settings)
+    yield _shared_stores(settings, ask_servers=ask_servers)
     yield from _memory(settings, scan=ask_servers)
     if settings.local_model:
         yield from _local_model(settings, settings.local_model)
@@ -124,6 +125,25 @@ def _stores(settings: Settings) -> Finding:
     if by_lists:
         said += f"; {len(by_lists)} searched approximately (recall@10 {min(by_lists):.3f} or more)"
     return Finding("stores", "ok", said)
+
+
+def _shared_stores(settings: Settings, *, ask_servers: bool) -> Finding:
+    if not settings.stores:
+        return Finding("shared stores", "off", "none; indexes are not shared with other machines")
+    try:
+        shelf = backends.open_shelf(settings)
+        assert shelf is not None, "the settings name one"
+        cached = sum(one.generation.size_bytes for one in shelf.cache.generations())
+        cache = f"{cached / 1e6:.1f} of {settings.stores_cache_bytes / 1e6:,.0f} MB cached"
+        if not ask_servers:
+            return Finding("shared stores", "ok", f"{shelf.name}, not checked; {cache}")
+        return Finding("shared stores", "ok", f"{len(shelf.keys())} at {shelf.name}; {cache}")
+    except ShelfError as error:
+        return Finding("shared stores", "bad", f"{error.shelf}: {error.why}", error.fix)
+    except BackendMissing as error:
+        return Finding("shared stores", "bad", str(error), "pip install '.[object-store]'")
+    except RagError as error:
+        return Finding("shared stores", "bad", str(error), "export RAG_STORES=/a/shared/folder")
 
 
 def _recall(header: Mapping[str, Any] | StoreError) -> float | None:

@@ -53,6 +53,7 @@ _ALLOWED = re.compile(
     r"|GIT_SSH|GIT_SSH_(?:COMMAND|VARIANT)|GIT_SSL_\w+|GIT_HTTP_\w+|GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)"
     r"|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG|DBUS_SESSION_BUS_ADDRESS"
 )
+_OBJECT_STORE = re.compile(r"AWS_[A-Z0-9_]+")
 _SEARCH_PATHS = frozenset(
     "PATH PYTHONPATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH".split()
 )
@@ -164,6 +165,14 @@ def closed_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if _ALLOWED.fullmatch(name)}
     imports = {"PYTHONPATH": os.pathsep.join(import_path())}
     return _absolute_paths({**kept, **imports, **(more or {})})
+
+
+def object_store_environment() -> dict[str, str]:
+    """Return the variables with which a child reaches an object store, credentials included.
+
+    They are not in the list of `closed_environment`: a child that parses untrusted text must not have them.
+    """
+    return {name: value for name, value in os.environ.items() if _OBJECT_STORE.fullmatch(name)}
 
 
 def users_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -24,7 +24,7 @@ pytest_plugins = ["real_model", "live_server", "postgres_server", "fuzz_inputs"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
 
-_PRIVATE_PREFIXES = ("RAG_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "GIT_", "XDG_")
+_PRIVATE_PREFIXES = ("RAG_", "AWS_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "GIT_", "XDG_")
 _COMMIT = {
     "GIT_AUTHOR_NAME": "Sample Author",
     "GIT_AUTHOR_EMAIL": "author@example.org",

@@ -54,6 +54,7 @@ COMMANDS = {
     "facts forget": ("facts", "forget", HOSTILE),
     "storage show": ("storage", "show"),
     "storage prune": ("storage", "prune", HOSTILE),
+    "storage shared": ("storage", "shared", "--remove", HOSTILE, "--yes"),
     "memory namespaces": ("memory", "namespaces"),
     "memory delete": ("memory", "delete", HOSTILE, "--yes"),
     "memory sweep": ("memory", "sweep"),

@@ -174,6 +174,7 @@ KEEPING = {
     "facts forget": (("ffffffff",), 2),
     "storage show": ((), 0),
     "storage prune": (("--max-size", "9GB", "--yes"), 0),
+    "storage shared": ((), 2),
     "memory namespaces": ((), 0),
     "memory delete": (("nowhere", "--yes"), 2),
     "memory sweep": ((), 0),

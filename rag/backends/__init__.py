@@ -198,6 +198,8 @@ MEMORY_URLS = (
 """The URL formats of turn stores, for messages."""
 
 
+FETCHED = "fetched"
+"""The folder, in the data folder, of the shared stores that were fetched."""
 SHELF_TIMEOUT_S = 30.0
 """How long one request to the shared stores may take."""
 
@@ -231,7 +233,7 @@ def open_shelf(settings: Settings) -> ObjectShelf | None:
     else:
         folder = Path(settings.stores).expanduser().absolute()
         objects = FolderObjects(folder, timeout_s=SHELF_TIMEOUT_S)
-    return ObjectShelf(objects, DiskCache(settings.home / "fetched", max_bytes=settings.stores_cache_bytes))
+    return ObjectShelf(objects, DiskCache(settings.home / FETCHED, max_bytes=settings.stores_cache_bytes))
 
 
 def open_token_counter(settings: Settings) -> TokenCounter:

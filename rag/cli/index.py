@@ -163,21 +163,21 @@ def index(
             with opened_engine(settings, yes=yes) as engine:
                 engine.shared_name = publish_as
                 repository = engine.repository(wanted, rebuild=rebuild)
+                assert repository.report is not None
+                if not json:
+                    _print_report(repository.report, verbose=verbose)
                 published = engine.publish(repository) if publish else None
-            _show(repository.report, published, verbose=verbose, json=json)
+            if json:
+                more = {} if published is None else {"published": asdict(published)}
+                out_json(report_json(repository.report) | more)
+            elif published is not None:
+                _print_publication(published)
 
 
-def _show(report: IndexReport | None, published: Publication | None, *, verbose: bool, json: bool) -> None:
-    assert report is not None
-    if json:
-        more = {} if published is None else {"published": asdict(published)}
-        out_json(report_json(report) | more)
-        return
-    _print_report(report, verbose=verbose)
-    if published is not None:
-        what = f"{counted(published.uploaded_files, 'file')}, {megabytes(published.uploaded_bytes)} uploaded"
-        say(f"rag: published {published.key}, generation {published.generation[:10]}, at {published.shelf}")
-        say(f"rag: {what}; {megabytes(published.size_bytes)} in all; {published.seconds:.2f} s")
+def _print_publication(done: Publication) -> None:
+    say(f"rag: published {done.key}, generation {done.generation[:10]}, at {done.shelf}")
+    uploaded = f"{counted(done.uploaded_files, 'file')}, {done.uploaded_bytes / 1e6:,.2f} MB uploaded"
+    say(f"rag: {uploaded} of {done.size_bytes / 1e6:,.2f} MB; {done.seconds:.2f} s")
 
 
 def report_json(report: IndexReport) -> dict[str, Any]:

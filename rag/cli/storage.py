@@ -119,6 +119,59 @@ def prune(
             say(f"rag: {counted(len(chosen) - len(removed), 'item')} stayed, as another process uses it")
 
 
+@app.command()
+def shared(
+    remove: Annotated[
+        str | None, typer.Option("--remove", metavar="KEY", help="Publish this index no longer.")
+    ] = None,
+    collect: Annotated[
+        bool,
+        typer.Option(
+            "--collect", help="Remove the files that no published index has had for more than a day."
+        ),
+    ] = False,
+    yes: options.Yes = False,
+    json: options.Json = False,
+) -> None:
+    """Show the indexes that are shared with other machines (RAG_STORES), or remove some.
+
+    rag storage shared
+
+    rag storage shared --remove app-0f3c2b1a49e58d7760cc1ad28e4b9f35 --collect
+    """
+    from rag.service.shared_stores import remove_shared, shared_indexes
+
+    with errors_as_exit_codes():
+        settings = settings_from()
+        if remove is not None or collect:
+            what = " and ".join(
+                [*([visible(remove)] if remove else []), *(["unused files"] if collect else [])]
+            )
+            confirm(f"remove {what} for all machines?", yes=yes, always_ask=True)
+            done = remove_shared(settings, remove, collect=collect)
+            if json:
+                out_json(done._asdict())
+            else:
+                out(f"removed {counted(done.objects, 'file')}, {megabytes(done.size_bytes)}")
+            return
+        name, found = shared_indexes(settings)
+        if json:
+            out_json({"shelf": name, "indexes": [to_json(one) for one in found]})
+            return
+        rows = [
+            (
+                one.key,
+                visible(one.error or " ".join(filter(None, (one.source, one.ref)))),
+                (one.commit or "")[:10],
+                megabytes(one.size_bytes),
+                f"{one.published.astimezone():%F %H:%M}" if one.published else "",
+            )
+            for one in found
+        ]
+        table("", ("key", "source", "commit", "size", "published"), rows)
+        say(f"rag: {counted(len(found), 'shared store')} at {name}")
+
+
 def _chosen(
     found: DataFolder, name: str | None, older_than: str | None, max_size: str | None
 ) -> list[StorageItem]:

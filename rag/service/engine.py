@@ -139,9 +139,7 @@ class Engine:
             return None
         from rag.service.shared_stores import SharedStores
 
-        return SharedStores(
-            shelf, self.settings.home, self.embedder, self._options, lambda text: self.notice(text)
-        )
+        return SharedStores(shelf, self.embedder, self._options, lambda text: self.notice(text))
 
     @cached_property
     def turns(self) -> MemoryStore:
@@ -293,7 +291,7 @@ class Engine:
         """
         if self.shared is None:
             raise ConfigError(
-                "there is nowhere to publish to; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
+                "no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
             )
         return self.shared.publish(repository, name=self.shared_name)
 

@@ -21,9 +21,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag import backends
 from rag.corpus.worktree import current_branch
 from rag.database.format import FORMAT
 from rag.database.lock import building
@@ -31,8 +33,9 @@ from rag.database.parts import place_part, segment_files
 from rag.database.store import Store
 from rag.database.update import Options, fingerprint
 from rag.errors import ConfigError, NotFound, ShelfDamaged, ShelfError, StoreCorrupt, StoreError
-from rag.ports import Embedder, ShelfGeneration, StoreShelf
+from rag.ports import Collected, Embedder, ShelfGeneration, StoreShelf
 from rag.resources import make_private
+from rag.settings import Settings
 from rag.types import Checkout, Source
 
 if TYPE_CHECKING:
@@ -96,7 +99,6 @@ class SharedStores:
 
     Args:
         shelf: where they are.
-        home: the data folder.
         embedder: makes the vectors.
         options: how sources are indexed.
         notice: called with a sentence for the user.
@@ -105,14 +107,13 @@ class SharedStores:
     def __init__(
         self,
         shelf: ObjectShelf,
-        home: Path,
         embedder: Embedder,
         options: Options,
         notice: Callable[[str], None],
     ) -> None:
         self.shelf: StoreShelf = shelf
         self._cache = shelf.cache
-        self._home, self._embedder, self._options, self._notice = home, embedder, options, notice
+        self._embedder, self._options, self._notice = embedder, options, notice
         self._paused_until = 0.0
 
     # ------------------------------------------------------------ publish
@@ -182,7 +183,7 @@ class SharedStores:
     @contextmanager
     def _snapshot(self, path: Path) -> Iterator[dict[str, Path]]:
         """Yield links to the files of a store, which stay as they are while another process updates it."""
-        folder = self._home / "fetched" / "outgoing" / uuid.uuid4().hex
+        folder = self._cache.folder / "outgoing" / uuid.uuid4().hex
         try:
             make_private(folder)
             _remove_stale(folder.parent)
@@ -266,6 +267,75 @@ class SharedStores:
             else:
                 return store, fetched.generation
         raise AssertionError("not reached")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIndex:
+    """A published index. `error` says why its description cannot be read; the rest is then empty."""
+
+    key: str
+    source: str = ""
+    ref: str | None = None
+    commit: str | None = None
+    generation: str = ""
+    size_bytes: int = 0
+    published: datetime | None = None
+    error: str = ""
+
+
+def shared_indexes(settings: Settings) -> tuple[str, list[SharedIndex]]:
+    """Return the address of the shared stores, and what is published there, by key.
+
+    Raises:
+        ConfigError: the settings name none.
+        ShelfError: as `StoreShelf.keys`.
+    """
+    shelf = opened_shelf(settings)
+    keys, found = shelf.keys(), list[SharedIndex]()
+    for key in keys:
+        try:
+            generation = shelf.current(key)
+        except ShelfDamaged as error:
+            found.append(SharedIndex(key, error=error.why))
+            continue
+        if generation is not None:
+            found.append(_shared_index(generation))
+    return shelf.name, found
+
+
+def _shared_index(generation: ShelfGeneration) -> SharedIndex:
+    about = generation.about
+    return SharedIndex(
+        generation.key,
+        about.get("url") or about.get("name", ""),
+        about.get("ref"),
+        about.get("commit"),
+        generation.id,
+        generation.size_bytes,
+        generation.published,
+    )
+
+
+def remove_shared(settings: Settings, key: str | None, *, collect: bool) -> Collected:
+    """Remove a published index, and the files that no index needs; return which files were removed.
+
+    Raises:
+        NotFound: there is no such key.
+        ConfigError: the settings name no shared stores.
+        ShelfError: as `StoreShelf.delete`.
+    """
+    shelf = opened_shelf(settings)
+    if key is not None and not shelf.delete(key):
+        raise NotFound(f"{shelf.name} has no index {key!r}; `rag storage shared` lists what there is")
+    return shelf.collect_garbage() if collect else Collected(0, 0)
+
+
+def opened_shelf(settings: Settings) -> StoreShelf:
+    """Open the shared stores. Raises ConfigError if the settings name none."""
+    shelf = backends.open_shelf(settings)
+    if shelf is None:
+        raise ConfigError("no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX")
+    return shelf
 
 
 def _about(store: Store, source: Source) -> dict[str, str]:

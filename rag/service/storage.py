@@ -1,4 +1,5 @@
-"""What is on disk in the data folder, and removal of what can be made again: indexes, clones, vectors.
+"""What is on disk in the data folder, and removal of what can be made again: indexes, clones,
+fetched indexes, vectors.
 
 Turns, facts and settings are listed but never removed here. Indexes and clones are removed in the order of
 their last use, an index before its clone; those that a server holds are skipped.
@@ -15,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from rag.backends import FETCHED
+from rag.backends.shelf.disk_cache import DiskCache
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
 from rag.database.locate import disk_bytes, last_used, remove, store_files, stores
@@ -24,7 +27,7 @@ from rag.service.ref_retention import reserved
 from rag.settings import Settings
 from rag.types import Source
 
-StorageKind = Literal["index", "clone", "vectors", "turns", "wikis", "settings", "other"]
+StorageKind = Literal["index", "clone", "fetched", "vectors", "turns", "wikis", "settings", "other"]
 IN_USE_S = 600.0
 """What was used within this time is only removed by name: a process may read it."""
 _SQLITE_SUFFIXES = ("", "-wal", "-shm")
@@ -68,7 +71,7 @@ def storage(settings: Settings) -> DataFolder:
     """Return what the data folder holds; nothing if there is none."""
     home = settings.home
     indexes, clones = _indexes(home)
-    items = [*indexes, *_clones(home, clones), *_rest(settings)]
+    items = [*indexes, *_clones(home, clones), *_fetched(settings), *_rest(settings)]
     items.sort(key=lambda one: (-one.size_bytes, one.name))
     return DataFolder(
         str(home), sum(one.size_bytes for one in items), settings.storage_cap_bytes, tuple(items)
@@ -178,13 +181,29 @@ def _clones(home: Path, of: dict[Path, list[StorageItem]]) -> Iterator[StorageIt
         yield StorageItem("clone", name, str(folder), _size(folder), used, removable=True, location=location)
 
 
+def _fetched(settings: Settings) -> Iterator[StorageItem]:
+    """Yield the shared indexes that were fetched; what local indexes use too counts in part for each."""
+    for one in _cache(settings.home).generations():
+        size = sum(disk_bytes(file) for file in one.folder.iterdir())
+        about = one.generation.about
+        name, location = str(one.generation.key), about.get("url", "")
+        used = datetime.fromtimestamp(one.used, UTC)
+        yield StorageItem(
+            "fetched", name, str(one.folder.parent), size, used, removable=True, location=location
+        )
+
+
+def _cache(home: Path) -> DiskCache:
+    return DiskCache(home / FETCHED, max_bytes=0)
+
+
 def _rest(settings: Settings) -> Iterator[StorageItem]:
     home = settings.home
     own = {f"turns.db{suffix}" for suffix in _SQLITE_SUFFIXES}
     vectors = {f"minilm_vectors.db{suffix}" for suffix in _SQLITE_SUFFIXES}
     groups: dict[tuple[StorageKind, str], list[Path]] = {}
     for path in _entries(home):
-        if path.name in ("stores", "repos"):
+        if path.name in ("stores", "repos", FETCHED):
             continue
         key: tuple[StorageKind, str] = ("other", path.name)
         if path.name in own:
@@ -254,6 +273,11 @@ def _remove_clone(home: Path, folder: Path) -> bool:
     return not folder.exists()
 
 
+def _remove_fetched(home: Path, folder: Path) -> bool:
+    _cache(home).discard(folder.name)
+    return not folder.exists()
+
+
 def _remove_vectors(home: Path, path: Path) -> bool:
     for suffix in _SQLITE_SUFFIXES:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -263,5 +287,6 @@ def _remove_vectors(home: Path, path: Path) -> bool:
 _REMOVERS: dict[str, Callable[[Path, Path], bool]] = {
     "index": _remove_index,
     "clone": _remove_clone,
+    "fetched": _remove_fetched,
     "vectors": _remove_vectors,
 }

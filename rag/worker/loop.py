@@ -148,7 +148,7 @@ class Attempt:
         job = {"kind": self._job.kind, "args": self._job.args, "settings": _plain(settings)}
         try:
             if child is None or child.returncode is not None:
-                child = JobProcess()
+                child = JobProcess(shares_stores=bool(settings.stores))
         except OSError as error:
             self._fail(f"no process could be started: {error}", retry=True)
             return None

@@ -8,7 +8,16 @@ import selectors
 from collections.abc import Mapping
 from typing import Any
 
-from rag.processes import PIPE, Limits, TimeoutExpired, python_command, share_of_memory, start
+from rag.processes import (
+    PIPE,
+    Limits,
+    TimeoutExpired,
+    closed_environment,
+    object_store_environment,
+    python_command,
+    share_of_memory,
+    start,
+)
 
 _MAX_LINE = 1 << 20
 _CHUNK = 1 << 16
@@ -21,13 +30,17 @@ class JobProcess:
 
     Its memory is limited, and it ends when its input is closed, so it never outlives this process.
 
+    Args:
+        shares_stores: whether its jobs publish stores, so that it needs the credentials for that.
+
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares_stores: bool = False) -> None:
         self._process = start(
             python_command("rag.worker.child"),
+            environment=closed_environment(object_store_environment() if shares_stores else None),
             limits=Limits(memory_bytes=share_of_memory(), niceness=_NICENESS),
             stdin=PIPE,
             stdout=PIPE,

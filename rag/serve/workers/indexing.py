@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings
@@ -147,7 +148,12 @@ class Indexers:
                 return child
             await child.end()
         try:
-            return await start_child("rag.worker.child", limit=_MAX_LINE, niceness=_NICENESS)
+            return await start_child(
+                "rag.worker.child",
+                environment=object_store_environment() if self._settings.stores else None,
+                limit=_MAX_LINE,
+                niceness=_NICENESS,
+            )
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 

@@ -4,7 +4,7 @@ One thread waits for changes of the queue and hands them to the event loop. If t
 jobs are followed again when it is back; nothing is added twice, as a store has one job at a time.
 
 If the servers share stores in another place than the data folder, a job that is done has published one. Each
-server then brings its own index up to date, which begins with the published one (`rag.service.shared_stores`).
+server then updates its own index, which begins with the published one (`rag.service.shared_stores`).
 """
 
 from __future__ import annotations
@@ -143,8 +143,6 @@ class SharedIndexers:
                 ended.set_result(now)
             elif now.state == "running":
                 progress(now.stage or "starting", now.done, now.total)
-            else:
-                progress("waiting", 0, 0)
 
         self._followed[job.id], self._by_source[source] = changed, job.id
         try:
@@ -202,9 +200,13 @@ class SharedIndexers:
         for job in found:
             if follows := self._followed.get(job.id):
                 follows(job)
-            elif job.kind in ("index", "refresh") and job.state in ("running", "done"):
-                if job.id not in self._handled:
-                    self._of_others(job)
+            elif _is_about_a_store(job) and job.id not in self._handled:
+                self._of_others(job)
+
+
+def _is_about_a_store(job: QueuedJob) -> bool:
+    """Return whether a job builds a store, or has built one."""
+    return job.kind in ("index", "refresh") and job.state in ("running", "done")
 
 
 def indexed_source(job: QueuedJob) -> Source | None:

@@ -31,6 +31,7 @@ from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, IndexReport, Source
 
 if TYPE_CHECKING:
+    from rag.service import Engine, Repository
     from rag.service.shared_stores import Publication
     from rag.service.watch import Update
 
@@ -163,15 +164,21 @@ def index(
             with opened_engine(settings, yes=yes) as engine:
                 engine.shared_name = publish_as
                 repository = engine.repository(wanted, rebuild=rebuild)
-                assert repository.report is not None
-                if not json:
-                    _print_report(repository.report, verbose=verbose)
-                published = engine.publish(repository) if publish else None
-            if json:
-                more = {} if published is None else {"published": asdict(published)}
-                out_json(report_json(repository.report) | more)
-            elif published is not None:
-                _print_publication(published)
+                _finish(engine, repository, publish=publish, verbose=verbose, json=json)
+
+
+def _finish(engine: Engine, repository: Repository, *, publish: bool, verbose: bool, json: bool) -> None:
+    """Report what was indexed, and publish it if wanted."""
+    report = repository.report
+    assert report is not None
+    if not json:
+        _print_report(report, verbose=verbose)
+    published = engine.publish(repository) if publish else None
+    if json:
+        more = {} if published is None else {"published": asdict(published)}
+        out_json(report_json(report) | more)
+    elif published is not None:
+        _print_publication(published)
 
 
 def _print_publication(done: Publication) -> None:

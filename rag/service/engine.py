@@ -293,7 +293,7 @@ class Engine:
             raise ConfigError(
                 "no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
             )
-        return self.shared.publish(repository, name=self.shared_name)
+        return self.shared.publish(repository.checkout, repository.store.path, name=self.shared_name)
 
     def _keep_within_cap(self) -> None:
         """Remove the indexes and clones that were not used longest, if the settings limit their size."""

@@ -32,7 +32,15 @@ from rag.database.lock import building
 from rag.database.parts import place_part, segment_files
 from rag.database.store import Store
 from rag.database.update import Options, fingerprint
-from rag.errors import ConfigError, NotFound, ShelfDamaged, ShelfError, StoreCorrupt, StoreError
+from rag.errors import (
+    ConfigError,
+    NotFound,
+    ShelfDamaged,
+    ShelfError,
+    ShelfUnreachable,
+    StoreCorrupt,
+    StoreError,
+)
 from rag.ports import Collected, Embedder, ShelfGeneration, StoreShelf
 from rag.resources import make_private
 from rag.settings import Settings
@@ -40,13 +48,14 @@ from rag.types import Checkout, Source
 
 if TYPE_CHECKING:
     from rag.backends.shelf.shelf import ObjectShelf
-    from rag.service.engine import Repository
 
 NEWEST = "store.pkl"
 """The name of a store's newest segment in a generation; its parts are named as usual next to it."""
 _MAX_NAME = 60
 _PAUSE_S = 60.0
 """For this time after an error the shelf is not asked for seeds again."""
+_paused_until: dict[str, float] = {}
+"""By the address of a shelf, for all engines of this process."""
 _ATTEMPTS = 3
 _STALE_S = 86_400.0
 
@@ -114,15 +123,15 @@ class SharedStores:
         self.shelf: StoreShelf = shelf
         self._cache = shelf.cache
         self._embedder, self._options, self._notice = embedder, options, notice
-        self._paused_until = 0.0
 
     # ------------------------------------------------------------ publish
 
-    def publish(self, repository: Repository, *, name: str | None = None) -> Publication:
-        """Make the store of a repository the current generation of its key.
+    def publish(self, checkout: Checkout, path: Path, *, name: str | None = None) -> Publication:
+        """Make the store of a checkout the current generation of its key.
 
         Args:
-            repository: just opened, so that its store has the current files.
+            checkout: the source on disk.
+            path: its store, which was just updated.
             name: see `shelf_key`. Without one, a folder is published under its remote URL and its branch.
 
         Raises:
@@ -131,8 +140,8 @@ class SharedStores:
             ShelfError, StoreError: as the shelf raises them, or the store is damaged.
         """
         began = time.monotonic()
-        key = self.key(repository.checkout, name=name)
-        with self._snapshot(repository.store.path) as files:
+        key = self.key(checkout, name=name)
+        with self._snapshot(path) as files:
             store = Store.open(files[NEWEST])
             store.verify()
             try:
@@ -142,7 +151,7 @@ class SharedStores:
             done = self.shelf.publish(
                 key,
                 files,
-                about=_about(store, repository.source),
+                about=_about(store, checkout.source, self._identity(checkout, name)[1]),
                 expect=None if present is None else present.id,
             )
         generation = done.generation
@@ -164,9 +173,14 @@ class SharedStores:
         Raises:
             ConfigError: as `publish`.
         """
+        name, ref = self._identity(checkout, name)
+        return shelf_key(checkout.source, self._embedder, self._options, name=name, ref=ref)
+
+    def _identity(self, checkout: Checkout, name: str | None) -> tuple[str | None, str | None]:
+        """Return the name and the ref under which a checkout is published; None for those of its source."""
         source = checkout.source
         if name is not None or source.is_url:
-            return shelf_key(source, self._embedder, self._options, name=name)
+            return name, source.ref
         hint = "give it a name with --publish-as NAME"
         if not checkout.remote:
             raise ConfigError(f"{source} is a folder without a remote, which others do not know; {hint}")
@@ -178,7 +192,7 @@ class SharedStores:
         ref = source.ref or current_branch(checkout.root)
         if not ref:
             raise ConfigError(f"{source} is at no branch; say which with --ref, or {hint}")
-        return shelf_key(source, self._embedder, self._options, name=checkout.remote, ref=ref)
+        return checkout.remote, ref
 
     @contextmanager
     def _snapshot(self, path: Path) -> Iterator[dict[str, Path]]:
@@ -211,7 +225,8 @@ class SharedStores:
             much: whether there is no index of it here, or much of it differs.
             name: see `publish`.
         """
-        if time.monotonic() < self._paused_until or not (much or checkout.source.is_url):
+        is_paused = time.monotonic() < _paused_until.get(self.shelf.name, 0.0)
+        if is_paused or not (much or checkout.source.is_url):
             return None
         for key in self._candidates(checkout, name):
             try:
@@ -222,13 +237,26 @@ class SharedStores:
             except NotFound:
                 continue
             except (ShelfError, StoreError) as error:
-                self._paused_until = time.monotonic() + _PAUSE_S
-                self._notice(f"{checkout.source.name} is indexed here: {error}")
-                return None
+                _paused_until[self.shelf.name] = time.monotonic() + _PAUSE_S
+                return self._last(key, checkout.source.name, error)
             self._notice(
                 f"{checkout.source.name}: took the index of {_named(generation)} from {self.shelf.name}"
             )
             return store
+        return None
+
+    def _last(self, key: str, name: str, error: ConfigError) -> Store | None:
+        """Return the store that was fetched last, if the shelf failed and it is still in the cache."""
+        fetched = self.shelf.last_fetched(key) if isinstance(error, ShelfUnreachable) else None
+        if fetched is not None:
+            with suppress(StoreError, FileNotFoundError):
+                store = Store.open(fetched.folder / NEWEST)
+                store.verify()
+                self._notice(
+                    f"{name}: took the index of {_named(fetched.generation)} fetched before: {error}"
+                )
+                return store
+        self._notice(f"{name} is indexed here: {error}")
         return None
 
     def _candidates(self, checkout: Checkout, name: str | None) -> list[str]:
@@ -338,14 +366,14 @@ def opened_shelf(settings: Settings) -> StoreShelf:
     return shelf
 
 
-def _about(store: Store, source: Source) -> dict[str, str]:
+def _about(store: Store, source: Source, ref: str | None) -> dict[str, str]:
     """Return the facts of a store that a reader wants before it fetches. None of them is a path here."""
     header = store.header
     embedder = header["fingerprint"].get("embedder") if isinstance(header.get("fingerprint"), dict) else None
     about = {
         "name": source.name,
         "url": source.location if source.is_url else header.get("remote"),
-        "ref": source.ref,
+        "ref": ref,
         "commit": header.get("commit"),
         "embedder": embedder,
         "files": store.file_count,

@@ -13,14 +13,20 @@ from command import rag
 from conftest import git
 
 from rag.database.update import Options
-from rag.errors import ConfigError, ShelfRefused, StoreCorrupt
+from rag.errors import ConfigError, ShelfRefused, ShelfUnreachable, StoreCorrupt
 from rag.retrieval.search import search
-from rag.service import Engine, locate
+from rag.service import Engine, locate, shared_stores
 from rag.service.shared_stores import NEWEST, shelf_key
 from rag.settings import Settings
 from rag.types import Filters, Source
 
 URL = Source("https://example.org/team/app")
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Each test begins as a new process."""
+    monkeypatch.setattr(shared_stores, "_paused_until", {})
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def shared(tmp_path):
 
 @pytest.fixture
 def origin(tmp_path, sample_repo):
-    """A repository that machines clone: the sample, and so many more files that one is few of them."""
+    """A repository that machines clone: the sample with more files, so that one is a small part."""
     folder = tmp_path / "origin"
     shutil.copytree(sample_repo, folder)
     for number in range(20):
@@ -198,6 +204,7 @@ def test_a_folder_is_published_by_branch_only_when_everything_is_committed(machi
     assert key == a.engine.shared.key(a.open(origin).checkout)
     branch = git(origin, "branch", "--show-current").strip()
     assert key == shelf_key(replace(URL, ref=branch), a.engine.embedder, a.engine._options)
+    assert a.engine.shared.shelf.current(key).about["ref"] == branch
     (origin / "new.py").write_text("x = 1\n")
     with pytest.raises(ConfigError, match="not committed"):
         a.publish(origin)
@@ -238,6 +245,22 @@ def test_an_unreachable_shelf_is_reported_once_and_the_index_made_here(machine, 
     assert len(a.notices) == 1  # it is not asked again at once
     with pytest.raises(ShelfRefused):
         a.publish(url_of(origin))
+
+
+def test_what_was_fetched_before_is_used_while_the_shelf_does_not_answer(machine, origin, monkeypatch):
+    published = machine("a").publish(url_of(origin))
+    b = machine("b")
+    b.open(url_of(origin))
+    shutil.rmtree(b.engine.settings.home / "stores")
+    error = ShelfUnreachable(shelf="the shelf", why="no answer within 30 s")
+
+    def fail(key):
+        raise error
+
+    monkeypatch.setattr(b.engine.shared.shelf, "current", fail)
+    opened = b.open(url_of(origin))
+    assert opened.report.changed == 0 and opened.report.files > 20
+    assert published.generation[:10] in b.notices[-1] and "no answer within 30 s" in b.notices[-1]
 
 
 def test_a_damaged_file_of_the_cache_is_fetched_again(machine, origin):

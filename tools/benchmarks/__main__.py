@@ -33,6 +33,7 @@ from tools.benchmarks import (
     scale,
     second_stage,
     serving,
+    shelf,
     staleness,
     together,
 )
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "jobs": jobs.jobs,
     "serve": serving.serve,
     "many": many.many,
+    "shelf": shelf.shelf,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

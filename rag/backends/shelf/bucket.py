@@ -30,7 +30,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import S3Store
 
-from rag.backends.shelf.objects import ObjectContent, ObjectMissing, ObjectState
+from rag.backends.shelf.objects import PROBES, ObjectContent, ObjectMissing, ObjectState
 from rag.errors import SettingsError, ShelfError, ShelfRefused, ShelfUnreachable
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class BucketObjects:
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         found = _ADDRESS.fullmatch(address)
-        if found is None or ".." in address:
+        if found is None or {".", ".."} & set(address.split("/")):
             raise SettingsError(
                 "the address of the shared stores is invalid; use s3://BUCKET/PREFIX, with credentials in "
                 "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"
@@ -151,7 +151,7 @@ class BucketObjects:
         """Verify, once, that the service obeys the condition of a write."""
         if self._is_conditional:
             return
-        name = f"probes/{uuid.uuid4().hex}"
+        name = f"{PROBES}{uuid.uuid4().hex}"
         try:
             self._put_if(name, b"", None)
             obeyed = not self._put_if(name, b"", None)

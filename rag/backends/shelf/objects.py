@@ -7,6 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+PROBES = "probes/"
+"""The prefix of objects that a place writes to test itself. They are of no use later."""
+
 
 class ObjectState(NamedTuple):
     """An object's name, its size, and when it was last written, by the clock of the place."""

@@ -26,7 +26,7 @@ from rag.backends.shelf.generations import (
     from_document,
     to_document,
 )
-from rag.backends.shelf.objects import ObjectMissing, Objects
+from rag.backends.shelf.objects import PROBES, ObjectMissing, Objects
 from rag.errors import NotFound, ShelfConflict, ShelfDamaged, ShelfUnreachable, StoreUnreadable
 from rag.ports import Clock, Collected, Fetched, Published, ShelfFile, ShelfGeneration
 from rag.types import now_utc
@@ -131,7 +131,10 @@ class ObjectShelf:
             raise ValueError(f"the grace period must be at least {2 * _RECENT.total_seconds():.0f} seconds")
         before = self._clock() - timedelta(seconds=grace_s)
         old = {
-            state.name: state.size_bytes for state in self._objects.list(_OBJECTS) if state.modified < before
+            state.name: state.size_bytes
+            for prefix in (_OBJECTS, PROBES)
+            for state in self._objects.list(prefix)
+            if state.modified < before
         }
         for key in self.keys() if old else ():
             generation = self.current(key)

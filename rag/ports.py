@@ -1065,7 +1065,7 @@ class Jobs(Protocol):
 
 
 class SharedState(Protocol):
-    """What several servers share beside turns and jobs: locks, rates of requests, events, and keys.
+    """What several servers share in addition to turns and jobs: locks, rates of requests, events, and keys.
 
     All methods may be called from several threads, except `listen`, which one thread calls.
 
@@ -1074,7 +1074,7 @@ class SharedState(Protocol):
     """
 
     def locked(self, name: str) -> AbstractContextManager[None]:
-        """Hold a lock in the block; whoever else wants it, in any process, waits.
+        """Hold a lock in the block; all others that want it, in any process, wait.
 
         A process that ends releases its locks.
         """

@@ -1,4 +1,4 @@
-"""What several servers share beside turns and jobs, in a schema of a Postgres database.
+"""What several servers share in addition to turns and jobs, in a schema of a Postgres database.
 
     rag_rate     the requests of each name in the current and the previous period
     rag_key      the hashes of API keys

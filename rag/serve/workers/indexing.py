@@ -158,7 +158,7 @@ class Indexers:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 
     async def cancel(self, source: Source) -> None:
-        """Do nothing: whoever cancels `index` ends the child."""
+        """Do nothing: the child ends when `index` is cancelled."""
 
     async def close(self) -> None:
         """End the idle children."""

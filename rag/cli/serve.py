@@ -247,9 +247,8 @@ def serve(
         settings = answering.settings()
         settings = settings if shared is None else replace(settings, shared=shared)
         settings = settings if stores is None else replace(settings, stores=stores)
-        settings = replace(settings, memory=settings.memory or settings.shared)
         try:
-            from rag.serve.config import keys_file, server_settings
+            from rag.serve.config import keys_file, server_settings, with_shared_memory
             from rag.serve.run import log_json, make_server
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
@@ -257,7 +256,7 @@ def serve(
             _change_keys(key, settings, keys_file(settings))
             return
         key.require_none()
-        wanted = server_settings(settings, config, server.flags())
+        wanted = server_settings(with_shared_memory(settings), config, server.flags())
         running = make_server(wanted)
         sys.setswitchinterval(_SWITCH_S)
         log_json()

@@ -47,7 +47,7 @@ def diagnose_server(
         return
     where = str(config) if config else "no file; using flags and defaults"
     yield Finding("server settings", "ok" if config else "off", where)
-    shared, names = _shared(settings)
+    shared, names = _shared(settings, ask=ask_servers)
     yield shared
     yield _keys(settings, names)
     yield _listening(settings, names)
@@ -87,11 +87,13 @@ def _packages() -> Iterator[Finding]:
         yield Finding("MCP", "ok", "/mcp")
 
 
-def _shared(settings: ServerSettings) -> tuple[Finding, list[str]]:
+def _shared(settings: ServerSettings, *, ask: bool) -> tuple[Finding, list[str]]:
     """Check what the server shares with others; return the names of the shared keys too."""
     what = "shared database"
     if not settings.engine.shared:
         return Finding(what, "off", "none; this server indexes by itself", "rag serve --shared URL"), []
+    if not ask:
+        return Finding(what, "ok", "not checked"), []
     try:
         with closing(open_jobs(settings.engine)) as jobs:
             running = len(jobs.jobs(states=("running",)))

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
+from rag.backends.queue import schema
 from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import PostgresJobs
+from rag.errors import StoreTooNew
 from rag.ports import Jobs
 from rag.testing.clock import SteppedClock
 from rag.testing.jobs import JobsContract
@@ -70,3 +72,31 @@ class TestPostgresJobs(JobsContract):
                     )
 
         return passed
+
+
+def test_a_newer_procrastinate_brings_its_migrations(emptied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest, steps = schema.pending("")
+    assert steps and schema.pending(newest) == (newest, [])
+    added = "ALTER TABLE procrastinate_jobs ADD COLUMN IF NOT EXISTS added_later text"
+    monkeypatch.setattr(
+        "rag.backends.queue.postgres.pending",
+        lambda engine: ("99.00.00_01.sql", [added] if engine < "99" else []),
+    )
+    for _ in range(2):
+        jobs = PostgresJobs(emptied)
+        assert jobs.lease("w") is None
+        jobs.close()
+    with psycopg.connect(emptied, autocommit=True) as db:
+        db.execute("SET search_path = rag_jobs")
+        assert db.execute("SELECT engine FROM rag_queue").fetchall() == [("99.00.00_01.sql",)]
+        assert db.execute("SELECT added_later FROM procrastinate_jobs").fetchall() == []
+
+
+def test_a_queue_of_a_newer_version_is_refused(emptied: str) -> None:
+    with psycopg.connect(emptied, autocommit=True) as db:
+        db.execute("UPDATE rag_jobs.schema_version SET version = 99")
+        try:
+            with pytest.raises(StoreTooNew, match="99"):
+                PostgresJobs(emptied).jobs()
+        finally:
+            db.execute("UPDATE rag_jobs.schema_version SET version = 1")

@@ -256,3 +256,21 @@ def test_a_server_that_drains_still_answers_but_is_not_ready(two: Any, url: str,
         asked = a.post("/api/ask", {"question": "Where is a short code made?", "repositories": ["sample"]})
         assert asked.status == 200 and asked.headers["connection"] == "close"
         assert b.get("/ready").status == 200
+
+
+def test_the_doctor_checks_the_shared_database(url: str, tmp_path: Path) -> None:
+    from command import rag
+
+    def finding(name: str, *arguments: str) -> dict[str, Any]:
+        done = rag("doctor", "--server", "--repo", tmp_path, "--port", "0", "--json", *arguments)
+        return next(one for one in done.json if one["name"] == name)
+
+    assert finding("shared database")["state"] == "off"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAG_SHARED", url)
+        rag("serve", "--add-key", "ann")
+        assert finding("shared database")["detail"] == "0 jobs run, 1 shared keys"
+        assert "ann" in finding("keys")["detail"]
+        assert finding("shared database", "--quick")["detail"] == "not checked"
+        patch.setenv("RAG_SHARED", "postgresql:///x?host=/nowhere")
+        assert finding("shared database")["state"] == "bad"

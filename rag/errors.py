@@ -28,7 +28,8 @@
     │   ├── ConversationMismatch a conversation belongs to another repository
     │   ├── ConversationChanged  another process added or removed a turn in the meantime
     │   ├── SearchInvalid        a pattern or a filter of a search is invalid
-    │   ├── NotFound             no such conversation, turn or store
+    │   ├── NotFound             no such conversation, turn, store or job
+    │   ├── LeaseLost            a job was taken from a worker that did not report for too long
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
     │   ├── WikiStructureInvalid a plan of a wiki's pages cannot be used
     │   ├── WikiUnwritable       a wiki cannot be written to the given folder
@@ -299,7 +300,11 @@ class ConversationChanged(ConfigError):
 
 
 class NotFound(ConfigError, LookupError):
-    """There is no such conversation, turn or store."""
+    """There is no such conversation, turn, store or job."""
+
+
+class LeaseLost(ConfigError):
+    """A job is not run by this worker any more: it was cancelled, or given to another worker."""
 
 
 class SearchInvalid(ConfigError):

@@ -18,9 +18,12 @@ from rag.types import (
     Conversation,
     DialogTurn,
     Hit,
+    JobKind,
+    JobState,
     Message,
     ModelReply,
     Prepared,
+    QueuedJob,
     Source,
     Usage,
     UseRole,
@@ -949,6 +952,175 @@ class AsyncGenerator(TextGenerator, Protocol):
 def is_async(generator: TextGenerator) -> TypeGuard[AsyncGenerator]:
     """Whether a generator has an asynchronous interface (for why not `isinstance`, see `takes_bags`)."""
     return hasattr(generator, "astream") and hasattr(generator, "acomplete")
+
+
+class Jobs(Protocol):
+    """A queue of jobs that servers fill and workers empty.
+
+    A job is run by the worker that leases it. A lease that is not renewed (`report`) for `lease_s` seconds
+    ends: the job then waits again. Whatever a former holder calls after that raises LeaseLost and changes
+    nothing. Jobs that somebody asked for are leased first; among those of equal priority the namespace that
+    has the fewest running jobs, then the one that was served least recently; within a namespace the oldest.
+
+    All methods may be called from several threads and processes.
+
+    Raises:
+        StoreError: from every method, if the queue is unreachable, busy or damaged.
+    """
+
+    @property
+    def lease_s(self) -> float:
+        """Seconds after which a lease that was not renewed ends."""
+        ...
+
+    def enqueue(
+        self,
+        kind: JobKind,
+        key: str,
+        args: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        asked: bool = False,
+        lock: str = "",
+    ) -> QueuedJob:
+        """Add a job; while one with this key waits or runs, return that one.
+
+        Args:
+            kind: what the job does.
+            key: what the job is about, 1 to 200 characters.
+            args: JSON values for the worker. The returned job may have the arguments of an earlier call.
+            namespace: whose job it is.
+            asked: whether somebody waits for it. A waiting job that is asked for moves to the front.
+            lock: of the jobs with one lock only one runs at a time; "" is the key.
+        """
+        ...
+
+    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
+        """Begin the next job of these kinds (all if empty); None if there is none to begin now.
+
+        Jobs whose lease has ended are added to the waiting ones first, or fail after too many attempts.
+        """
+        ...
+
+    def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
+        """Renew the lease and record the progress; return the job, whose `cancelling` may have been set.
+
+        Raises:
+            LeaseLost: the job is not run by this attempt any more.
+        """
+        ...
+
+    def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
+        """End the job with a result of JSON values. Raises LeaseLost as `report`."""
+        ...
+
+    def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
+        """Record that the attempt failed; return the job.
+
+        With `retry` it waits again, each time longer, until its attempts are used up; else it has failed. A
+        job that is `cancelling` is cancelled. Of the error, the first 1,000 characters are stored.
+
+        Raises:
+            LeaseLost: as `report`.
+        """
+        ...
+
+    def release(self, job: QueuedJob) -> None:
+        """Give the job back unfinished, without counting an attempt. Raises LeaseLost as `report`."""
+        ...
+
+    def cancel(self, job_id: int) -> bool:
+        """Cancel a waiting job, or ask the worker of a running one to stop; False if it has ended.
+
+        Raises:
+            NotFound: there is no such job.
+        """
+        ...
+
+    def job(self, job_id: int) -> QueuedJob:
+        """Return a job. Raises NotFound if there is none, or it ended long ago."""
+        ...
+
+    def jobs(
+        self,
+        *,
+        ids: Sequence[int] | None = None,
+        namespace: str | None = None,
+        states: Sequence[JobState] = (),
+        limit: int = 100,
+    ) -> list[QueuedJob]:
+        """Return jobs, the newest first: those with these ids, of a namespace, and in one of the states."""
+        ...
+
+    def wait(self, timeout_s: float) -> list[int]:
+        """Wait until a job was added or has changed, at most this long; return the ids of those that have.
+
+        Changes just before the call may be missed, and an id may come more than once.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections. Closing twice is allowed."""
+        ...
+
+
+class SharedState(Protocol):
+    """What several servers share in addition to turns and jobs: locks, rates of requests, events, and keys.
+
+    All methods may be called from several threads, except `listen`, which one thread calls.
+
+    Raises:
+        StoreError: from every method, if the state is unreachable or busy.
+    """
+
+    def locked(self, name: str) -> AbstractContextManager[None]:
+        """Hold a lock in the block; all others that want it, in any process, wait.
+
+        A process that ends releases its locks.
+        """
+        ...
+
+    def hit(self, name: str, *, amount: int, period_s: float) -> float:
+        """Count a request, unless there were `amount` of this name in the last `period_s` seconds.
+
+        Requests of the previous period count in part, as if they had been evenly spread.
+
+        Returns:
+            0.0 if the request was counted, else the seconds until one may be.
+        """
+        ...
+
+    def publish(self, event: str) -> None:
+        """Send a text of at most 7,900 bytes to everyone who listens, also in this process.
+
+        Raises:
+            ValueError: it is longer.
+        """
+        ...
+
+    def listen(self, timeout_s: float) -> list[str] | None:
+        """Wait for events, at most this long; None if some may have been missed, as at the first call."""
+        ...
+
+    def add_key(self, name: str, entry: Mapping[str, Any]) -> bool:
+        """Store a key under its name; False if the name is taken, and nothing was changed."""
+        ...
+
+    def keys(self) -> dict[str, Mapping[str, Any]]:
+        """Return all keys by name."""
+        ...
+
+    def remove_key(self, name: str) -> bool:
+        """Remove a key; False if there was none."""
+        ...
+
+    def prune(self) -> None:
+        """Remove the counts of names that were not used for a day."""
+        ...
+
+    def close(self) -> None:
+        """Release connections. Closing twice is allowed."""
+        ...
 
 
 class Clock(Protocol):

@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "embedding_api_key": ("RAG_EMBEDDING_API_KEY",),
     "embedding_dim": ("RAG_EMBEDDING_DIM",),
     "memory": ("RAG_MEMORY",),
+    "shared": ("RAG_SHARED",),
     "template": ("RAG_TEMPLATE",),
     "context_tokens": ("RAG_CONTEXT_TOKENS",),
     "answer_tokens": ("RAG_ANSWER_TOKENS",),
@@ -64,7 +65,7 @@ MAX_NUMBER = 10**9
 """The limit for seconds: the operating system refuses to wait for hundreds of years."""
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
-_SECRET = ("api_key", "embedding_api_key", "git_token")
+_SECRET = ("api_key", "embedding_api_key", "git_token", "shared")
 
 
 def default_home() -> Path:
@@ -110,6 +111,9 @@ class Settings:
     """Where turns are stored: `sqlite:///PATH`, `redis://HOST:PORT/DB`, `redis+cluster://HOST:PORT` (both
     need the extra `redis`), `postgresql://USER:PASSWORD@HOST/DATABASE` (extra `postgres`), or `memory:` to
     store nothing. Default: `turns.db` in the data folder."""
+    shared: str = field(default="", repr=False)
+    """The database in which servers and workers share jobs (extra `queue`):
+    `postgresql://USER:PASSWORD@HOST/DATABASE`. Default: none; each program runs its own."""
     template: str | None = None
     """The prompt template: a file, or a name in `templates/` of the data folder. Default: `answer.j2`."""
     context_tokens: int = 16_000

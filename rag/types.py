@@ -1138,3 +1138,41 @@ class Backup(NamedTuple):
     turns: int
     messages: int
     records: int
+
+
+JobKind = Literal["index", "refresh", "wiki", "evaluation"]
+"""What a job does: build an index, update one in the background, write a wiki, or measure the search."""
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job of a queue (`rag.ports.Jobs`), as it was when it was read.
+
+    `attempts` counts the attempts that failed; the last `error` stays while the job waits for the next one.
+    `lease` identifies the attempt that runs; it is 0 while nobody runs the job.
+    """
+
+    id: int
+    kind: JobKind
+    key: str
+    args: Mapping[str, Any]
+    created: datetime
+    namespace: str = ""
+    state: JobState = "waiting"
+    asked: bool = False
+    attempts: int = 0
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    error: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    worker: str = ""
+    ended: datetime | None = None
+    cancelling: bool = False
+    lease: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody will run it any more."""
+        return self.state in ("done", "failed", "cancelled")

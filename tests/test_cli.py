@@ -702,7 +702,7 @@ def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_pa
     findings = {finding["what"]: finding for finding in rag("doctor", "--json").json}
     assert set(findings) == {
         *("python", "packages", "git", "home", "settings file", "embedder", "stores", "memory", "model"),
-        *("stored secrets", "imports"),
+        *("stored secrets", "imports", "shared stores"),
     }
     assert findings["model"]["state"] == "off"
     assert "OPENAI_API_KEY" in findings["model"]["fix"]

@@ -23,7 +23,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = ROOT / "deploy"
 DEADLINE_S = 60
-EXTRAS = ("server", "mcp", "redis", "postgres")
+EXTRAS = ("server", "mcp", "redis", "postgres", "queue", "object-store")
 OTHER_USER = 12_345
 DOCKERFILE = (SERVER / "Dockerfile").read_text(encoding="utf-8")
 IMAGE_COMMAND = json.loads(re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)[-1])
@@ -194,6 +194,22 @@ def test_the_server_is_the_same_with_either_store() -> None:
     for one in ours:
         del one["depends_on"], one["environment"]["RAG_MEMORY"]
     assert ours[0] == ours[1]
+
+
+def test_the_servers_of_one_database_differ_in_nothing_but_their_names() -> None:
+    found = compose("compose.scale.yaml", GIVEN)
+    services = found["services"]
+    assert services.keys() == {"a", "b", "worker", "balancer", "postgres"}
+    assert services["a"] == services["b"]
+    worker = {name: services["worker"][name] for name in services["a"]}
+    assert worker == services["a"] and services["worker"]["command"] == ["worker"]
+    assert services["a"]["environment"]["RAG_SHARED"] == "postgresql://rag:abc123@postgres:5432/rag"
+    assert services["balancer"]["environment"].keys() == {"RAG_BIND", "RAG_A", "RAG_B"}
+    used = {volume.split(":")[0] for one in services.values() for volume in one.get("volumes", ())}
+    assert found["volumes"].keys() == used - {"..", "./haproxy.cfg"}
+    for missing in GIVEN:
+        with pytest.raises(KeyError, match=missing):
+            compose("compose.scale.yaml", {**GIVEN, missing: ""})
 
 
 # ---------------------------------------------------------------- what is locked

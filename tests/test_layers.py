@@ -25,7 +25,7 @@ GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
 ) | {"isolated", "isolation", "processes"}
 PORTS = {"ports", "settings"}
-DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
+DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
 
 MAY = {
     **dict.fromkeys(GROUND, GROUND),
@@ -68,6 +68,7 @@ MAY["wiki"] = (MAY["wiki"] | {"code", "corpus", "answer"}) - {
     "serve",
     "evaluation",
     "adapters",
+    "worker",
 }
 
 
@@ -96,6 +97,7 @@ def test_no_import_is_relative():
 PARTS = {
     "rag.backends": {
         **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai", "shelf")},
+        "queue": {"postgres"},
         "llama": {"openai"},
     },
     "rag.serve": {

@@ -179,6 +179,11 @@ KEEPING = {
     "memory delete": (("nowhere", "--yes"), 2),
     "memory sweep": ((), 0),
     "memory persistence": ((), 2),
+    "jobs list": ((), 2),
+    "jobs show": (("1",), 2),
+    "jobs cancel": (("1",), 2),
+    "jobs add": (("index", "."), 2),
+    "worker": ((), 2),
     "cache stats": ((), 0),
     "cache list": ((), 0),
     "cache clear": ((), 0),
@@ -219,6 +224,15 @@ def test_a_command_that_reads_the_repository_runs_nothing_of_it(name, trapped, c
     trapped.check()
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_list_of_repositories_runs_nothing_of_them(trapped, tmp_path):
+    listed = trapped.root.parent / "list.txt"
+    listed.write_text("repository\n")
+    done = run(trapped, "index", "--list-file", str(listed), "--again", "--rebuild")
+    trapped.check()
+    assert done.returncode == 0, done.stderr
+    assert "1 indexed, 0 failed" in done.stderr
 
 
 DRIVER = """

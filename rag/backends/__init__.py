@@ -22,7 +22,17 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
     from rag.backends.adal_generator import AdalGenerator
     from rag.backends.shelf.objects import Objects
     from rag.backends.shelf.shelf import ObjectShelf
-    from rag.ports import Embedder, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
+    from rag.ports import (
+        Embedder,
+        Jobs,
+        MemoryStore,
+        Reranker,
+        Rows,
+        SharedState,
+        TokenCounter,
+        VectorIndex,
+        Vectors,
+    )
 
 
 def open_embedder(settings: Settings) -> Embedder:
@@ -76,6 +86,52 @@ def open_turn_store(settings: Settings) -> MemoryStore:
         shown = f"{without_secrets(url)!r}{settings.source_of('memory')}"
         raise SettingsError(f"unknown memory {shown}; use one of {', '.join(MEMORY_URLS)}")
     return opener(url)
+
+
+def local_jobs() -> Jobs:
+    """Return a queue of jobs for this process only."""
+    from rag.backends.queue.memory import MemoryJobs
+
+    return MemoryJobs()
+
+
+def open_jobs(settings: Settings) -> Jobs:
+    """Open the queue of jobs that `settings.shared` names, a Postgres database.
+
+    Raises:
+        SettingsError: none is named, or its address is invalid.
+        BackendMissing: the extra is not installed.
+    """
+    url = settings.shared
+    if url.partition(":")[0] not in ("postgresql", "postgres"):
+        named = f", not {without_secrets(url)!r}" if url else ""
+        raise SettingsError(
+            "jobs are shared in a Postgres database: name it with --shared or RAG_SHARED, as "
+            f"postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE{named}"
+        )
+    try:
+        from rag.backends.queue.postgres import PostgresJobs
+    except ImportError as error:
+        missing = error.name or "procrastinate"
+        raise BackendMissing(backend="the queue in Postgres", missing=missing, extra="queue") from error
+    return PostgresJobs(url)
+
+
+def open_shared_state(settings: Settings) -> SharedState | None:
+    """Open what servers share in the database that `settings.shared` names; None if none is named.
+
+    Raises:
+        SettingsError: the address is invalid.
+        BackendMissing: the extra is not installed.
+    """
+    if not settings.shared:
+        return None
+    try:
+        from rag.backends.postgres.shared import PostgresSharedState
+    except ImportError as error:
+        missing = error.name or "psycopg[binary]"
+        raise BackendMissing(backend="what servers share", missing=missing, extra="queue") from error
+    return PostgresSharedState(settings.shared)
 
 
 def without_secrets(url: str) -> str:

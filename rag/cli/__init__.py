@@ -31,6 +31,8 @@ _COMMANDS = {
     "cache": ("cache", "app"),
     "eval": ("evaluate", "evaluate"),
     "serve": ("serve", "serve"),
+    "worker": ("worker", "worker"),
+    "jobs": ("jobs", "app"),
     "mcp": ("mcp", "mcp"),
     "agents": ("agents", "app"),
     "doctor": ("doctor", "doctor"),

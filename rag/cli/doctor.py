@@ -85,6 +85,10 @@ def doctor(
         from rag.diagnosis import diagnose
 
         settings = answering.settings()
+        if server:
+            from rag.serve.config import with_shared_memory
+
+            settings = with_shared_memory(settings)
         findings = list(diagnose(settings, ask_servers=not quick))
         if not server and served != ServedOptions():
             raise ConfigError("--config, --repo, --host, --port and --deepwiki need --server")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -36,7 +37,7 @@ def mcp(
     rag mcp --repo .
     """
     with errors_as_exit_codes():
-        settings = answering.settings()
+        settings = replace(answering.settings(), shared="")  # it indexes by itself, like `rag ask`
         try:
             from rag.serve.mcp.server import make_mcp
             from rag.serve.service import Service

@@ -121,6 +121,22 @@ Memory = Annotated[
         rich_help_panel=_CONVERSATION,
     ),
 ]
+Shared = Annotated[
+    str | None,
+    typer.Option(
+        "--shared",
+        metavar="URL",
+        help="The database of the shared jobs: postgresql://HOST/DB. Default: RAG_SHARED.",
+    ),
+]
+Stores = Annotated[
+    str | None,
+    typer.Option(
+        "--stores",
+        metavar="PLACE",
+        help="Where indexes are shared: a folder, or s3://BUCKET/PREFIX. Default: RAG_STORES.",
+    ),
+]
 Embedder = Annotated[
     str | None,
     typer.Option("--embedder", help="static, minilm, or openai:MODEL.", rich_help_panel=_INDEX),

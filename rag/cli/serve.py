@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +13,12 @@ import typer
 
 from rag.cli import options
 from rag.cli.terminal import errors_as_exit_codes, out, say
-from rag.errors import BackendMissing, ConfigError
+from rag.errors import BackendMissing, ConfigError, NotFound
 from rag.resources import is_folder
 
 if TYPE_CHECKING:
+    from rag.ports import SharedState
+    from rag.settings import Settings
     from rag.types import Source
 
 _SERVED = "What is served"
@@ -151,6 +154,12 @@ class KeyOptions:
             "--add-key", metavar="NAME", help="Create a key, print it once, and exit.", rich_help_panel=_WHO
         ),
     ] = None
+    remove_key: Annotated[
+        str | None,
+        typer.Option(
+            "--remove-key", metavar="NAME", help="Remove a shared key, and exit.", rich_help_panel=_WHO
+        ),
+    ] = None
     namespace: Annotated[
         str | None,
         typer.Option(
@@ -183,14 +192,20 @@ class KeyOptions:
         ),
     ] = None
 
-    def created(self, file: Path) -> str:
-        """Create the key in a file of keys, and return it. Raises ConfigError, SettingsError."""
-        from rag.serve.access.keys import add_key, sharing
+    def created(self, file: Path, state: SharedState | None) -> str:
+        """Create the key for all servers of a database, else in a file of keys, and return it.
+
+        Raises:
+            ConfigError: the options do not fit together, or the name is taken.
+        """
+        from rag.serve.access.keys import add_key, add_shared_key, sharing
 
         try:
             shared = sharing(self.project or "", self.team or "", self.writes)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        if state is not None:
+            return add_shared_key(state, self.add_key or "", self.namespace, shared)
         return add_key(file, self.add_key or "", self.namespace, shared)
 
     def require_none(self) -> None:
@@ -210,6 +225,8 @@ def serve(
             "--config", metavar="FILE", help="Read settings from a TOML file. Flags take precedence."
         ),
     ] = None,
+    shared: options.Shared = None,
+    stores: options.Stores = None,
     key: KeyOptions,
     answering: options.ServiceOptions,
 ) -> None:
@@ -221,22 +238,25 @@ def serve(
 
     rag serve --repos ~/repositories
 
+    rag serve --repos ~/repositories --shared postgresql://rag@db.example.org/rag
+
     The environment variable RAG_SERVER_KEYS sets keys, separated by spaces; RAG_DEEPWIKI_CODE sets the
     authorization code of deepwiki-open's frontend.
     """
     with errors_as_exit_codes():
         settings = answering.settings()
+        settings = settings if shared is None else replace(settings, shared=shared)
+        settings = settings if stores is None else replace(settings, stores=stores)
         try:
-            from rag.serve.config import keys_file, server_settings
+            from rag.serve.config import keys_file, server_settings, with_shared_memory
             from rag.serve.run import log_json, make_server
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
-        if key.add_key is not None:
-            out(key.created(keys_file(settings)))
-            say(f"rag: only its hash is stored, in {keys_file(settings)}; send it as `Authorization: Bearer`")
+        if key.add_key is not None or key.remove_key is not None:
+            _change_keys(key, settings, keys_file(settings))
             return
         key.require_none()
-        wanted = server_settings(settings, config, server.flags())
+        wanted = server_settings(with_shared_memory(settings), config, server.flags())
         running = make_server(wanted)
         sys.setswitchinterval(_SWITCH_S)
         log_json()
@@ -244,6 +264,27 @@ def serve(
         running.run()
         if not running.started:
             raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
+
+
+def _change_keys(key: KeyOptions, settings: Settings, file: Path) -> None:
+    """Add or remove a key, and notify the servers that share it."""
+    from rag.serve.workers.shared_events import KEYS
+    from rag.service.jobs import open_shared_state
+
+    state = open_shared_state(settings)
+    with nullcontext() if state is None else closing(state):
+        if key.remove_key is not None:
+            if state is None:
+                raise ConfigError(f"--remove-key needs --shared; without it, remove the entry from {file}")
+            if not state.remove_key(key.remove_key):
+                raise NotFound(f"there is no shared key named {key.remove_key!r}")
+            say(f"rag: the key {key.remove_key} is removed")
+        else:
+            out(key.created(file, state))
+            where = file if state is None else "the shared database"
+            say(f"rag: only its hash is stored, in {where}; send it as `Authorization: Bearer`")
+        if state is not None:
+            state.publish(KEYS)
 
 
 def named_source(text: str | None) -> tuple[str, Source]:

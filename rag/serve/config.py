@@ -15,7 +15,7 @@ Keys are the field names of `ServerSettings`. An unknown key is an error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,18 @@ _DEEPWIKI: Mapping[str, Any] = {
 }
 """For its frontend, which is served from its own port and sends whole wikis."""
 
+_SHARED_DRAIN_S = 5.0
 _NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
 def keys_file(engine: Settings) -> Path:
     """Return the default path of the file of keys."""
     return engine.home / "keys.toml"
+
+
+def with_shared_memory(engine: Settings) -> Settings:
+    """Return the engine's settings of a server: turns are in the shared database unless another is named."""
+    return replace(engine, memory=engine.memory or engine.shared)
 
 
 def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, Any]) -> ServerSettings:
@@ -58,6 +64,8 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
     if not given.get("repositories") and not given.get("allow_urls"):
         here = locate(None)
         given["repositories"] = ((here.name, here),)
+    if engine.shared:
+        given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):
         given = {**_DEEPWIKI, **given}
     return ServerSettings(**{"keys_file": keys_file(engine), **given, "engine": engine})

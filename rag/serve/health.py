@@ -46,7 +46,7 @@ def install(app: FastAPI, service: Service) -> None:
         entries = service.registry.entries()
         listed = [entry for entry in entries if entry.is_listed]
         return {
-            "status": "stopping" if service.limiter.stopping else "ok",
+            "status": "stopping" if service.limiter.draining else "ok",
             "version": app.version,
             "repositories": len(listed),
             "ready": sum(entry.can_answer for entry in listed),

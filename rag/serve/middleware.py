@@ -90,13 +90,15 @@ class RequestMiddleware:
                 headers = list(message.get("headers", ()))
                 names = {name for name, _ in headers}
                 defaults = [header for header in _DEFAULT_HEADERS if header[0] not in names]
+                if self._service.limiter.draining and b"connection" not in names:
+                    defaults.append((b"connection", b"close"))  # the next request goes to another server
                 message["headers"] = [*headers, *defaults, (b"x-request-id", request_id)]
             await send(message)
 
         caller = "-"
         try:
             try:
-                self._admit(scope)
+                await self._admit(scope)
                 caller = scope["state"]["caller"].name
                 receive = await self._with_body(scope, receive)
             except RagError as error:
@@ -131,14 +133,14 @@ class RequestMiddleware:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._admit(scope)
+            await self._admit(scope)
         except RagError as error:
             await receive()
             await send({"type": "websocket.close", "code": _POLICY_CLOSED, "reason": str(error)[:120]})
             return
         await self._app(scope, receive, send)
 
-    def _admit(self, scope: Scope) -> None:
+    async def _admit(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
@@ -159,7 +161,7 @@ class RequestMiddleware:
             raise Forbidden("a page of another site may not load this; open the URL directly")
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         state["caller"] = self._authenticated(scope, authorization)
-        self._service.limiter.check_rate(state["caller"])
+        await self._service.limiter.check_rate(state["caller"])
 
     def _authenticated(self, scope: Scope, authorization: str) -> Caller:
         """Return the caller of a key. The key is checked first; only failures count against the address."""

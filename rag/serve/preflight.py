@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rag.serve.access.keys import read_keys
 from rag.serve.access.ssrf import git_pins_addresses
 from rag.serve.config import server_settings
 from rag.serve.settings import ServerSettings, check_settings
+from rag.service.jobs import open_jobs, open_shared_state
 from rag.service.remotes import remote_commit
 from rag.settings import Settings
 from rag.types import Source
@@ -45,8 +47,10 @@ def diagnose_server(
         return
     where = str(config) if config else "no file; using flags and defaults"
     yield Finding("server settings", "ok" if config else "off", where)
-    yield _keys(settings)
-    yield _listening(settings)
+    shared, names = _shared(settings, ask=ask_servers)
+    yield shared
+    yield _keys(settings, names)
+    yield _listening(settings, names)
     yield _limits(settings)
     for name, source in settings.repositories:
         yield _repository(name, source, ask_servers=ask_servers)
@@ -83,7 +87,25 @@ def _packages() -> Iterator[Finding]:
         yield Finding("MCP", "ok", "/mcp")
 
 
-def _keys(settings: ServerSettings) -> Finding:
+def _shared(settings: ServerSettings, *, ask: bool) -> tuple[Finding, list[str]]:
+    """Check what the server shares with others; return the names of the shared keys too."""
+    what = "shared database"
+    if not settings.engine.shared:
+        return Finding(what, "off", "none; this server indexes by itself", "rag serve --shared URL"), []
+    if not ask:
+        return Finding(what, "ok", "not checked"), []
+    try:
+        with closing(open_jobs(settings.engine)) as jobs:
+            running = len(jobs.jobs(states=("running",)))
+        state = open_shared_state(settings.engine)
+        with nullcontext() if state is None else closing(state):
+            names = [] if state is None else list(state.keys())
+    except RagError as error:
+        return Finding(what, "bad", str(error), "--shared, RAG_SHARED"), []
+    return Finding(what, "ok", f"{running} jobs run, {len(names)} shared keys"), names
+
+
+def _keys(settings: ServerSettings, shared: Sequence[str]) -> Finding:
     file = settings.keys_file
     try:
         stored = read_keys(file) if file else ()
@@ -91,15 +113,15 @@ def _keys(settings: ServerSettings) -> Finding:
         return Finding("keys", "bad", str(error), f"rm {file}")
     if file is not None and stored and file.stat().st_mode & _WRITABLE_BY_OTHERS:
         return Finding("keys", "bad", f"other users can write {file} and add keys", f"chmod 600 {file}")
-    names = [key.name for key in stored] + ["RAG_SERVER_KEYS"] * bool(settings.keys)
+    names = [*(key.name for key in stored), *["RAG_SERVER_KEYS"] * bool(settings.keys), *shared]
     if not names:
         return Finding("keys", "off", "none; everyone who can connect is served", "rag serve --add-key NAME")
     return Finding("keys", "ok", ", ".join(names))
 
 
-def _listening(settings: ServerSettings) -> Finding:
+def _listening(settings: ServerSettings, shared: Sequence[str]) -> Finding:
     try:
-        has_keys = bool(settings.keys) or bool(settings.keys_file and read_keys(settings.keys_file))
+        has_keys = bool(settings.keys or shared or (settings.keys_file and read_keys(settings.keys_file)))
         check_settings(settings, has_keys=has_keys)
     except RagError as error:
         return Finding("served to", "bad", str(error), "rag serve --add-key NAME")

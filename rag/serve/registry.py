@@ -40,11 +40,13 @@ from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
 from rag.serve.workers.indexing import Indexed, Indexers
 from rag.serve.workers.open_files import max_open_stores
+from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine, Repository, locate
 from rag.service.engine import Generation, at_checkout
+from rag.service.jobs import open_jobs
 from rag.service.ref_retention import RefRetention, RetentionFull
-from rag.types import Checkout, Source
+from rag.types import Checkout, QueuedJob, Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 
@@ -141,7 +143,7 @@ class RepositoryRegistry:
     ) -> None:
         self._settings, self._engine, self._notice = settings, engine, notice
         self._entries = {name: ServedRepository(name, source) for name, source in settings.repositories}
-        self._indexers: Indexers | None = None
+        self._indexers: Indexers | SharedIndexers | None = None
         self._retention = RefRetention(
             settings.engine.home,
             self._store_file,
@@ -406,7 +408,7 @@ class RepositoryRegistry:
 
     async def start(self) -> None:
         """Start indexing the list. Repositories with a store on disk can be asked before that."""
-        self._indexers = Indexers(self._engine.settings, notice=self._notice)
+        self._indexers = await self._opened_indexers()
         self._checks = TreeChecks(self._engine, recheck_s=max(_RECHECK_S, self._settings.refresh_s))
         try:
             await to_thread(self._retention.adopt, self._requestable)
@@ -416,6 +418,19 @@ class RepositoryRegistry:
             self.index(entry)
         self._probing = asyncio.create_task(self._find_stored())
         self._probing.add_done_callback(_log_failure)
+
+    async def _opened_indexers(self) -> Indexers | SharedIndexers:
+        settings = self._engine.settings
+        if not settings.shared:
+            return Indexers(settings, notice=self._notice)
+        return SharedIndexers(open_jobs(settings), settings, notice=self._notice, of_others=self._follow)
+
+    def _follow(self, job: QueuedJob) -> None:
+        """Follow a job that another server has added, if it is about one of the repositories."""
+        source = indexed_source(job)
+        entry = next((entry for entry in self._entries.values() if entry.source == source), None)
+        if entry is not None and not entry.running:
+            self.index(entry, joined=job)
 
     async def _find_stored(self) -> None:
         """Mark the listed repositories whose stores on disk are usable as ready."""
@@ -438,8 +453,13 @@ class RepositoryRegistry:
             await self._indexers.close()
         self._retention.close()
 
-    def index(self, entry: ServedRepository, *, rebuild: bool = False) -> bool:
-        """Start to index, unless a job is running; return whether one was started."""
+    def index(
+        self, entry: ServedRepository, *, rebuild: bool = False, joined: QueuedJob | None = None
+    ) -> bool:
+        """Start to index, unless a job is running; return whether one was started.
+
+        `joined` is a job of another server, which is followed.
+        """
         if entry.running:
             return False
         entry.running, entry.jobs, entry.error = True, entry.jobs + 1, None
@@ -447,7 +467,7 @@ class RepositoryRegistry:
         if not entry.can_answer:
             entry.state = "waiting"
         entry.report_progress("waiting", 0, 0)
-        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild))
+        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild, joined=joined))
         entry._task.add_done_callback(_log_failure)
         return True
 
@@ -466,6 +486,8 @@ class RepositoryRegistry:
         if task is None or task.done():
             return False
         await asyncio.sleep(0)  # a task that was never started would not run its cleanup
+        if self._indexers is not None:
+            await self._indexers.cancel(entry.source)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -478,7 +500,7 @@ class RepositoryRegistry:
             await entry.wait_for_change()
             yield entry
 
-    async def _job(self, entry: ServedRepository, *, rebuild: bool) -> None:
+    async def _job(self, entry: ServedRepository, *, rebuild: bool, joined: QueuedJob | None) -> None:
         assert self._indexers is not None, "the registry is started with the server"
 
         def progress(stage: str, done: int, total: int) -> None:
@@ -491,7 +513,13 @@ class RepositoryRegistry:
             refs = None if entry.is_listed else self._settings.allowed_refs
             async with self._retained(entry):
                 indexed = await self._indexers.index(
-                    entry.source, rebuild=rebuild, place=place, progress=progress, refs=refs
+                    entry.source,
+                    rebuild=rebuild,
+                    place=place,
+                    progress=progress,
+                    refs=refs,
+                    namespace=min(entry.asked_by, default=""),
+                    joined=joined,
                 )
                 await self._publish(entry, indexed)
         except RagError as error:
@@ -517,9 +545,9 @@ class RepositoryRegistry:
         """Use the new store. It is opened now if the previous one is open, else when it is first asked."""
         if entry.repository is not None:
             opened = await self._current(entry, indexed.checkout)
-            if entry.repository is opened is not None:
+            if entry.repository is opened is not None and indexed.checkout is not None:
                 entry.repository = at_checkout(opened, indexed.checkout)
-        entry.checkout, entry.stored = indexed.checkout, True
+        entry.checkout, entry.stored = indexed.checkout or entry.checkout, True
         entry.report, entry.state, entry.error = indexed.report, "ready", None
         entry.took_s = float(indexed.report["seconds"])
 

@@ -26,13 +26,20 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._running: asyncio.AbstractEventLoop | None = None
+        self._draining = False
 
     async def _serve(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         self._running = asyncio.get_running_loop()
         await super()._serve(sockets)  # type: ignore[arg-type]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal: shut down, gracefully the first time."""
+        """Handle a signal: shut down, gracefully the first time. A second signal ends the draining."""
+        loop, drain_s = self._running, self._service.settings.drain_s
+        if drain_s > 0 and not self._draining and loop is not None and not loop.is_closed():
+            self._draining = True
+            loop.call_soon_threadsafe(self._service.drain)
+            loop.call_soon_threadsafe(loop.call_later, drain_s, self.handle_exit, sig, frame)
+            return
         self.stop()
         super().handle_exit(sig, frame)
 

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
-from rag.errors import NotFound, RagError, StoreCorrupt
-from rag.ports import TextGenerator
-from rag.serve.access.keys import Caller, Keyring, Sharing, named_keys, read_keys
+from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
+from rag.ports import SharedState, TextGenerator
+from rag.serve.access.keys import Caller, Keyring, Sharing, named_keys, read_keys, shared_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
@@ -24,10 +24,12 @@ from rag.serve.workers.answer_jobs import AnswerJobs
 from rag.serve.workers.changes import ConversationChanges
 from rag.serve.workers.open_files import raise_limit
 from rag.serve.workers.prepare_pool import PreparePool
+from rag.serve.workers.shared_events import SharedEvents
 from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
 from rag.service.ask import Notify
 from rag.service.engine import FailedGenerator
+from rag.service.jobs import open_shared_state
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, TraceStep
@@ -45,6 +47,7 @@ class Service:
     Attributes:
         settings: the server's settings.
         registry: the repositories, by name.
+        shared: what this server shares with others, if it does.
         keyring: the accepted keys.
         limiter: limits on rate and concurrency.
         prepare_pool: searches and renders, in child processes when several questions arrive at once.
@@ -62,8 +65,11 @@ class Service:
     def __init__(self, settings: ServerSettings) -> None:
         mine = settings.engine
         shared = Sharing(mine.project, mine.team, mine.scope)
-        keys = named_keys(settings.keys, mine.namespace, shared)
-        keys += read_keys(settings.keys_file) if settings.keys_file else ()
+        self.shared = open_shared_state(mine)
+        own_keys = named_keys(settings.keys, mine.namespace, shared)
+        own_keys += read_keys(settings.keys_file) if settings.keys_file else ()
+        keys = own_keys + (shared_keys(self.shared) if self.shared is not None else ())
+        self._own_keys = own_keys
         check_settings(settings, has_keys=bool(keys))
         check_git(settings.allow_urls)
         self.settings = settings
@@ -72,7 +78,7 @@ class Service:
         self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
         self.keyring = Keyring(keys, default=Caller(namespace=mine.namespace, sharing=shared))
         self.registry = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
-        self.limiter = Limiter(settings)
+        self.limiter = Limiter(settings, self.shared)
         self.telemetry = Telemetry()
         self.telemetry.watch(
             self.limiter,
@@ -98,6 +104,9 @@ class Service:
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.close)
+            if self.shared is not None:
+                stack.callback(self.shared.close)
+                stack.push_async_callback(self._events(self.shared).close)
             await self.registry.start()
             stack.push_async_callback(self.registry.close)
             stack.push_async_callback(self.prepare_pool.close)
@@ -106,6 +115,28 @@ class Service:
             for lifespan in self.lifespans:
                 await stack.enter_async_context(lifespan())
             yield
+
+    def _events(self, shared: SharedState) -> SharedEvents:
+        """Start to exchange events with other servers."""
+        events = SharedEvents(
+            shared,
+            conversation_changed=self.changes.deliver,
+            keys_changed=lambda: self._read_shared_keys(shared),
+        )
+        self.changes.send = events.send
+        return events
+
+    def _read_shared_keys(self, shared: SharedState) -> None:
+        """Accept the keys that are shared now. A server that needs keys never does without them again."""
+        try:
+            keys = self._own_keys + shared_keys(shared)
+        except SettingsError as error:
+            log.error("%s", error)
+            return
+        if keys or not self.keyring.has_keys:
+            self.keyring.replace(keys)
+        else:
+            log.error("the last key was removed; it is accepted until the server is restarted")
 
     def engine_for(self, caller: Caller) -> Engine:
         """Return the engine for a caller: its own conversations, the shared stores."""
@@ -153,9 +184,13 @@ class Service:
         """Seconds after which a stream starts without a piece; None where a model may still fail."""
         return None if self.settings.engine.has_model else _START_AFTER_S
 
+    def drain(self) -> None:
+        """Report that the server is not ready, and ask clients to close connections; still answer."""
+        self.limiter.draining = True
+
     def stop(self) -> None:
         """Accept no more questions; end what still runs after the grace period."""
-        self.limiter.stopping = True
+        self.limiter.stopping = self.limiter.draining = True
         asyncio.get_running_loop().call_later(self.settings.grace_s, self._end)
 
     def _end(self) -> None:

@@ -99,6 +99,9 @@ class ServerSettings:
     compared with its index at each question; 0 keeps the index as it is."""
     fetch_s: float = 300.0
     """The shortest interval between two fetches of a URL. It is fetched only when it is asked."""
+    drain_s: float = 0.0
+    """Seconds that the server goes on as before after it was asked to stop, but `/ready` reports 503, so that
+    a balancer sends it nothing more. Default: 0; 5 for a server that shares its work."""
     grace_s: float = 10.0
     """Seconds that streams may continue after the server was asked to stop."""
 

@@ -60,7 +60,7 @@ def test_a_child_is_talked_to_until_its_input_ends():
 
 def test_a_killed_child_is_noticed_and_can_be_ended():
     async def run():
-        child = await start_child("rag.serve.workers.indexing")
+        child = await start_child("rag.worker.child")
         assert (child.returncode, child.pid > 0) == (None, True)
         child.kill()
         code = await child.wait()

@@ -23,7 +23,7 @@ import selectors
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString, TypeVar
 from urllib.parse import quote
@@ -69,6 +69,7 @@ class PostgresServer:
         max_connections: the maximum number of concurrent calls; others wait.
         busy_timeout_s: how long a call waits for a connection, for a locked row, or for a server that
             accepts writes.
+        migrations: the statements that create the schema, version by version; by default those of turns.
 
     Raises:
         SettingsError: the address is invalid.
@@ -80,9 +81,16 @@ class PostgresServer:
     _ready: bool
 
     def __init__(
-        self, url: str, *, schema: str = "rag", max_connections: int = 10, busy_timeout_s: float = 30.0
+        self,
+        url: str,
+        *,
+        schema: str = "rag",
+        max_connections: int = 10,
+        busy_timeout_s: float = 30.0,
+        migrations: Sequence[LiteralString] = MIGRATIONS,
     ) -> None:
         self.url, self.schema, self.busy_timeout_s = url, schema, busy_timeout_s
+        self._migrations = migrations
         self.path = _shown(url)
         self._options = _options(url)
         self._awaits_primary = self._options.get("target_session_attrs") in _WRITABLE
@@ -120,6 +128,17 @@ class PostgresServer:
                 yield db, asked
             db.execute("COMMIT")
 
+    def connected(self) -> Db:
+        """Return a new connection outside any transaction, for example to listen. The caller closes it.
+
+        Raises:
+            StoreError: the server is unreachable, or its schema is not ours.
+        """
+        try:
+            return self._connected()
+        except psycopg.Error as error:
+            raise self.translated(error) from error
+
     def close(self) -> None:
         """Close idle connections; those in use are closed when they are returned."""
         with self._lock:
@@ -149,7 +168,7 @@ class PostgresServer:
             except _AGAIN as error:
                 raise Conflict(self.path) from error
             except psycopg.Error as error:
-                raise self._translated(error) from error
+                raise self.translated(error) from error
 
     @contextmanager
     def _uncommitted(self, db: Db) -> Iterator[None]:
@@ -233,7 +252,7 @@ class PostgresServer:
 
     def _migrate(self, db: Db) -> None:
         """Migrate the schema, one process at a time; writes nothing if it is up to date."""
-        if self._version(db) == len(MIGRATIONS):
+        if self._version(db) == len(self._migrations):
             return
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATING])
@@ -243,9 +262,9 @@ class PostgresServer:
                 db.execute("CREATE TABLE schema_version (version integer NOT NULL)")
                 db.execute("INSERT INTO schema_version VALUES (0)")
                 version = 0
-            for step in MIGRATIONS[version:]:
+            for step in self._migrations[version:]:
                 db.execute(step)
-            db.execute("UPDATE schema_version SET version = %s", [len(MIGRATIONS)])
+            db.execute("UPDATE schema_version SET version = %s", [len(self._migrations)])
 
     def _version(self, db: Db) -> int | None:
         """Return the version of the schema; None if it does not exist or is empty."""
@@ -260,11 +279,12 @@ class PostgresServer:
             raise failed.foreign_schema(self.path, self.schema)
         row = db.execute("SELECT max(version) FROM schema_version").fetchone()
         version = int(row[0]) if row is not None and row[0] is not None else 0
-        if version > len(MIGRATIONS):
-            raise failed.too_new(self.path, version, len(MIGRATIONS))
+        if version > len(self._migrations):
+            raise failed.too_new(self.path, version, len(self._migrations))
         return version
 
-    def _translated(self, error: psycopg.Error) -> Exception:
+    def translated(self, error: psycopg.Error) -> Exception:
+        """Return our error for one of the client library."""
         return failed.translated(error, path=self.path, waited_s=self.busy_timeout_s)
 
     def _forget(self) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
+from rag.ports import SharedState
 from rag.resources import make_private
 from rag.serve.errors import Unauthorized
 from rag.settings import FactScope
@@ -80,10 +81,14 @@ class Keyring:
     """
 
     def __init__(self, keys: Sequence[Key], *, default: Caller | None = None) -> None:
+        self._default = default or Caller()
+        self.replace(keys)
+
+    def replace(self, keys: Sequence[Key]) -> None:
+        """Accept these keys from now on. May be called from any thread."""
         self._callers = {
             key.sha256: Caller(key.name, key.namespace, key.guessable, key.sharing) for key in keys
         }
-        self._default = default or Caller()
 
     @property
     def anonymous(self) -> Caller:
@@ -174,24 +179,58 @@ def named_keys(keys: Sequence[str], namespace: str, shared: Sharing = Sharing())
     )
 
 
+def _new_key(name: str, namespace: str | None, shared: Sharing) -> tuple[str, dict[str, str]]:
+    """Return a new key, and its entry. Raises SettingsError if a name is invalid."""
+    namespace = name if namespace is None else namespace
+    if not _NAME.fullmatch(name) or not (_NAME.fullmatch(namespace) or namespace == ""):
+        raise SettingsError(
+            f"{name!r} is not a valid key name; use letters, digits, '.', '_' and '-', at most 64 characters"
+        )
+    key = f"rag-{secrets.token_urlsafe(32)}"
+    lines = {"name": name, "namespace": namespace, "project": shared.project, "team": shared.team}
+    lines |= {"writes": shared.writes} if shared != Sharing() else {}
+    lines |= {"sha256": key_hash(key)}
+    return key, {name: value for name, value in lines.items() if value or name == "namespace"}
+
+
+def shared_keys(state: SharedState) -> tuple[Key, ...]:
+    """Return the keys that all servers of a database accept.
+
+    Raises:
+        SettingsError: an entry is incomplete.
+        StoreError: the database cannot be used.
+    """
+    try:
+        return tuple(_key(dict(entry)) for entry in state.keys().values())
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SettingsError(f"cannot read the shared keys: {error}; remove that key") from error
+
+
+def add_shared_key(
+    state: SharedState, name: str, namespace: str | None = None, shared: Sharing = Sharing()
+) -> str:
+    """Create a key for all servers of a database, like `add_key`.
+
+    Raises:
+        SettingsError: the name is taken or invalid.
+        StoreError: the database cannot be used.
+    """
+    key, entry = _new_key(name, namespace, shared)
+    if not state.add_key(name, entry):
+        raise SettingsError(f"a shared key named {name} exists; remove it, or choose another name")
+    return key
+
+
 def add_key(path: Path, name: str, namespace: str | None = None, shared: Sharing = Sharing()) -> str:
     """Create a key, store its hash in the file, and return it. It cannot be recovered later.
 
     Raises:
         SettingsError: the name is taken or invalid, or the file cannot be written.
     """
-    namespace = name if namespace is None else namespace
-    if not _NAME.fullmatch(name) or not (_NAME.fullmatch(namespace) or namespace == ""):
-        raise SettingsError(
-            f"{name!r} is not a valid key name; use letters, digits, '.', '_' and '-', at most 64 characters"
-        )
-    if any(key.name == name for key in read_keys(path)):
+    key, entry_lines = _new_key(name, namespace, shared)
+    if any(known.name == name for known in read_keys(path)):
         raise SettingsError(f"a key named {name} exists in {path}; remove that entry, or choose another name")
-    key = f"rag-{secrets.token_urlsafe(32)}"
-    lines = {"name": name, "namespace": namespace, "project": shared.project, "team": shared.team}
-    lines |= {"writes": shared.writes} if shared != Sharing() else {}
-    lines |= {"sha256": key_hash(key)}
-    kept = "".join(f'{name} = "{value}"\n' for name, value in lines.items() if value or name == "namespace")
+    kept = "".join(f'{name} = "{value}"\n' for name, value in entry_lines.items())
     entry = f"[[key]]\n{kept}\n"
     try:
         make_private(path.parent)

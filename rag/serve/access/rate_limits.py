@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 import limits
 
 from rag.errors import SettingsError
+from rag.ports import SharedState
 from rag.serve.access.keys import Caller
 from rag.serve.errors import ShuttingDown, TooLarge, TooMany
 from rag.serve.settings import ServerSettings
@@ -20,26 +22,41 @@ _RETRY_S = 1.0
 
 
 class Limiter:
-    """The limits of one server."""
+    """The limits of one server.
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
+    Args:
+        settings: the limits.
+        shared: counts the requests of a caller at all servers together; None counts them here.
+    """
+
+    def __init__(self, settings: ServerSettings, shared: SharedState | None = None) -> None:
+        self._settings, self._shared = settings, shared
         self._slots = asyncio.Semaphore(settings.concurrent)
         self._long_slots = asyncio.Semaphore(max(1, settings.threads // 2))
         self.waiting = 0
         self.waiting_long = 0
         self.asking = 0
         self.stopping = False
+        self.draining = False
+        """Whether the server is about to stop, but still answers."""
         self._rate = _parsed(settings.rate) if settings.rate else None
         self._attempts = Attempts(_parsed(settings.attempts)) if settings.attempts else None
         self._window = limits.strategies.MovingWindowRateLimiter(limits.storage.MemoryStorage())
 
-    def check_rate(self, caller: Caller) -> None:
+    async def check_rate(self, caller: Caller) -> None:
         """Count a caller's request. Raises TooMany above the rate."""
-        if self._rate is None or self._window.hit(self._rate, caller.name):
+        if self._rate is None:
             return
-        free_at = self._window.get_window_stats(self._rate, caller.name).reset_time
-        raise TooMany(f"more than {self._rate} requests; retry later", retry_after_s=free_at - time.time())
+        if self._shared is not None:
+            amount, period_s = self._rate.amount, float(self._rate.get_expiry())
+            wait_s = await to_thread(self._shared.hit, caller.name, amount=amount, period_s=period_s)
+        elif self._window.hit(self._rate, caller.name):
+            wait_s = 0.0
+        else:
+            free_at = self._window.get_window_stats(self._rate, caller.name).reset_time
+            wait_s = max(0.001, free_at - time.time())
+        if wait_s:
+            raise TooMany(f"more than {self._rate} requests; retry later", retry_after_s=wait_s)
 
     def count_failure(self, address: str) -> None:
         """Count a request without a known key. Raises TooMany for an address above its limit."""

@@ -42,7 +42,7 @@ class DeepWikiChat:
     """All requests that arrive as messages: questions, research, plans and pages of a wiki, tasks."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._prefixes, self._wikis = service, Prefixes(), Wikis(service)
+        self._service, self._prefixes, self._wikis = service, Prefixes(service.shared), Wikis(service)
         self._engines: dict[tuple[str, str], Engine] = {}
 
     async def pieces(

@@ -124,7 +124,7 @@ class ChatCompletions:
     """The chat completions of one server."""
 
     def __init__(self, service: Service) -> None:
-        self.service, self.prefixes = service, Prefixes()
+        self.service, self.prefixes = service, Prefixes(service.shared)
 
     # ------------------------------------------------------------ request
 

@@ -26,10 +26,11 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 
 from rag.errors import NotFound
+from rag.ports import SharedState
 from rag.service import Engine, Repository
 from rag.service.history import REMEMBERED_TURNS, History, with_answers
 from rag.types import AssistantResponse, Conversation, DialogTurn, Prompt, Source, UserQuery
@@ -56,9 +57,14 @@ class TurnPosition:
 
 
 class Prefixes:
-    """The stored prefixes and their turns, per namespace, in the turn store."""
+    """The stored prefixes and their turns, per namespace, in the turn store.
 
-    def __init__(self) -> None:
+    Args:
+        shared: its locks are held by one server at a time; None for the only server of a turn store.
+    """
+
+    def __init__(self, shared: SharedState | None = None) -> None:
+        self._shared = shared
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     @contextmanager
@@ -67,7 +73,9 @@ class Prefixes:
         if conversation is None:
             yield
             return
-        with self._locks[hash((namespace, conversation.id)) % _LOCKS]:
+        here = self._locks[hash((namespace, conversation.id)) % _LOCKS]
+        name = f"{namespace}\n{conversation.id}"
+        with here, nullcontext() if self._shared is None else self._shared.locked(name):
             yield
 
     def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, TurnPosition]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from rag.serve.errors import TooMany
 
@@ -23,14 +23,25 @@ class _Watcher:
 
 
 class ConversationChanges:
-    """The changes of conversations that this server has made, by namespace."""
+    """The changes of conversations, by namespace: those that this server makes, and those of others.
+
+    Attributes:
+        send: notifies the other servers of a change, if there are any.
+    """
 
     def __init__(self) -> None:
         self._watchers: dict[str, set[_Watcher]] = {}
+        self.send: Callable[[str, str], None] = lambda namespace, conversation: None
 
     def publish(self, namespace: str, conversation: str) -> None:
         """Notify the watchers of a namespace that a conversation was created, changed or deleted."""
-        for watcher in self._watchers.get(namespace, ()):
+        self.deliver(namespace, conversation)
+        self.send(namespace, conversation)
+
+    def deliver(self, namespace: str, conversation: str) -> None:
+        """Notify the watchers of this server; an empty id notifies all that they may have missed changes."""
+        everyone = [watcher for some in self._watchers.values() for watcher in some]
+        for watcher in self._watchers.get(namespace, ()) if conversation else everyone:
             watcher.changed.pop(conversation, None)
             watcher.changed[conversation] = None
             if len(watcher.changed) > _MAX_CHANGED:

@@ -1,52 +1,37 @@
-"""Indexing in a child process, which does not slow down the server and can be ended at any time.
-
-A child reads one JSON job per line from its standard input and writes JSON lines to its standard output:
-progress and notices, then one `done` or `error`. It ends when its input is closed, so it never outlives the
-server. A store is written to a temporary file and renamed, and the kernel releases the lock of a process that
-has ended, so ending a child at any point leaves the previous store intact.
-
-    {"settings": {…}, "source": {…}, "rebuild": false}
-    {"progress": ["chunk", 120, 6800]}
-    {"done": {"checkout": {…}, "report": {…}}}
-"""
+"""Indexing in a child process, which does not slow down the server and can be ended at any time."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import sys
-import threading
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from rag.errors import RagError
 from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings
-from rag.types import Checkout, Filters, IndexReport, Source
+from rag.types import Checkout, QueuedJob, Source
 
 Progress = Callable[[str, int, int], None]
 
 _MAX_LINE = 1 << 20
-_EXIT_TIMEOUT_S = 5.0
 _NICENESS = 10
 """Lower priority than the server's own process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The result of a job: the source on disk, and the report as JSON values (skipped files by reason)."""
+    """The result of a job: the source on disk, and the report as JSON values (skipped files by reason).
 
-    checkout: Checkout
+    The checkout is None if another machine may have indexed it.
+    """
+
+    checkout: Checkout | None
     report: dict[str, Any]
 
 
@@ -123,6 +108,8 @@ class Indexers:
         place: str | None,
         progress: Progress,
         refs: Sequence[str] | None = None,
+        namespace: str = "",
+        joined: QueuedJob | None = None,
     ) -> Indexed:
         """Index a source, or update its store. Cancelling ends the child.
 
@@ -132,17 +119,14 @@ class Indexers:
             place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
             progress: called with stage, done and total, in the event loop.
             refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
+            namespace: not used, see `SharedIndexers`.
+            joined: not used.
 
         Raises:
             IndexingFailed: with the error's message, or because the child ended.
         """
-        job = {
-            "settings": _plain(self._settings),
-            "source": asdict(source),
-            "rebuild": rebuild,
-            "place": place,
-            "refs": refs,
-        }
+        args = {"source": asdict(source), "rebuild": rebuild, "place": place, "refs": refs}
+        job = {"kind": "index", "settings": _plain(self._settings), "args": args}
         async with self._queue.slot(source):
             child = await self._child()
             try:
@@ -165,13 +149,16 @@ class Indexers:
             await child.end()
         try:
             return await start_child(
-                "rag.serve.workers.indexing",
+                "rag.worker.child",
                 environment=object_store_environment() if self._settings.stores else None,
                 limit=_MAX_LINE,
                 niceness=_NICENESS,
             )
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
+
+    async def cancel(self, source: Source) -> None:
+        """Do nothing: the child ends when `index` is cancelled."""
 
     async def close(self) -> None:
         """End the idle children."""
@@ -208,81 +195,3 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 def _checkout(record: Mapping[str, Any], source: Source) -> Checkout:
     return Checkout(source, Path(record["root"]), record["commit"], record["dirty"], record["remote"])
-
-
-def report_record(report: IndexReport) -> dict[str, Any]:
-    """Return a report as JSON values; skipped files are counted by reason."""
-    skipped: dict[str, int] = {}
-    for skip in report.skipped:
-        skipped[skip.reason] = skipped.get(skip.reason, 0) + 1
-    names = ("action", "reason", "seen", "files", "chunks", "changed", "removed", "size_bytes", "commit")
-    return {name: getattr(report, name) for name in names} | {
-        "seconds": round(report.seconds, 3),
-        "skipped": skipped,
-    }
-
-
-# ---------------------------------------------------------------- child process
-
-
-def main() -> None:
-    """Run jobs until the input is closed or SIGTERM arrives. git's processes end with this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it and ends its children
-    signal.signal(signal.SIGTERM, _terminate)
-    jobs: list[str] = []
-    available = threading.Semaphore(0)
-
-    def read() -> None:
-        for line in sys.stdin:
-            jobs.append(line)
-            available.release()
-        # The server has ended, so this process ends too, even during a job.
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-        time.sleep(_EXIT_TIMEOUT_S)
-        os._exit(1)
-
-    threading.Thread(target=read, daemon=True).start()
-    try:
-        while True:
-            available.acquire()
-            _send(_run_job(json.loads(jobs.pop(0))))
-    except SystemExit:
-        os._exit(0)  # cleanup is done; a normal exit would wait for the reading thread
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """Clean up the current job as after an error. A second signal does not interrupt that."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit
-
-
-def _send(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def _run_job(job: dict[str, Any]) -> dict[str, Any]:
-    from rag.service import Engine
-
-    settings = Settings(**{**job["settings"], "home": Path(job["settings"]["home"])})
-    given = job["source"]
-    source = Source(given["location"], given["ref"], Filters(*map(tuple, given["filters"].values())))
-    engine = Engine(
-        settings,
-        progress=lambda stage, done, total: _send({"progress": [stage, done, total]}),
-        notice=lambda text: _send({"notice": text}),
-        place=job["place"],
-        refs=job["refs"],
-    )
-    try:
-        repository = engine.repository(source, rebuild=job["rebuild"])
-    except RagError as error:
-        return {"error": {"kind": type(error).__name__, "message": str(error)}}
-    checkout, report = repository.checkout, repository.report
-    assert report is not None
-    place = {"root": str(checkout.root), **{n: getattr(checkout, n) for n in ("commit", "dirty", "remote")}}
-    return {"done": {"checkout": place, "report": report_record(report)}}
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""Queues of jobs: in the process, and in Postgres."""

@@ -1,0 +1,212 @@
+"""`rag jobs`: add, list and cancel shared jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, settings_from, table
+from rag.cli.worker import Kind
+from rag.errors import ConfigError, ProviderError
+from rag.quoting import visible
+
+if TYPE_CHECKING:
+    from rag.ports import Jobs
+    from rag.service.jobs import JobRequest
+    from rag.settings import Settings
+    from rag.types import JobState, QueuedJob, Source
+
+app = typer.Typer(help="Add, list and cancel jobs that workers share.", no_args_is_help=True)
+
+
+class StateOption(StrEnum):
+    """The state of a job."""
+
+    waiting = "waiting"
+    running = "running"
+    done = "done"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+class MinedFrom(StrEnum):
+    """The source of the questions of an evaluation."""
+
+    docstrings = "docstrings"
+    commits = "commits"
+
+
+@app.command("list")
+def list_jobs(
+    *,
+    state: Annotated[
+        list[StateOption] | None, typer.Option("--state", help="Only jobs in this state. Repeatable.")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", min=1, max=10_000, help="The number of jobs.")] = 50,
+    shared: options.Shared = None,
+    json: options.Json = False,
+) -> None:
+    """List shared jobs, the newest first.
+
+    rag jobs list
+
+    rag jobs list --state waiting --state running
+    """
+    with _opened(shared) as (jobs, _):
+        states: list[JobState] = [each.value for each in state or ()]
+        found = jobs.jobs(states=states, limit=number)
+    if json:
+        out_json([as_json(job) for job in found])
+        return
+    rows = [(job.id, job.kind, job.state, _about(job), _progress(job), job.worker) for job in found]
+    if not rows:
+        say("rag: no jobs")
+        return
+    table("", ("job", "kind", "state", "about", "progress", "worker"), rows)
+
+
+@app.command()
+def show(
+    job: Annotated[int, typer.Argument(metavar="JOB", help="The number of a job.")],
+    *,
+    shared: options.Shared = None,
+    json: options.Json = False,
+) -> None:
+    """Show a job: its state, progress, attempts, error and result.
+
+    rag jobs show 12
+    """
+    with _opened(shared) as (jobs, _):
+        found = jobs.job(job)
+    if json:
+        out_json(as_json(found))
+        return
+    rows = [(name, value) for name, value in as_json(found).items() if value not in ("", None, {}, [])]
+    table("", ("what", "value"), rows)
+
+
+@app.command()
+def cancel(
+    job: Annotated[int, typer.Argument(metavar="JOB", help="The number of a job.")],
+    *,
+    shared: options.Shared = None,
+) -> None:
+    """Cancel a job. One that runs is ended by its worker within a few seconds.
+
+    rag jobs cancel 12
+    """
+    with _opened(shared) as (jobs, _):
+        if not jobs.cancel(job):
+            raise ConfigError(f"job {job} has ended already ({jobs.job(job).state})")
+        out(f"job {job} is {'cancelled' if jobs.job(job).has_ended else 'being cancelled'}")
+
+
+@app.command()
+def add(
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="index, refresh, wiki or evaluation.")],
+    source: Annotated[str | None, options.RepositoryArgument] = None,
+    *,
+    ref: options.Ref = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="index: rebuild the store.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="wiki: its folder, below wiki/ in the worker's data folder."),
+    ] = None,
+    mine: Annotated[
+        MinedFrom, typer.Option("--mine", help="evaluation: questions from docstrings or commits.")
+    ] = MinedFrom.docstrings,
+    number: Annotated[int, typer.Option("-n", min=1, max=1000, help="evaluation: how many questions.")] = 100,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    shared: options.Shared = None,
+    embedder: options.Embedder = None,
+    json: options.Json = False,
+) -> None:
+    """Add a job for the workers. If it waits or runs already, nothing is added.
+
+    rag jobs add index https://example.org/team/app.git --wait
+
+    rag jobs add wiki /srv/repositories/app --name app
+
+    rag jobs add evaluation /srv/repositories/app --mine commits
+    """
+    with _opened(shared, embedder=embedder) as (jobs, settings):
+        from rag.service import locate
+
+        wanted = locate(source, ref)
+        request = _request(kind, wanted, settings, rebuild, name or wanted.name, mine, number)
+        job = request.enqueue(jobs, namespace=settings.namespace, asked=kind is not Kind.REFRESH)
+        while wait and not job.has_ended:
+            jobs.wait(1.0)
+            job = jobs.job(job.id)
+    if json:
+        out_json(as_json(job))
+    else:
+        out(f"job {job.id} is {job.state}{f': {visible(job.error)}' if job.error else ''}")
+    if job.state in ("failed", "cancelled"):
+        raise typer.Exit(ProviderError.exit_code if job.attempts > 1 else ConfigError.exit_code)
+
+
+def _request(
+    kind: Kind, source: Source, settings: Settings, rebuild: bool, name: str, mine: MinedFrom, number: int
+) -> JobRequest:
+    from rag.service.jobs import evaluation_request, index_request, wiki_request
+
+    if kind is Kind.WIKI:
+        return wiki_request(source, settings, name)
+    if kind is Kind.EVALUATION:
+        return evaluation_request(source, settings, mine.value, number)
+    return index_request(source, settings, rebuild=rebuild, background=kind is Kind.REFRESH)
+
+
+@contextmanager
+def _opened(shared: str | None, **flags: Any) -> Iterator[tuple[Jobs, Settings]]:
+    with errors_as_exit_codes():
+        from rag.service.jobs import open_jobs
+
+        settings = settings_from(**flags)
+        settings = settings if shared is None else replace(settings, shared=shared)
+        jobs = open_jobs(settings)
+        try:
+            yield jobs, settings
+        finally:
+            jobs.close()
+
+
+def as_json(job: QueuedJob) -> dict[str, Any]:
+    """Return a job as JSON values."""
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "about": _about(job),
+        "namespace": job.namespace,
+        "state": job.state,
+        "asked": job.asked,
+        "cancelling": job.cancelling,
+        "attempts": job.attempts,
+        "stage": job.stage,
+        "done": job.done,
+        "total": job.total,
+        "worker": job.worker,
+        "error": job.error,
+        "result": dict(job.result),
+        "created": job.created.isoformat(),
+        "ended": None if job.ended is None else job.ended.isoformat(),
+    }
+
+
+def _about(job: QueuedJob) -> str:
+    from rag.service.jobs import name_of
+
+    return name_of(job)
+
+
+def _progress(job: QueuedJob) -> str:
+    if job.state == "running":
+        return f"{job.stage} {job.done:,} of {job.total:,}" if job.total else job.stage
+    return job.error[:80]

@@ -1,0 +1,94 @@
+"""`rag worker`: run the jobs that servers and commands share."""
+
+from __future__ import annotations
+
+import signal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import errors_as_exit_codes, out_json, say
+from rag.quoting import visible
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class Kind(StrEnum):
+    """What a job does."""
+
+    INDEX = "index"
+    REFRESH = "refresh"
+    WIKI = "wiki"
+    EVALUATION = "evaluation"
+
+
+@options.grouped
+def worker(
+    *,
+    shared: options.Shared = None,
+    stores: options.Stores = None,
+    kind: Annotated[
+        list[Kind] | None,
+        typer.Option("--kind", help="Run only jobs of this kind. Repeatable. Default: all."),
+    ] = None,
+    slots: Annotated[int, typer.Option("--slots", min=1, max=64, help="How many jobs run at once.")] = 1,
+    drain: Annotated[bool, typer.Option("--drain", help="End when no job waits or runs any more.")] = False,
+    grace: Annotated[
+        float,
+        typer.Option(
+            "--grace",
+            min=0,
+            metavar="SECONDS",
+            help="How long jobs may go on after a signal to stop; then they are given back to the queue.",
+        ),
+    ] = 10.0,
+    json: options.Json = False,
+    writing: options.WritingOptions,
+) -> None:
+    """Run shared jobs, each in a process of its own: index, refresh, wiki, evaluation.
+
+    Several workers share a queue; start them on any machine that sees the same stores. A killed worker loses
+    nothing: another one runs its jobs again.
+
+    rag worker --shared postgresql://rag@db.example.org/rag
+
+    rag worker --kind index --kind refresh --slots 2
+    """
+    with errors_as_exit_codes():
+        from dataclasses import replace
+
+        from rag.service.jobs import open_jobs
+        from rag.worker.loop import Worker
+
+        settings = writing.settings()
+        settings = settings if shared is None else replace(settings, shared=shared)
+        settings = settings if stores is None else replace(settings, stores=stores)
+        jobs = open_jobs(settings)
+        running = Worker(
+            jobs,
+            settings,
+            notice=lambda text: say(f"rag: {visible(text)}"),
+            kinds=[each.value for each in kind or ()],
+            slots=slots,
+            grace_s=grace,
+        )
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            running.stop(grace_s=0 if running.is_stopping else None)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        jobs.jobs(limit=1)  # the queue is reachable, or the command fails now
+        say(f"rag: worker {running.name} runs jobs (Ctrl-C to stop)")
+        try:
+            ended = running.run(drain=drain)
+        finally:
+            jobs.close()
+        counts = dict(sorted(ended.items()))
+        if json:
+            out_json(counts)
+        else:
+            say(f"rag: {', '.join(f'{count:,} {state}' for state, count in counts.items()) or 'no jobs'}")

@@ -1,0 +1,217 @@
+"""Indexing by the workers of a shared queue: a server adds jobs, and follows them and those of other servers.
+
+One thread waits for changes of the queue and hands them to the event loop. If the queue cannot be reached,
+jobs are followed again when it is back; nothing is added twice, as a store has one job at a time.
+
+If the servers share stores in another place than the data folder, a job that is done has published one. Each
+server then updates its own index, which begins with the published one (`rag.service.shared_stores`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import to_thread
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from rag.errors import ConfigError, StoreError
+from rag.ports import Jobs
+from rag.serve.errors import IndexingFailed
+from rag.serve.telemetry import log
+from rag.serve.workers.indexing import Indexed, Indexers, Progress
+from rag.service.jobs import index_request, source_of
+from rag.settings import Settings
+from rag.types import QueuedJob, Source
+
+_POLL_S = 1.0
+"""How often jobs are read although nothing was noticed."""
+_PAUSE_S = 2.0
+"""The pause after the queue could not be reached."""
+_MAX_RUNNING = 500
+"""How many running jobs of other servers are shown."""
+_BATCH = 500
+_MAX_HANDLED = 10_000
+
+_Listener = Callable[[QueuedJob | None], None]
+"""Receives a job that has changed; None if it is not in the queue any more."""
+
+
+class SharedIndexers:
+    """Has sources indexed by workers, with the methods of `Indexers`.
+
+    Args:
+        jobs: the queue.
+        settings: those of the stores.
+        notice: called with each message for the operator.
+        of_others: called in the event loop with a job that this server has not added, running or done.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        settings: Settings,
+        *,
+        notice: Callable[[str], None],
+        of_others: Callable[[QueuedJob], None],
+    ) -> None:
+        self._jobs, self._settings, self._of_others = jobs, settings, of_others
+        self._local = Indexers(settings, notice=notice) if settings.stores else None
+        self._handled: OrderedDict[int, None] = OrderedDict()
+        """The last jobs that this server has followed to their end."""
+        self._followed: dict[int, _Listener] = {}
+        self._by_source: dict[Source, int] = {}
+        self._prioritized: set[Source] = set()
+        self._loop = asyncio.get_running_loop()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="shared-jobs", daemon=True)
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._thread.start()
+
+    def prioritize(self, source: Source) -> None:
+        """Move the job of a source, which a question waits for, to the front."""
+        job_id = self._by_source.get(source)
+        if job_id is None:
+            self._prioritized.add(source)
+            return
+        task: asyncio.Task[object] = asyncio.create_task(to_thread(self._ask, job_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _ask(self, job_id: int) -> None:
+        try:
+            job = self._jobs.job(job_id)
+            if job.state == "waiting" and not job.asked:
+                self._jobs.enqueue(job.kind, job.key, job.args, namespace=job.namespace, asked=True)
+        except (ConfigError, StoreError) as error:
+            log.warning("job %s could not be moved to the front: %s", job_id, error)
+
+    async def index(
+        self,
+        source: Source,
+        *,
+        rebuild: bool,
+        place: str | None,
+        progress: Progress,
+        refs: Sequence[str] | None = None,
+        namespace: str = "",
+        joined: QueuedJob | None = None,
+    ) -> Indexed:
+        """Have a source indexed; see `Indexers.index`. Cancelling only ends the waiting.
+
+        Args:
+            source: what to index.
+            rebuild: rebuild the store from scratch.
+            place: the only addresses git may connect to.
+            progress: called with stage, done and total.
+            refs: patterns of the refs that may be read.
+            namespace: whose job it is.
+            joined: a job of another server, which is followed instead of adding one.
+
+        Raises:
+            IndexingFailed: with the job's error, or because it was cancelled.
+            StoreError: the queue cannot be reached.
+        """
+        asked = source in self._prioritized
+        self._prioritized.discard(source)
+        if joined is None:
+            request = index_request(
+                source, self._settings, rebuild=rebuild, background=not asked, place=place, refs=refs
+            )
+            joined = await to_thread(request.enqueue, self._jobs, namespace=namespace, asked=asked)
+        if source in self._prioritized:
+            self._prioritized.discard(source)
+            await to_thread(self._ask, joined.id)
+        job = await self._ended(joined, source, progress)
+        if job.state == "done":
+            if self._local is None:
+                return Indexed(None, dict(job.result["report"]))
+            return await self._local.index(source, rebuild=False, place=place, progress=progress, refs=refs)
+        kind = "Cancelled" if job.state == "cancelled" else "Failed"
+        raise IndexingFailed(job.error or f"the job was {job.state}", kind=kind)
+
+    async def _ended(self, job: QueuedJob, source: Source, progress: Progress) -> QueuedJob:
+        """Follow a job, and return it when it has ended."""
+        ended: asyncio.Future[QueuedJob] = asyncio.get_running_loop().create_future()
+
+        def changed(now: QueuedJob | None) -> None:
+            if ended.done():
+                return
+            if now is None:
+                ended.set_exception(IndexingFailed("the job is not in the queue any more", kind="Failed"))
+            elif now.has_ended:
+                ended.set_result(now)
+            elif now.state == "running":
+                progress(now.stage or "starting", now.done, now.total)
+
+        self._followed[job.id], self._by_source[source] = changed, job.id
+        try:
+            changed(job)
+            return await ended
+        finally:
+            self._followed.pop(job.id, None)
+            self._by_source.pop(source, None)
+            self._handled[job.id] = None
+            if len(self._handled) > _MAX_HANDLED:
+                self._handled.popitem(last=False)
+
+    async def cancel(self, source: Source) -> None:
+        """Cancel the job of a source, for all servers."""
+        job_id = self._by_source.get(source)
+        if job_id is not None:
+            await to_thread(self._jobs.cancel, job_id)
+
+    async def close(self) -> None:
+        """Stop following. The jobs go on."""
+        self._closing.set()
+        await to_thread(self._thread.join)
+        await to_thread(self._jobs.close)
+        if self._local is not None:
+            await self._local.close()
+
+    # ---- in the thread
+
+    def _watch(self) -> None:
+        is_away = False
+        while not self._closing.is_set():
+            try:
+                self._read(self._jobs.wait(_POLL_S))
+                is_away = False
+            except StoreError as error:
+                if not is_away:
+                    log.warning("the jobs cannot be read, trying again: %s", error)
+                is_away = True
+                self._closing.wait(_PAUSE_S)
+
+    def _read(self, changed: Sequence[int]) -> None:
+        followed = list(self._followed)
+        found = self._jobs.jobs(states=("running",), limit=_MAX_RUNNING)
+        seen = {job.id for job in found}
+        rest = [number for number in {*followed, *changed} if number not in seen]
+        for at in range(0, len(rest), _BATCH):
+            found += self._jobs.jobs(ids=rest[at : at + _BATCH], limit=_BATCH)
+        if not self._closing.is_set():
+            gone = set(followed) - {job.id for job in found}
+            self._loop.call_soon_threadsafe(self._deliver, found, gone)
+
+    def _deliver(self, found: list[QueuedJob], gone: set[int]) -> None:
+        for listener in [self._followed[number] for number in gone if number in self._followed]:
+            listener(None)
+        for job in found:
+            if follows := self._followed.get(job.id):
+                follows(job)
+            elif _is_about_a_store(job) and job.id not in self._handled:
+                self._of_others(job)
+
+
+def _is_about_a_store(job: QueuedJob) -> bool:
+    """Return whether a job builds a store, or has built one."""
+    return job.kind in ("index", "refresh") and job.state in ("running", "done")
+
+
+def indexed_source(job: QueuedJob) -> Source | None:
+    """Return the source of a job of another server; None if it is not one that this version reads."""
+    try:
+        return source_of(job.args.get("source", {}))
+    except ConfigError:
+        return None

@@ -1,0 +1,187 @@
+"""The jobs of a queue: how one is described, and what of its errors is stored.
+
+A job of the kind "index" or "refresh" is about one store. Its key names the store, so it waits or runs once,
+and its lock too, so that no two workers build the same generation. The arguments are JSON values; a worker
+adds its own settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from rag import backends
+from rag.corpus.secrets import find_secret
+from rag.database.locate import store_path
+from rag.errors import SettingsError
+from rag.ports import Jobs, SharedState
+from rag.settings import Settings
+from rag.types import Filters, JobKind, QueuedJob, Source
+
+MAX_EVALUATED = 1_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MIN_SECRET = 6
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
+
+
+class JobRequest(NamedTuple):
+    """A job that is not in a queue yet; see `Jobs.enqueue`."""
+
+    kind: JobKind
+    key: str
+    args: Mapping[str, Any]
+    lock: str = ""
+
+    def enqueue(self, jobs: Jobs, *, namespace: str = "", asked: bool = False) -> QueuedJob:
+        """Add it to a queue."""
+        return jobs.enqueue(self.kind, self.key, self.args, namespace=namespace, asked=asked, lock=self.lock)
+
+
+def open_jobs(settings: Settings) -> Jobs:
+    """Open the queue that `settings.shared` names.
+
+    Raises:
+        SettingsError: none is named, or its address is invalid.
+        BackendMissing: the extra is not installed.
+    """
+    return backends.open_jobs(settings)
+
+
+def open_shared_state(settings: Settings) -> SharedState | None:
+    """Open what servers share in the database that `settings.shared` names; None if none is named.
+
+    Raises:
+        SettingsError, BackendMissing: as `open_jobs`.
+    """
+    return backends.open_shared_state(settings)
+
+
+def local_jobs() -> Jobs:
+    """Return a queue for this process only."""
+    return backends.local_jobs()
+
+
+def index_request(
+    source: Source,
+    settings: Settings,
+    *,
+    rebuild: bool = False,
+    background: bool = False,
+    place: str | None = None,
+    refs: Sequence[str] | None = None,
+    publish: bool = True,
+) -> JobRequest:
+    """Return the job that builds or updates the store of a source.
+
+    Args:
+        source: what to index.
+        settings: those of the store: the embedder.
+        rebuild: rebuild the store from scratch.
+        background: whether it only keeps a store up to date, which is a job of the kind "refresh".
+        place: the only addresses git may connect to.
+        refs: patterns of the refs that may be read.
+        publish: whether a worker that shares stores publishes it.
+    """
+    store = store_path(Path(), source, embedder=settings.embedder).stem
+    args = {
+        "source": asdict(source),
+        "embedder": settings.embedder,
+        "rebuild": rebuild,
+        "place": place,
+        "refs": None if refs is None else list(refs),
+        "publish": publish,
+    }
+    kind: JobKind = "refresh" if background and not rebuild else "index"
+    return JobRequest(kind, f"{'rebuild' if rebuild else 'store'}:{store}", args, f"store:{store}")
+
+
+def wiki_request(source: Source, settings: Settings, name: str) -> JobRequest:
+    """Return the job that writes the wiki of a source into the folder `wiki_folder(…, name)`.
+
+    Raises:
+        SettingsError: the name is not that of a folder.
+    """
+    wiki_folder(settings, name)
+    args = {"source": asdict(source), "embedder": settings.embedder, "name": name}
+    return JobRequest("wiki", f"wiki:{name}", args)
+
+
+def evaluation_request(
+    source: Source, settings: Settings, mine: Literal["commits", "docstrings"], number: int
+) -> JobRequest:
+    """Return the job that measures the search of a source on at most `number` of its own questions."""
+    store = store_path(Path(), source, embedder=settings.embedder).stem
+    args = {
+        "source": asdict(source),
+        "embedder": settings.embedder,
+        "mine": mine,
+        "number": max(1, min(number, MAX_EVALUATED)),
+    }
+    return JobRequest("evaluation", f"evaluation:{mine}:{store}", args)
+
+
+def wiki_folder(settings: Settings, name: str) -> Path:
+    """Return the folder of a wiki that a job writes, below the data folder.
+
+    Raises:
+        SettingsError: the name is not that of a folder.
+    """
+    if not _NAME.fullmatch(name):
+        raise SettingsError(
+            f"{name!r} is not a name for a wiki; use 1 to 100 letters, digits, '.', '_' and '-'"
+        )
+    return settings.home / "wiki" / name
+
+
+def source_of(record: Mapping[str, Any]) -> Source:
+    """Return the source in the arguments of a job.
+
+    Raises:
+        SettingsError: they are those of another version, or of another program.
+    """
+    try:
+        location, ref, globs = record["location"], record["ref"], record["filters"]
+        filters = Filters(tuple(map(str, globs["include"])), tuple(map(str, globs["exclude"])))
+        return Source(str(location), None if ref is None else str(ref), filters)
+    except (KeyError, TypeError) as error:
+        raise SettingsError(f"the job names no source that this version of rag reads: {error!r}") from error
+
+
+def name_of(job: QueuedJob) -> str:
+    """Return what a job is about, for messages: its source, else its key."""
+    try:
+        return str(source_of(job.args["source"]))
+    except (KeyError, SettingsError):
+        return job.key
+
+
+def public_error(message: str, settings: Settings) -> str:
+    """Return an error as everyone who reads the queue may see it.
+
+    Users and passwords of URLs, and the secrets of the settings, are replaced. A message with another likely
+    secret, such as a line of a file, is withheld; the worker logs that it was.
+    """
+    text = _CREDENTIALS.sub("…@", message)
+    for secret in _secrets(settings):
+        text = text.replace(secret, "…")
+    if found := find_secret(text):
+        kind = found.rpartition(" on line ")[0]
+        return f"the message is withheld because it may contain a secret ({kind}); run it by hand to see it"
+    return text
+
+
+def _secrets(settings: Settings) -> list[str]:
+    known = [settings.api_key, settings.embedding_api_key, settings.git_token]
+    known += [_password(url) for url in (settings.shared, settings.memory)]
+    return sorted({one for one in known if one and len(one) >= _MIN_SECRET}, key=len, reverse=True)
+
+
+def _password(url: str) -> str | None:
+    try:
+        return urlsplit(url).password
+    except ValueError:
+        return None

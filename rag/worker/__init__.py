@@ -1,0 +1,7 @@
+"""A worker takes jobs from a queue (`rag.ports.Jobs`) and runs each in a child process.
+
+loop      leases jobs, reports their progress, and ends them: `rag worker`, `rag index --list-file`
+process   the parent's end of a child process
+child     the child: reads jobs from its input, writes progress and results
+tasks     what each kind of job does
+"""

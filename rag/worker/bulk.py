@@ -1,0 +1,205 @@
+"""Index all repositories of a list, in this process or by the workers of a queue.
+
+Of an interrupted run, or one with failures, the finished repositories are remembered in the data folder, and
+the next run of the same list skips them. A run without failures forgets them, so the next one updates all.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from rag.errors import SettingsError, SourceError
+from rag.ports import Jobs
+from rag.resources import make_private
+from rag.service import locate
+from rag.service.jobs import index_request
+from rag.settings import Settings
+from rag.types import QueuedJob, Source
+from rag.worker.loop import Worker
+
+MAX_LISTED = 100_000
+_POLL_S = 0.5
+_MAX_READ = 500
+"""How many jobs one query reads."""
+
+
+class ListedSource(NamedTuple):
+    """A line of a list: its source, or why it has none."""
+
+    text: str
+    source: Source | None
+    error: str = ""
+
+
+class BulkOutcome(NamedTuple):
+    """What became of a line of a list. `job` is None if it was skipped, or is not a source."""
+
+    listed: ListedSource
+    job: QueuedJob | None = None
+    skipped: bool = False
+
+    @property
+    def error(self) -> str:
+        """Why it was not indexed; "" if it was."""
+        if self.job is None:
+            return self.listed.error
+        if self.job.state == "done":
+            return ""
+        return self.job.error or self.job.state
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it failed although it was attempted several times, so a later run may succeed."""
+        return bool(self.error) and self.job is not None and self.job.attempts > 1
+
+
+def read_list(file: Path) -> list[ListedSource]:
+    """Return the sources of a file: a path or git URL per line, and after a tab a branch, tag or commit.
+
+    Empty lines and those that begin with `#` are left out, repeated sources too. Paths are relative to the
+    folder of the file.
+
+    Raises:
+        SettingsError: the file cannot be read, or lists nothing or too much.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the list {file} cannot be read: {error}") from error
+    texts = dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not texts or len(texts) > MAX_LISTED:
+        raise SettingsError(
+            f"{file} lists {len(texts):,} repositories; write one path or git URL per line, "
+            f"at most {MAX_LISTED:,}"
+        )
+    return [_listed(text, file.parent) for text in texts]
+
+
+def _listed(text: str, folder: Path) -> ListedSource:
+    place, _, ref = text.partition("\t")
+    place = place.strip()
+    if "://" not in place and not place.startswith(("~", "git@")):
+        place = str(folder.absolute() / place)
+    try:
+        return ListedSource(text, locate(place, ref.strip() or None))
+    except SourceError as error:
+        return ListedSource(text, None, str(error))
+
+
+class FinishedSources:
+    """The sources of a list that an unfinished run has indexed."""
+
+    def __init__(self, file: Path, settings: Settings) -> None:
+        name = sha256(f"{file.absolute()}\0{settings.embedder}".encode("utf-8", "surrogateescape"))
+        self._path = settings.home / "lists" / f"{name.hexdigest()[:16]}.jsonl"
+
+    def read(self) -> set[str]:
+        """Return the texts of the lines that were finished."""
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            return set()
+        found = set()
+        for line in lines:
+            try:
+                found.add(str(json.loads(line)))
+            except ValueError:  # the run was interrupted while it wrote this line
+                continue
+        return found
+
+    def add(self, text: str) -> None:
+        """Add a line. Raises SettingsError if that cannot be stored."""
+        try:
+            make_private(self._path.parent)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(text) + "\n")
+        except OSError as error:
+            raise SettingsError(f"cannot write {self._path}: {error}; free some disk space") from error
+
+    def forget(self) -> None:
+        """Forget all lines."""
+        self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def working(jobs: Jobs, settings: Settings, *, slots: int) -> Iterator[None]:
+    """Run the jobs of a queue of this process in the background of the block."""
+    worker = Worker(jobs, settings, slots=slots)
+    thread = threading.Thread(target=worker.run, name="worker")
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop(grace_s=0)
+        thread.join()
+
+
+def index_all(
+    listed: Sequence[ListedSource],
+    jobs: Jobs,
+    settings: Settings,
+    *,
+    finished: FinishedSources,
+    rebuild: bool = False,
+    publish: bool = False,
+    ended: Callable[[BulkOutcome], None] = lambda outcome: None,
+) -> list[BulkOutcome]:
+    """Add the sources of a list to a queue, and wait until the workers are done.
+
+    Args:
+        listed: the list.
+        jobs: the queue.
+        settings: those of the stores.
+        finished: what an earlier run has done, which is skipped.
+        rebuild: rebuild the stores from scratch.
+        publish: share the stores with other machines, if the settings name a place.
+        ended: is called with each outcome, as soon as it is known.
+
+    Raises:
+        StoreError: the queue cannot be used; what was added stays in it.
+    """
+    done = finished.read()
+    found: list[BulkOutcome] = []
+    waiting: dict[int, list[ListedSource]] = {}
+    for one in listed:
+        if one.source is None or one.text in done:
+            found.append(BulkOutcome(one, skipped=one.source is not None))
+            ended(found[-1])
+        else:
+            request = index_request(one.source, settings, rebuild=rebuild, publish=publish)
+            job = request.enqueue(jobs)
+            waiting.setdefault(job.id, []).append(one)  # two lines may be one store
+    for job in _ended(jobs, list(waiting)):
+        for one in waiting[job.id]:
+            found.append(BulkOutcome(one, job))
+            if job.state == "done":
+                finished.add(one.text)
+            ended(found[-1])
+    if not any(outcome.error for outcome in found):
+        finished.forget()
+    return found
+
+
+def _ended(jobs: Jobs, ids: Iterable[int]) -> Iterator[QueuedJob]:
+    """Yield the jobs as they end."""
+    open_ids = list(ids)
+    while open_ids:
+        began = time.monotonic()
+        still_open: list[int] = []
+        for at in range(0, len(open_ids), _MAX_READ):
+            some = open_ids[at : at + _MAX_READ]
+            for job in jobs.jobs(ids=some, limit=len(some)):
+                if job.has_ended:
+                    yield job
+                else:
+                    still_open.append(job.id)
+        open_ids = still_open
+        while open_ids and time.monotonic() < began + _POLL_S:  # changes may be many
+            jobs.wait(began + _POLL_S - time.monotonic())

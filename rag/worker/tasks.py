@@ -1,0 +1,160 @@
+"""What each kind of job does. The arguments are those of `rag.service.jobs`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rag.errors import (
+    ConfigError,
+    RagError,
+    ShelfConflict,
+    ShelfError,
+    StoreBusy,
+    StoreError,
+    StoreUnreachable,
+    StoreUnwritable,
+)
+from rag.service import Engine, Repository
+from rag.service.jobs import source_of, wiki_folder
+from rag.settings import Settings
+from rag.types import IndexReport
+
+Send = Callable[[Mapping[str, Any]], None]
+
+_MAY_PASS = (StoreBusy, StoreUnreachable, StoreUnwritable)
+"""Errors of this machine that another attempt, perhaps elsewhere, may not meet."""
+
+
+def run(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
+    """Run a job; return its last message: the result as `done`, or an `error`."""
+    settings = Settings(**{**job["settings"], "home": Path(job["settings"]["home"])})
+    try:
+        task = TASKS.get(job["kind"])
+        if task is None:
+            raise ConfigError(
+                f"this version of rag has no jobs of the kind {job['kind']!r}; upgrade the worker"
+            )
+        return {"done": task(job["args"], settings, send)}
+    except RagError as error:
+        may_pass = error.exit_code == 3 or isinstance(error, _MAY_PASS)
+        retry = getattr(error, "retryable", may_pass)
+        return {"error": {"kind": type(error).__name__, "message": str(error), "retry": retry}}
+
+
+def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
+    with _opened(args, settings, send, rebuild=bool(args.get("rebuild"))) as (engine, repository):
+        checkout, report = repository.checkout, repository.report
+        assert report is not None
+        names = ("commit", "dirty", "remote")
+        place = {"root": str(checkout.root), **{name: getattr(checkout, name) for name in names}}
+        published = _published(engine, repository) if args.get("publish") and settings.stores else {}
+        return {"checkout": place, "report": report_record(report), **published}
+
+
+def _published(engine: Engine, repository: Repository) -> dict[str, Any]:
+    """Publish a store for the other machines; return its key, or why others cannot use it."""
+    try:
+        return {"published": engine.publish(repository).key}
+    except ShelfConflict:  # another worker has published, and ours is not newer for sure
+        return {"not_published": "another worker has published at the same time"}
+    except (ShelfError, StoreError):
+        raise
+    except ConfigError as error:
+        return {"not_published": str(error)}
+
+
+def _wiki(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
+    from rag.wiki import write_wiki
+    from rag.wiki.report import PageResult
+
+    def progress(page: PageResult, done: int, total: int) -> None:
+        send({"progress": ["pages", done, total]})
+
+    folder = wiki_folder(settings, str(args["name"]))
+    with _opened(args, settings, send) as (engine, repository):
+        report = write_wiki(engine, repository, folder, progress=progress)
+    if report.given_up is not None:
+        raise report.given_up
+    return {
+        "folder": str(report.folder),
+        "pages": len(report.pages),
+        "written": report.count("written"),
+        "failed": len(report.failed),
+        "tokens": report.tokens,
+    }
+
+
+def _evaluation(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
+    from rag.evaluation.mine import mine_commits, mine_docstrings
+    from rag.evaluation.questions import read_questions
+    from rag.evaluation.runner import run as ask
+    from rag.evaluation.summary import summarise
+    from rag.evaluation.systems import OURS
+    from rag.evaluation.trees import plan
+
+    with _opened(args, settings, send) as (_, repository):
+        root = repository.checkout.root
+    with TemporaryDirectory(prefix="rag-mine-") as folder:
+        with closing(Engine(Settings(home=Path(folder)))) as engine:
+            mine = mine_commits if args["mine"] == "commits" else mine_docstrings
+            mined = mine(engine, root, int(args["number"]))
+        file = Path(folder) / "questions.jsonl"
+        file.write_text("".join(json.dumps(one) + "\n" for one in mined.records), encoding="utf-8")
+        questions = read_questions([file])
+        outcomes = ask(
+            [OURS],
+            plan(questions, {"": mined.root}),
+            progress=lambda label, done, total: send({"progress": ["ask", done, total]}),
+        )
+        summary = summarise(questions, outcomes, k=50)
+    means = summary.groups[0].rows[0].means
+    return {
+        "questions": len(questions),
+        "commit": mined.commit or repository.checkout.commit,
+        "means": {name: None if value is None else round(value, 4) for name, value in means.items()},
+    }
+
+
+@contextmanager
+def _opened(
+    args: Mapping[str, Any], settings: Settings, send: Send, *, rebuild: bool = False
+) -> Iterator[tuple[Engine, Repository]]:
+    """Open the repository of a job with its current files."""
+    settings = replace(settings, embedder=str(args.get("embedder") or settings.embedder))
+    refs = args.get("refs")
+    engine = Engine(
+        settings,
+        progress=lambda stage, done, total: send({"progress": [stage, done, total]}),
+        notice=lambda text: send({"notice": text}),
+        place=args.get("place"),
+        refs=None if refs is None else tuple(map(str, refs)),
+    )
+    with closing(engine):
+        yield engine, engine.repository(source_of(args["source"]), rebuild=rebuild)
+
+
+def report_record(report: IndexReport) -> dict[str, Any]:
+    """Return a report as JSON values; skipped files are counted by reason."""
+    skipped: dict[str, int] = {}
+    for skip in report.skipped:
+        skipped[skip.reason] = skipped.get(skip.reason, 0) + 1
+    names = ("action", "reason", "seen", "files", "chunks", "changed", "removed", "size_bytes", "commit")
+    return {name: getattr(report, name) for name in names} | {
+        "seconds": round(report.seconds, 3),
+        "skipped": skipped,
+    }
+
+
+TASKS: Mapping[str, Callable[[Mapping[str, Any], Settings, Send], dict[str, Any]]] = {
+    "index": _index,
+    "refresh": _index,
+    "wiki": _wiki,
+    "evaluation": _evaluation,
+}
+"""The functions that run jobs, by kind."""

@@ -1,0 +1,358 @@
+"""A worker runs jobs of every kind in child processes, and loses none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import git
+
+from rag.backends.queue.memory import MemoryJobs
+from rag.backends.queue.postgres import PostgresJobs
+from rag.ports import Jobs
+from rag.processes import Process, python_command, start
+from rag.service import Engine, locate
+from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
+from rag.settings import Settings
+from rag.types import QueuedJob
+from rag.worker.loop import Worker
+from rag.worker.process import JobProcess
+from tests.servers.postgres import LocalPostgres
+
+DEADLINE_S = 120
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home")
+
+
+@pytest.fixture
+def jobs() -> Jobs:
+    return MemoryJobs(first_backoff_s=0.01, max_attempts=3)
+
+
+def drained(jobs: Jobs, settings: Settings, **more: Any) -> list[str]:
+    """Run all jobs; return the worker's notices."""
+    notices: list[str] = []
+    Worker(jobs, settings, notice=notices.append, poll_s=0.05, **more).run(drain=True)
+    return notices
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """Wait until something is true."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (value := found()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.02)
+    return value
+
+
+def large(folder: Path, *, files: int = 1200) -> Path:
+    """A repository that takes seconds to index."""
+    for number in range(files):
+        body = "".join(
+            f"def function_{number}_{n}(value):\n    'Return {n} of file {number}.'\n    return value\n\n"
+            for n in range(20)
+        )
+        path = folder / f"package{number % 20}" / f"module{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body + "\n")
+    git(folder, "init", "--quiet", "--template=")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Begin")
+    return folder
+
+
+def test_an_index_job_builds_the_store(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
+    source = locate(str(sample_repo))
+    job = index_request(source, settings).enqueue(jobs)
+    notices = drained(jobs, settings)
+    done = jobs.job(job.id)
+    assert (done.state, done.attempts) == ("done", 0), done.error
+    assert done.result["report"]["action"] == "built" and done.result["report"]["chunks"] > 10
+    assert any("done after" in text for text in notices)
+    engine = Engine(settings)
+    assert engine.stored(source).store.live_count == done.result["report"]["chunks"]
+    engine.close()
+
+
+def test_a_second_job_of_a_store_updates_it(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
+    source = locate(str(sample_repo))
+    actions = []
+    for rebuild, background in ((False, False), (False, True), (True, False)):
+        request = index_request(source, settings, rebuild=rebuild, background=background)
+        job = request.enqueue(jobs)
+        drained(jobs, settings)
+        actions.append((job.kind, jobs.job(job.id).result["report"]["action"]))
+    assert actions == [("index", "built"), ("refresh", "fresh"), ("index", "rebuilt")]
+
+
+def test_a_wiki_job_writes_pages_below_the_data_folder(
+    jobs: Jobs, settings: Settings, sample_repo: Path
+) -> None:
+    job = wiki_request(locate(str(sample_repo)), settings, "links").enqueue(jobs)
+    drained(jobs, settings)
+    done = jobs.job(job.id)
+    assert done.state == "done", done.error
+    assert done.result["pages"] == done.result["written"] > 3
+    assert (settings.home / "wiki" / "links" / "docs" / "index.md").is_file()
+
+
+def test_an_evaluation_job_measures_the_search(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
+    job = evaluation_request(locate(str(sample_repo)), settings, "docstrings", 5).enqueue(jobs)
+    drained(jobs, settings)
+    done = jobs.job(job.id)
+    assert done.state == "done", done.error
+    assert done.result["questions"] == 5 and 0 <= done.result["means"]["ndcg"] <= 1
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 101])
+def test_a_wiki_is_written_nowhere_else(settings: Settings, sample_repo: Path, name: str) -> None:
+    from rag.errors import SettingsError
+
+    with pytest.raises(SettingsError, match="not a name for a wiki"):
+        wiki_request(locate(str(sample_repo)), settings, name)
+
+
+def test_a_repository_that_is_not_there_is_not_tried_again(
+    jobs: Jobs, settings: Settings, tmp_path: Path, sample_repo: Path
+) -> None:
+    gone = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
+    sample_repo.rename(tmp_path / "elsewhere")
+    drained(jobs, settings)
+    failed = jobs.job(gone.id)
+    assert (failed.state, failed.attempts) == ("failed", 1) and str(sample_repo) in failed.error
+
+
+def test_arguments_of_another_version_are_refused(jobs: Jobs, settings: Settings) -> None:
+    wrong = [jobs.enqueue("index", "a", {"source": {"location": "/x"}})]
+    wrong.append(jobs.enqueue("training", "b", {}))  # type: ignore[arg-type]
+    drained(jobs, settings)
+    assert [jobs.job(job.id).state for job in wrong] == ["failed", "failed"]
+    assert [jobs.job(job.id).attempts for job in wrong] == [1, 1]
+
+
+def test_a_poisoned_repository_holds_no_other_back(
+    jobs: Jobs, settings: Settings, sample_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of one repository dies each time; the other job is done meanwhile."""
+    poisoned = jobs.enqueue("index", "poison", {"source": {"location": "/poison"}}, asked=True)
+    good = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
+    send = JobProcess.send
+
+    def sent(self: JobProcess, job: Any) -> None:
+        if job["args"]["source"]["location"] == "/poison":
+            os.kill(self.pid, signal.SIGKILL)
+        send(self, job)
+
+    monkeypatch.setattr(JobProcess, "send", sent)
+    drained(jobs, settings)
+    failed = jobs.job(poisoned.id)
+    assert (failed.state, failed.attempts) == ("failed", 3) and "ended with -9" in failed.error
+    assert jobs.job(good.id).state == "done"
+
+
+def test_a_running_job_is_cancelled(jobs: Jobs, settings: Settings, tmp_path: Path) -> None:
+    source = locate(str(large(tmp_path / "large")))
+    job = index_request(source, settings).enqueue(jobs)
+    worker = Worker(jobs, settings, poll_s=0.05)
+    thread = threading.Thread(target=worker.run, kwargs={"drain": True})
+    thread.start()
+    until(lambda: jobs.job(job.id).stage not in ("", "starting"))
+    assert jobs.cancel(job.id)
+    thread.join(DEADLINE_S)
+    assert jobs.job(job.id).state == "cancelled" and worker.ended["cancelled"] == 1
+    assert not Engine(settings).store_file(source).exists()
+
+
+def test_a_worker_that_stops_gives_its_job_back(jobs: Jobs, settings: Settings, tmp_path: Path) -> None:
+    job = index_request(locate(str(large(tmp_path / "large"))), settings).enqueue(jobs)
+    worker = Worker(jobs, settings, poll_s=0.05)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    until(lambda: jobs.job(job.id).stage not in ("", "starting"))
+    worker.stop(grace_s=0)
+    thread.join(DEADLINE_S)
+    waiting = jobs.job(job.id)
+    assert (waiting.state, waiting.attempts, worker.ended["released"]) == ("waiting", 0, 1)
+
+
+SECRETS = [
+    ("cannot reach https://user:hunter2-token@example.org/a.git", "hunter2-token"),
+    ("the key sk-test-0123456789 was refused", "sk-test-0123456789"),
+    ("git said: ghp_" + "Zr8kQ2vXw5TnB7mJc3LpHs9DyFa6GeUo41Ki", "Zr8kQ2vXw5"),
+    ("the queue postgresql://rag:s3cret-pass@db/rag is away; s3cret-pass", "s3cret-pass"),
+]
+
+
+@pytest.mark.parametrize(("message", "secret"), SECRETS)
+def test_an_error_is_stored_without_secrets(message: str, secret: str, tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path, api_key="sk-test-0123456789", shared="postgresql://rag:s3cret-pass@db/rag"
+    )
+    assert secret not in public_error(message, settings)
+    assert public_error("an ordinary message", settings) == "an ordinary message"
+
+
+# ---------------------------------------------------------------- real workers on a real server
+
+
+@pytest.fixture
+def url(postgres: LocalPostgres) -> Iterator[str]:
+    with postgres.database("workers") as address:
+        yield address
+
+
+@pytest.fixture
+def started(url: str, settings: Settings) -> Iterator[Callable[[], Process[bytes]]]:
+    """Starts `rag worker` as a process."""
+    running: list[Process[bytes]] = []
+
+    def begin() -> Process[bytes]:
+        from rag.processes import closed_environment
+
+        environment = closed_environment({"RAG_HOME": str(settings.home), "RAG_SHARED": url})
+        running.append(
+            start(python_command("rag", "worker"), environment=environment, stderr=sys.__stderr__.fileno())
+        )
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_a_worker_killed_in_mid_build_loses_nothing(
+    url: str, settings: Settings, tmp_path: Path, started: Callable[[], Process[bytes]]
+) -> None:
+    lease_s = 4.0
+    jobs = PostgresJobs(url, lease_s=lease_s)
+    source = locate(str(large(tmp_path / "large")))
+    job = index_request(source, settings).enqueue(jobs)
+    first = started()
+    until(lambda: jobs.job(job.id).stage in ("chunk", "embed"))
+    first.kill()
+    killed = time.monotonic()
+    first.wait()
+    notices = drained(jobs, settings)
+    took_s = time.monotonic() - killed
+    done = jobs.job(job.id)
+    assert (done.state, done.attempts) == ("done", 1), notices
+    seconds = done.result["report"]["seconds"]
+    bound_s = lease_s + 2 * seconds + 30
+    print(
+        f"\na worker was killed; done {took_s:.1f} s later by another (lease {lease_s:.0f} s, build "
+        f"{seconds:.1f} s, bound {bound_s:.1f} s)"
+    )
+    assert took_s < bound_s
+    engine = Engine(settings)
+    assert engine.stored(source).store.live_count == done.result["report"]["chunks"]
+    engine.close()
+    jobs.close()
+
+
+def test_many_workers_build_each_generation_once(url: str, settings: Settings, sample_repo: Path) -> None:
+    """Four workers, twenty requests for four stores at once: each store is built once, never by two."""
+    queues = [PostgresJobs(url) for _ in range(4)]
+    sources = [locate(str(sample_repo), None)]
+    for number in range(3):
+        copy = sample_repo.parent / f"copy{number}"
+        git(sample_repo, "clone", "--quiet", str(sample_repo), str(copy))
+        (copy / "own.py").write_text(f"def own_{number}():\n    return {number}\n")
+        sources.append(locate(str(copy)))
+    asked: list[QueuedJob] = []
+    for number in range(20):
+        request = index_request(sources[number % 4], settings, rebuild=number >= 12)
+        asked.append(request.enqueue(queues[number % 4], namespace=f"n{number % 3}"))
+    overlaps: list[str] = []
+    running: set[str] = set()
+    lock = threading.Lock()
+    workers = []
+    for queue in queues:
+        worker = Worker(queue, settings, poll_s=0.05)
+        leased = queue.lease
+
+        def lease(name: str, leased: Any = leased, **more: Any) -> QueuedJob | None:
+            with lock:
+                job = leased(name, **more)
+                if job is not None:
+                    store = job.key.partition(":")[2]
+                    states = queues[0].jobs(states=["running"])
+                    overlaps.extend(one.key for one in states if one.id != job.id and one.key.endswith(store))
+                    running.add(job.key)
+                return job
+
+        queue.lease = lease  # type: ignore[method-assign]
+        workers.append(worker)
+    threads = [threading.Thread(target=worker.run, kwargs={"drain": True}) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    ended = queues[0].jobs(limit=1000)
+    assert {job.state for job in ended} == {"done"}
+    assert len({job.id for job in asked}) == len(ended) == 8  # four stores, each built and rebuilt
+    assert overlaps == [] and len(running) == 8
+    for queue in queues:
+        queue.close()
+
+
+def test_a_worker_waits_for_the_server_of_its_queue(
+    settings: Settings, sample_repo: Path, tmp_path: Path
+) -> None:
+    with LocalPostgres() as server:
+        jobs = PostgresJobs(server.url())
+        jobs.jobs()
+        notices: list[str] = []
+        worker = Worker(jobs, settings, notice=notices.append, poll_s=0.05)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            server.kill()
+            until(lambda: any("the queue cannot be used" in text for text in notices))
+            server.start()
+            job = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
+            until(lambda: jobs.job(job.id).state == "done")
+        finally:
+            worker.stop(grace_s=0)
+            thread.join(DEADLINE_S)
+            jobs.close()
+
+
+def test_a_worker_that_was_silent_gives_up(url: str, settings: Settings, tmp_path: Path) -> None:
+    """It was stopped for longer than its lease; when it goes on, another worker has the job."""
+    jobs = PostgresJobs(url, lease_s=1.0)
+    job = index_request(locate(str(large(tmp_path / "large"))), settings).enqueue(jobs)
+    silent = PostgresJobs(url, lease_s=1.0)
+    worker = Worker(silent, settings, poll_s=0.05)
+    reported, go_on = threading.Event(), threading.Event()
+    report = silent.report
+
+    def paused(*arguments: Any) -> QueuedJob:
+        if reported.is_set():
+            go_on.wait(DEADLINE_S)
+        reported.set()
+        return report(*arguments)
+
+    silent.report = paused  # type: ignore[method-assign]
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    reported.wait(DEADLINE_S)
+    other = until(lambda: jobs.lease("other"))
+    assert (other.id, other.attempts) == (job.id, 1)
+    go_on.set()
+    until(lambda: worker.ended["lost"])
+    assert jobs.report(other, "embed", 1, 2).worker == "other"
+    worker.stop(grace_s=0)
+    thread.join(DEADLINE_S)
+    jobs.close()
+    silent.close()

@@ -4,6 +4,9 @@ An installed wheel has them in `rag/_shipped/`; a checkout and an editable insta
 repository. Files that we write go to the user's folders.
 """
 
+import errno
+import os
+import stat
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +48,26 @@ def is_folder(path: Path | str) -> bool:
         return Path(path).expanduser().is_dir()
     except (OSError, RuntimeError, ValueError):
         return False
+
+
+def read_regular(path: Path, *, max_bytes: int) -> bytes:
+    """Return the bytes of a file that others may have placed there: opening it never blocks.
+
+    Raises:
+        OSError: it cannot be read, is no regular file (a pipe, a device), or is larger than `max_bytes`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            content = file.read(min(status.st_size, max_bytes) + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))
+    return content
 
 
 def make_private(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tomllib
@@ -304,6 +305,59 @@ def test_a_link_out_of_the_repository_is_refused_and_one_within_the_home_is_foll
     write(change, places)
     assert (places.home / ".claude.json").is_symlink()
     assert "mcpServers" in json.loads(dotfiles.read_text())
+
+
+def _hostile(kind: str, path: Path) -> None:
+    """Place something that is no configuration where one is expected."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(64 << 30)  # sparse
+    else:
+        path.symlink_to({"device": "/dev/zero", "loop": path.name, "outside": "/etc/passwd"}[kind])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "huge", "device", "loop", "outside"])
+@pytest.mark.parametrize("agent", AGENTS, ids=[agent.name for agent in AGENTS])
+def test_no_file_of_a_repository_blocks_fills_the_memory_or_is_followed_out_of_it(
+    agent: Agent, kind: str, places: AgentFolders
+) -> None:
+    written = [agent.project_instructions] + ([agent.project.paths[0]] if agent.project else [])
+    for path in filter(None, written):
+        _hostile(kind, places.path(path))
+    before = {path: path.lstat() for path in places.project.rglob("*")}
+    if agent.project is not None:
+        with pytest.raises(CannotEdit):
+            is_installed(agent, "project", places)
+    for command in (COMMAND, None):
+        actions = done(agent, places, command, instructions=True)
+        assert set(actions) <= {"refused"}
+    assert {path: path.lstat() for path in places.project.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "ours", [{"command": "rag", "args": 5}, {"command": 1}, {"command": []}, [], 3, None]
+)
+def test_an_entry_of_any_shape_is_somebody_elses(ours: Any, places: AgentFolders) -> None:
+    for agent in (agent for agent in AGENTS if agent.project):
+        assert agent.project is not None
+        path = places.file(agent.project)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".toml":
+            path.write_text(json.dumps({agent.project.container: {NAME: ours}}))
+            assert not is_installed(agent, "project", places)
+
+
+@pytest.mark.parametrize(
+    "text", [section.END, section.BEGIN, f"{section.END}\n{section.BEGIN}", section.END * 2]
+)
+def test_a_section_that_could_not_be_removed_is_not_written(text: str) -> None:
+    with pytest.raises(CannotEdit):
+        section.with_section(text, "Use explore.")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"[]", b'{"mcpServers": 3}'])

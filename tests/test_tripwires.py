@@ -293,18 +293,30 @@ def test_the_server_and_its_processes_run_nothing(trapped, tmp_path):
         try:
             ready(server, f"http://127.0.0.1:{port}/ready")
 
-            def ask(number: int) -> Any:
-                body = json.dumps({"question": f"{QUESTION} {number}", "repositories": ["repository"]})
+            def sent(path: str, body: Any = None) -> Any:
                 request = urllib.request.Request(
-                    f"http://127.0.0.1:{port}/api/ask",
-                    body.encode(),
+                    f"http://127.0.0.1:{port}{path}",
+                    None if body is None else json.dumps(body).encode(),
                     {"Content-Type": "application/json", "Accept": "application/json"},
                 )
                 with urllib.request.urlopen(request, timeout=DEADLINE_S) as response:
-                    return response.status
+                    return json.load(response)
+
+            def ask(number: int) -> Any:
+                asked = {"question": f"{QUESTION} {number}", "repositories": ["repository"]}
+                return sent("/api/ask", asked)["found"]
 
             with ThreadPoolExecutor(6) as several:  # so that processes are started that prepare questions
-                assert set(several.map(ask, range(24))) == {200}
+                assert set(several.map(ask, range(24))) == {True}
+            answer = sent("/v1/responses", {"model": "rag:repository", "input": QUESTION})
+            sent(f"/v1/responses/{answer['id']}")
+            conversation, turn = answer["rag"]["conversation"], answer["rag"]["turn"]
+            assert sent("/api/repositories/repository/review")["counts"]["files"] > 100
+            assert sent(f"/api/conversations/{conversation}/freshness?diff=true")
+            assert sent("/api/repositories/repository/turns?path=shop/sessions.py")
+            assert sent("/api/facts", {"text": "Sessions must be signed", "turn": turn})
+            assert sent("/api/facts?check=true")
+            assert sent(f"/api/turns/{turn}/replay", {})
         finally:
             server.send_signal(signal.SIGTERM)
             said = server.communicate(timeout=DEADLINE_S)[0]
@@ -326,6 +338,21 @@ def ready(server: subprocess.Popen[str], url: str) -> None:
     raise AssertionError("the server did not become ready")
 
 
+TOOLS = {
+    "ask_question": {"question": QUESTION},
+    "explore": {"question": QUESTION},
+    "search_code": {"query": QUESTION},
+    "find_symbol": {"name": "sign_session"},
+    "who_calls": {"symbol": "sign_session"},
+    "read_span": {"path": "shop/sessions.py"},
+    "review": {},
+    "remember": {"text": "Sessions must be signed"},
+    "facts": {},
+    "turns_about": {"path": "shop/sessions.py"},
+    "read_wiki_structure": {},
+}
+
+
 def test_the_mcp_server_runs_nothing(trapped, tmp_path):
     def message(method: str, number: int | None = None, **parameters: Any) -> str:
         counted = {} if number is None else {"id": number}
@@ -338,7 +365,6 @@ def test_the_mcp_server_runs_nothing(trapped, tmp_path):
         capabilities={},
         clientInfo={"name": "test", "version": "1"},
     )
-    asked = {"repoName": "repository", "question": QUESTION}
     start = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-P", "-m", "rag"]
     with subprocess.Popen(
         [*start, "mcp", "--repo", "."],
@@ -355,15 +381,19 @@ def test_the_mcp_server_runs_nothing(trapped, tmp_path):
             server.stdin.flush()
             assert json.loads(server.stdout.readline())["id"] == 1
             server.stdin.write(message("notifications/initialized"))
-            server.stdin.write(message("tools/call", 2, name="ask_question", arguments=asked))
-            server.stdin.flush()
-            told = json.loads(server.stdout.readline())
-            while told.get("id") != 2:
-                told = json.loads(server.stdout.readline())
+            told = {}
+            for number, (name, arguments) in enumerate(TOOLS.items(), 2):
+                arguments = {"repoName": "repository", **arguments}
+                server.stdin.write(message("tools/call", number, name=name, arguments=arguments))
+                server.stdin.flush()
+                told[name] = json.loads(server.stdout.readline())
+                while told[name].get("id") != number:
+                    told[name] = json.loads(server.stdout.readline())
         finally:
             server.kill()
     trapped.check()
-    assert "shop/sessions.py" in json.dumps(told)
+    assert not [name for name, one in told.items() if one["result"].get("isError")]
+    assert "shop/sessions.py" in json.dumps(told["ask_question"])
 
 
 @pytest.mark.parametrize("name", ["index", "ask"])

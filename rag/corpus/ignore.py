@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.errors import SourceError
+from rag.resources import read_regular
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+_MAX_BYTES, _MAX_LINES, _MAX_LINE_CHARS = 1 << 20, 5_000, 4_096
+"""Limits for a file of patterns: each is compiled, and compared with every path; no path is longer."""
 
 
 class Patterns:
@@ -44,18 +49,27 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
     """Return the patterns in a file, None when there is none.
 
     Raises:
-        SourceError: with `strict`, the file cannot be read or contains an invalid pattern; without, invalid
-            lines are ignored, as git does.
+        SourceError: with `strict`, the file cannot be read, has too many or too long lines, is a link out of
+            its folder, or contains an invalid pattern. Without, such lines, and files that are links or too
+            large, are ignored, much as git does.
     """
     try:
         if not path.is_file() or (path.is_symlink() and not strict):
             return None
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(path.parent)):
+            raise SourceError(f"{path} is a link to a file outside of its folder; replace it by a copy")
+        content = read_regular(path, max_bytes=_MAX_BYTES)
     except OSError as error:
         if not strict:
             return None
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
-    return Patterns(_compiled(lines, str(path) if strict else ""))
+    lines = content.decode("utf-8", "surrogateescape").splitlines()
+    kept = [line for line in lines if len(line) <= _MAX_LINE_CHARS][:_MAX_LINES]
+    if strict and len(kept) < len(lines):
+        raise SourceError(
+            f"{path} has more than {_MAX_LINES:,} lines, or one of more than {_MAX_LINE_CHARS:,} characters"
+        )
+    return Patterns(_compiled(kept, str(path) if strict else ""))
 
 
 def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:

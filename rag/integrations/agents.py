@@ -23,7 +23,7 @@ from rag.errors import ConfigError, SettingsError
 from rag.integrations import jsonc, section, toml_table
 from rag.integrations.edits import CannotEdit, Edit
 from rag.processes import search_path
-from rag.resources import make_private, shipped
+from rag.resources import make_private, read_regular, shipped
 
 NAME = "rag"
 HERE = "."
@@ -32,6 +32,8 @@ _WORKSPACE = "${workspaceFolder}"
 Scope = Literal["project", "user"]
 Action = Literal["add", "update", "remove", "none", "refused"]
 Shape = Literal["plain", "typed", "opencode", "zed"]
+_MAX_BYTES: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
+"""A file of a repository may come from anybody; one of the user may hold the history of an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +176,14 @@ class AgentFolders:
     def file(self, config: ConfigFile) -> Path:
         """Return the file of a configuration that exists, else the one to create."""
         paths = [self.path(written) for written in config.paths]
-        return next((path for path in paths if path.exists()), paths[0])
+        return next((path for path in paths if os.path.lexists(path)), paths[0])
 
     def is_found(self, agent: Agent) -> bool:
         """Return whether an agent is installed, or has files in the repository."""
         own = [self.path(written) for written in agent.signs]
-        return any(path.exists() for path in own) or (
-            agent.project is not None and self.file(agent.project).exists()
-        )
+        if agent.project is not None:
+            own.append(self.file(agent.project))
+        return any(map(os.path.lexists, own))
 
     def backup(self, path: Path) -> Path:
         """Return where the copy of a changed file is kept."""
@@ -198,6 +200,7 @@ class FileEdit:
     what: Literal["entry", "instructions"]
     action: Action
     reason: str = ""
+    scope: Scope = "project"
     line: int = 0
     removed: str = ""
     added: str = ""
@@ -234,7 +237,7 @@ def is_installed(agent: Agent, scope: Scope, places: AgentFolders) -> bool:
     config = agent.project if scope == "project" else agent.user
     if config is None:
         return False
-    before = _content(places.file(config))
+    before = _content(places.file(config), scope, places)
     return _is_ours(config.editor.entry_of(_text(before), config.container, NAME))
 
 
@@ -287,10 +290,14 @@ def write(change: FileEdit, places: AgentFolders) -> None:
     Raises:
         ConfigError: it cannot be written, or has changed since the plan.
     """
-    path = change.path.resolve()
     try:
-        if _content(path) != change.before:
-            raise ConfigError(f"{path} was changed by another program in the meantime; run the command again")
+        is_same = _content(change.path, change.scope, places) == change.before
+    except CannotEdit:
+        is_same = False
+    path = Path(os.path.realpath(change.path))
+    if not is_same:
+        raise ConfigError(f"{path} was changed by another program in the meantime; run the command again")
+    try:
         if change.action == "add":
             _keep(change.before, places.backup(change.path))
         if change.after is None:
@@ -313,8 +320,7 @@ def _planned(
         return edit
 
     try:
-        _check_place(path, scope, places)
-        before = _content(path)
+        before = _content(path, scope, places)
         text = _text(before)
         found = config.editor.entry_of(text, config.container, NAME)
         if found is not None and not _is_ours(found):
@@ -324,11 +330,11 @@ def _planned(
             if found == wanted:
                 return FileEdit(agent.name, path, "entry", "none", "it is up to date")
             action: Action = "add" if found is None else "update"
-            return _change(agent, path, "entry", action, before, insert(text, wanted))
+            return _change(agent, path, "entry", action, before, insert(text, wanted), scope)
         if found is None:
             return FileEdit(agent.name, path, "entry", "none", "there is no entry")
         edit: Edit = config.editor.without_entry(text, config.container, NAME)
-        change = _change(agent, path, "entry", "remove", before, edit)
+        change = _change(agent, path, "entry", "remove", before, edit, scope)
         return _restored(change, places, lambda original: insert(original, found))
     except CannotEdit as error:
         pasted = "" if command is None else to_paste(config, command)
@@ -338,19 +344,20 @@ def _planned(
 def _instructions(agent: Agent, path: Path, scope: Scope, places: AgentFolders, *, wanted: bool) -> FileEdit:
     content = shipped("templates/agent_instructions.md").read_text(encoding="utf-8")
     try:
-        _check_place(path, scope, places)
-        before = _content(path)
+        before = _content(path, scope, places)
         text = _text(before)
         present = section.has_section(text)
         if not wanted:
             if not present:
                 return FileEdit(agent.name, path, "instructions", "none", "there is no section")
-            change = _change(agent, path, "instructions", "remove", before, section.without_section(text))
+            removal = section.without_section(text)
+            change = _change(agent, path, "instructions", "remove", before, removal, scope)
             return _restored(change, places, lambda original: section.with_section(original, content))
         edit = section.with_section(text, content)
         if edit.applied(text) == text:
             return FileEdit(agent.name, path, "instructions", "none", "it is up to date")
-        return _change(agent, path, "instructions", "update" if present else "add", before, edit)
+        action: Action = "update" if present else "add"
+        return _change(agent, path, "instructions", action, before, edit, scope)
     except CannotEdit as error:
         pasted = content if wanted else ""
         return FileEdit(agent.name, path, "instructions", "refused", str(error), added=pasted)
@@ -363,6 +370,7 @@ def _change(
     action: Action,
     before: bytes | None,
     edit: Edit,
+    scope: Scope,
 ) -> FileEdit:
     text = _text(before)
     return FileEdit(
@@ -370,6 +378,7 @@ def _change(
         path=path,
         what=what,
         action=action,
+        scope=scope,
         line=text.count("\n", 0, edit.start) + 1,
         removed=text[edit.start : edit.end],
         added=edit.text,
@@ -394,6 +403,7 @@ def _restored(change: FileEdit, places: AgentFolders, insert: Any) -> FileEdit:
         path=change.path,
         what=change.what,
         action=change.action,
+        scope=change.scope,
         line=change.line,
         removed=change.removed,
         before=change.before,
@@ -415,23 +425,26 @@ def _is_ours(found: Any) -> bool:
     """Return whether an entry starts `rag mcp`."""
     if not isinstance(found, dict):
         return False
-    program, arguments = found.get("command"), found.get("args", [])
-    words = [*(program if isinstance(program, list) else [program]), *arguments]
+    program, arguments = found.get("command"), found.get("args")
+    words = program if isinstance(program, list) else [program]
+    words = [*words, *(arguments if isinstance(arguments, list) else [])]
     names = [Path(word).name for word in words[:1] if isinstance(word, str)]
     return names in (["rag"], ["rag-turns"]) and "mcp" in words[1:2]
 
 
-def _check_place(path: Path, scope: Scope, places: AgentFolders) -> None:
-    """Raise CannotEdit if a link leads out of the folder to which a file belongs."""
+def _content(path: Path, scope: Scope, places: AgentFolders) -> bytes | None:
+    """Return the content of a file; None if there is none.
+
+    Raises:
+        CannotEdit: it cannot be read, is too large, or a link leads out of the folder to which it belongs.
+    """
     base = places.project if scope == "project" else places.home
-    outside = not path.resolve().is_relative_to(base.resolve())
-    if outside and (path.is_relative_to(base) or path.resolve() != path.absolute()):
-        raise CannotEdit(f"it is a link to {path.resolve()}, which is not in {base}")
-
-
-def _content(path: Path) -> bytes | None:
+    target = Path(os.path.realpath(path))
+    outside = not target.is_relative_to(os.path.realpath(base))
+    if outside and (path.is_relative_to(base) or target != path.absolute()):
+        raise CannotEdit(f"it is a link to {target}, which is not in {base}")
     try:
-        return path.read_bytes()
+        return read_regular(target, max_bytes=_MAX_BYTES[scope])
     except FileNotFoundError:
         return None
     except OSError as error:

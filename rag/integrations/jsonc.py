@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rag.integrations.edits import CannotEdit, Edit, line_break
@@ -153,6 +154,7 @@ def _checked(text: str, edit: Edit, expected: Any) -> Edit:
     return edit
 
 
+@lru_cache(maxsize=2)  # a text is read several times for one edit
 def _parsed(text: str) -> _Node:
     """Return the object that a text is. Raises CannotEdit."""
     node, end = _value(text, _space(text, 0), 0)

@@ -16,7 +16,7 @@ def with_section(text: str, content: str) -> Edit:
     """Return the edit that sets the section: at the end of the text if it is new. Raises CannotEdit."""
     eol = line_break(text)
     section = f"{BEGIN}\n{content.strip()}\n{END}\n".replace("\n", eol)
-    if has_section(text):
+    if BEGIN in text or END in text:  # one alone could not be removed with the section
         return Edit(*_place(text), section)
     gap = "" if not text else eol if text.endswith("\n") else eol * 2
     return Edit(len(text), len(text), gap + section)

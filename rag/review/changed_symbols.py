@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import Protocol
 
 from rag.code.graph import GraphFiles, RepositoryGraph
@@ -20,10 +21,12 @@ from rag.types import CodeDefinition
 _RENAMED_SHARE = 0.5
 _MAX_RENAMES = 400
 """More removed or added files than this are not compared with each other, except for equal bytes."""
+_MAX_COMPARED_LINES = 5_000_000
+"""Above this total, files are no longer compared with each other, except for equal bytes."""
 _CONSTANT = re.compile(
     r"(?:(?:export|pub(?:\([^)]*\))?|public|private|protected|internal|static|final|const|constexpr|readonly"
     r"|let|var|val|define|declare|extern|unsigned|int|long|char|bool|float|double|string|String|size_t)\s+|#)*"
-    r"(?:define\s+)?\*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\])?\s*(?::[^=\n]+)?(?:=(?!=)|:=|\s\(?[\"'\d({\[])"
+    r"(?:define\s+)?\*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=|\s\(?[\"'\d({\[])"
 )
 
 
@@ -47,6 +50,7 @@ class ReviewedTree:
         self.files = files
         self.graph = RepositoryGraph(files)
         self._lines: dict[str, list[str]] = {}
+        self._definitions: dict[str, FileDefinitions] = {}
 
     @cached_property
     def known(self) -> Mapping[str, tuple[str, str]]:
@@ -60,6 +64,13 @@ class ReviewedTree:
             self._lines[path] = lines_of(text)
         return self._lines[path]
 
+    def definitions(self, path: str) -> FileDefinitions:
+        """Return the definitions of a file, none if there is no such file."""
+        if path not in self._definitions:
+            known = self.graph.defined_in(path) if path else ()
+            self._definitions[path] = FileDefinitions(known, self.lines(path) if path else ())
+        return self._definitions[path]
+
     def is_test(self, path: str) -> bool:
         """Return whether a file is a test."""
         return self.known.get(path, ("", "code"))[1] == "test"
@@ -68,6 +79,64 @@ class ReviewedTree:
         """Return whether the definitions of a file are compared."""
         language, kind = self.known.get(path, ("", ""))
         return kind in ("code", "test") or (kind == "doc" and has_references(language))
+
+
+class FileDefinitions:
+    """The definitions of a file that are compared, in order: without those within functions.
+
+    Args:
+        known: all definitions of the file, in order.
+        lines: the lines of the file.
+    """
+
+    def __init__(self, known: Iterable[CodeDefinition], lines: Sequence[str]) -> None:
+        self.listed: list[CodeDefinition] = []
+        self._lines = lines
+        end = 0  # of the functions so far
+        for one in known:
+            if one.start > end or one.end > end:
+                self.listed.append(one)
+                end = max(end, one.end) if one.unit == "function" else end
+        self._texts: dict[tuple[int, int, bool], str] = {}
+
+    @cached_property
+    def _innermost(self) -> list[int]:
+        """The number of the last definition in the list that holds each line, -1 for none."""
+        starting: dict[int, list[int]] = defaultdict(list)
+        for number, one in enumerate(self.listed):
+            starting[one.start].append(number)
+        found, around = [], list[int]()
+        for line in range(1, len(self._lines) + 1):
+            for number in starting.get(line, ()):
+                heappush(around, -number)
+            while around and self.listed[-around[0]].end < line:
+                heappop(around)
+            found.append(-around[0] if around else -1)
+        return found
+
+    @cached_property
+    def _own_lines(self) -> dict[int, list[int]]:
+        """The lines (from 0) that a definition which begins at a line has and those within it have not."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for row, number in enumerate(self._innermost):
+            if number >= 0:
+                found[self.listed[number].start].append(row)
+        return found
+
+    def around(self, line: int) -> CodeDefinition | None:
+        """Return the innermost definition that holds a line."""
+        number = self._innermost[line - 1] if 0 < line <= len(self._lines) else -1
+        return self.listed[number] if number >= 0 else None
+
+    def own_text(self, one: CodeDefinition) -> str:
+        """Return the lines of a definition; of a class without those of its members."""
+        key = one.start, one.end, one.unit == "class"
+        if key not in self._texts:
+            rows: Iterable[int] = range(one.start - 1, min(one.end, len(self._lines)))
+            if one.unit == "class":
+                rows = (row for row in self._own_lines.get(one.start, ()) if row < one.end)
+            self._texts[key] = "\n".join(self._lines[row] for row in rows)
+        return self._texts[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +188,18 @@ def _renamed(
     """Yield the removed and added files that are one file, the most similar first."""
     found = []
     words = {path: Counter(line.strip() for line in head.lines(path) if line.strip()) for path in added}
+    left = _MAX_COMPARED_LINES
     for gone in removed:
         before = Counter(line.strip() for line in base.lines(gone) if line.strip())
         for arrived in added:
+            least, most = sorted((before.total(), words[arrived].total()))
             if head.files.blobs[arrived] == base.files.blobs[gone]:
                 share = 2.0
+            elif least < _RENAMED_SHARE * most or not most or left < 0:
+                continue
             else:
-                most = max(before.total(), words[arrived].total())
-                share = (before & words[arrived]).total() / most if most else 0.0
+                left -= len(before)
+                share = (before & words[arrived]).total() / most
             if share >= _RENAMED_SHARE:
                 found.append((-share, gone.rpartition("/")[2] != arrived.rpartition("/")[2], gone, arrived))
     taken: set[str] = set()
@@ -149,22 +222,9 @@ def changed_symbols(base: ReviewedTree, head: ReviewedTree, files: Sequence[File
     return sorted(_joined(base, head, found), key=lambda one: (one.path, one.start, one.name))
 
 
-def listed(tree: ReviewedTree, path: str) -> list[CodeDefinition]:
-    """Return the definitions of a file that are compared: without those within functions."""
-    found: list[CodeDefinition] = []
-    for one in tree.graph.defined_in(path) if path else ():
-        within = any(
-            outer.unit == "function" and outer.start <= one.start and one.end <= outer.end
-            for outer in found[-40:]
-        )
-        if not within:
-            found.append(one)
-    return found
-
-
 def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[SymbolPair]:
-    old, new = listed(base, pair.old), listed(head, pair.new)
-    before: dict[tuple[str, str], list[CodeDefinition]] = defaultdict(list)
+    old, new = base.definitions(pair.old).listed, head.definitions(pair.new).listed
+    before: dict[tuple[str, str], deque[CodeDefinition]] = defaultdict(deque)
     for one in old:
         before[one.qualified_name, one.unit].append(one)
     found = []
@@ -173,8 +233,8 @@ def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[Sym
         if not same:
             found.append(_symbol("added", None, one))
             continue
-        was = same.pop(0)
-        change = _difference(base, head, was, one, old, new)
+        was = same.popleft()
+        change = _difference(base, head, was, one)
         if change is not None:
             found.append(_symbol(change, was, one))
     found += [_symbol("removed", one, None) for rest in before.values() for one in rest]
@@ -189,27 +249,12 @@ def _symbol(change: SymbolChange, old: CodeDefinition | None, new: CodeDefinitio
     return SymbolPair(change, shown.unit, shown.path, shown.qualified_name, shown.start, shown.end, old, new)
 
 
-def own_text(tree: ReviewedTree, one: CodeDefinition, others: Sequence[CodeDefinition]) -> str:
-    """Return the lines of a definition; of a class without those of its members."""
-    lines = tree.lines(one.path)
-    rows = range(one.start - 1, min(one.end, len(lines)))
-    if one.unit == "class":
-        inner = [other for other in others if one.start < other.start and other.end <= one.end]
-        covered = {row for other in inner for row in range(other.start - 1, other.end)}
-        return "\n".join(lines[row] for row in rows if row not in covered)
-    return "\n".join(lines[row] for row in rows)
-
-
 def _difference(
-    base: ReviewedTree,
-    head: ReviewedTree,
-    was: CodeDefinition,
-    now: CodeDefinition,
-    old: Sequence[CodeDefinition],
-    new: Sequence[CodeDefinition],
+    base: ReviewedTree, head: ReviewedTree, was: CodeDefinition, now: CodeDefinition
 ) -> SymbolChange | None:
     """Return how a definition differs; None if its own lines are the same."""
-    before, after = own_text(base, was, old), own_text(head, now, new)
+    before = base.definitions(was.path).own_text(was)
+    after = head.definitions(now.path).own_text(now)
     if before == after:
         return None
     language = head.known[now.path][0]
@@ -255,7 +300,8 @@ def _assigned(
     lines = tree.lines(path)
     covered = {row for one in definitions for row in range(one.start - 1, one.end)}
     names = {one.name for one in definitions}
-    found: dict[str, tuple[int, int, str]] = {}
+    texts: dict[str, list[str]] = defaultdict(list)
+    begins: dict[str, int] = {}
     current, first = "", 0
     for row in range(len(lines) + 1):
         line = "" if row == len(lines) or row in covered else lines[row]
@@ -263,14 +309,12 @@ def _assigned(
         if not is_top:
             continue
         if current:
-            text = "\n".join(lines[first:row]).rstrip()
-            if current in found:
-                text = f"{found[current][2]}\n{text}"
-                first = found[current][0] - 1
-            found[current] = (first + 1, first + 1 + text.count("\n"), text)
+            texts[current].append("\n".join(lines[first:row]).rstrip())
+            begins.setdefault(current, first + 1)
         match = _CONSTANT.match(line)
         current, first = (match[1] if match and match[1] not in names else ""), row
-    return found
+    whole = {name: "\n".join(parts) for name, parts in texts.items()}
+    return {name: (begins[name], begins[name] + text.count("\n"), text) for name, text in whole.items()}
 
 
 # ---------------------------------------------------------------- renamed and moved
@@ -326,7 +370,7 @@ def _moved_with_changes(
         if len(before) == len(after) == 1 and before[0].path != after[0].path:
             old, new = before[0].old, after[0].new
             assert old is not None and new is not None, "a removed and an added one"
-            change = _difference(base, head, old, new, listed(base, old.path), listed(head, new.path))
+            change = _difference(base, head, old, new)
             made.append(_symbol(change if change in ("signature", "body") else "moved", old, new))
             gone |= {id(before[0]), id(after[0])}
     return [*made, *(one for one in found if id(one) not in gone)]
@@ -338,7 +382,7 @@ def _code_of(tree: ReviewedTree, one: CodeDefinition | None) -> tuple[str, ...] 
     """
     if one is None:
         return None
-    text = own_text(tree, one, listed(tree, one.path) if one.unit == "class" else ())
+    text = tree.definitions(one.path).own_text(one)
     if letters([line.encode() for line in text.split("\n")]) < LEAST_MOVED:
         return None
     words = significant(text, tree.known[one.path][0])

@@ -8,12 +8,17 @@ import textwrap
 import tokenize
 from collections.abc import Iterator
 
-_STRING = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
+_LONG = 300
+"""A string that is not closed is one word if it is longer; of a shorter one each word is read."""
+_STRING = (
+    "|".join(rf"{mark}(?:\\.|[^{mark}\\\n])*{mark}|{mark}(?:\\.|[^{mark}\\\n]){{{_LONG},}}" for mark in "\"'")
+    + r"|`(?:\\.|[^`\\])*(?:`|\\?\Z)"
+)
 _HASH = r"#[^\n]*"
-_SLASH = r"//[^\n]*|/\*.*?\*/"
-_DASH = r"--\[\[.*?\]\]|--[^\n]*"
+_SLASH = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+_DASH = r"--\[\[.*?(?:\]\]|\Z)|--[^\n]*"
 _REST = r"|\w+|\n|[^\w\s]"
-_HASHED = frozenset({"ruby", "bash", "perl", "r", "elixir", "yaml", "toml", "make"})
+_HASHED = frozenset({"python", "ruby", "bash", "perl", "r", "elixir", "yaml", "toml", "make"})
 _DASHED = frozenset({"lua", "sql", "haskell"})
 _PLAIN_QUOTE = re.compile(r"(?<![\w'])'(?=\w+\b(?!'))")
 """A lifetime of Rust, which begins no string."""
@@ -22,6 +27,8 @@ _FREE_LINES = frozenset({"c", "cpp", "java", "csharp", "rust", "php", "css", "ob
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _PYTHON_LAYOUT = {tokenize.NL, tokenize.COMMENT, tokenize.ENCODING, tokenize.ENDMARKER}
 _MAX_HEADER_LINES = 60
+_MAX_PYTHON_LINE = 10_000
+"""The tokenizer of Python takes a time that grows with the square of a line's length."""
 
 
 def significant(text: str, language: str) -> tuple[str, ...]:
@@ -29,7 +36,7 @@ def significant(text: str, language: str) -> tuple[str, ...]:
 
     Equal results mean that only the layout differs. Where line ends may matter they are kept.
     """
-    if language == "python":
+    if language == "python" and all(len(line) <= _MAX_PYTHON_LINE for line in text.split("\n")):
         return tuple(_of_python(text))
     if language == "rust":
         text = _PLAIN_QUOTE.sub("´", text)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag.code.references import has_references
-from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, line_map, listed
+from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, line_map
 from rag.review.code_text import significant
 from rag.review.values import AffectedTest, BrokenUse, CallSite
 from rag.types import CodeDefinition, CodeUse
@@ -18,6 +18,8 @@ MAX_STEPS = 3
 """A test is found if it calls a changed symbol through at most this many calls."""
 _MAX_EXPANDED = 300
 """At most this many definitions are asked for their callers."""
+_MAX_GONE = 1_000
+"""At most this many removed definitions are asked for their uses in the base."""
 _MAX_NAMES = 5
 _MAX_USERS = 60
 _HUB_USES = 40
@@ -29,7 +31,7 @@ _TEST_PART = re.compile(
 )
 HOLDS_TESTS = re.compile(
     r"\bdef test|\bclass Test|\bclass \w*Tests?\b|#\[(?:\w+::)*test|@(?:Parameterized)?Test\b"
-    r"|\bfunc (?:\([^)]*\) )?(?:Test|Benchmark|Fuzz)\w*\(|\[(?:Fact|Theory|Test|TestMethod)\b"
+    r"|\bfunc (?:\([^)\n]{0,200}\) )?(?:Test|Benchmark|Fuzz)\w*\(|\[(?:Fact|Theory|Test|TestMethod)\b"
     r"|\bfunction test\w*\(|\bTEST\w*\s*\(|\b\w*[tT]ester\.run\("
     r"|\b(?:it|test|describe|context|specify|suite)(?:\.\w+)*\s*[\(`'\"]"
     r"|\b(?:it|describe|context|specify)\s+['\"]"
@@ -42,9 +44,12 @@ _FAMILY = {
 }
 """Languages that use each other's names."""
 _WORD = re.compile(r"[A-Za-z_$][\w$-]{4,}")
+_DOTTED = re.compile(r"(\.?)([\w$]+)")
 _LEAST_NAME = 4
 """The minimum length of a name of which other names may have the words."""
 _MAX_WORDS = 80
+_MAX_COMPARED_CHARS = 4_000_000
+"""The words of changed code are counted up to this size."""
 _MAX_BY_WORDS = 5
 _MAX_HOLDERS = 6
 """A word of the changed lines that more test files hold says nothing about which of them tests it."""
@@ -69,6 +74,9 @@ class Impact:
         self._files, self._symbols = files, symbols
         self._added = {symbol.new for symbol in symbols if symbol.change == "added"}
         self._uses: dict[CodeDefinition, list[CodeUse]] = {}
+        self._base_uses: dict[CodeDefinition, list[CodeUse]] = {}
+        self._is_base_cut = False
+        self._constants: dict[str, dict[str, list[CodeUse]]] = {}
         self._maps: dict[str, list[int]] = {}
         self._holding: dict[str, bool] = {}
         self.expanded = 0
@@ -77,7 +85,7 @@ class Impact:
     @property
     def is_cut(self) -> bool:
         """Whether more definitions than allowed would have been asked for their callers."""
-        return self.expanded > _MAX_EXPANDED
+        return self.expanded > _MAX_EXPANDED or self._is_base_cut
 
     # ------------------------------------------------------------ callers
 
@@ -103,7 +111,7 @@ class Impact:
         """Return the calls of a definition, or if there are none the mentions; of a class both."""
         if target not in self._uses:
             self.expanded += 1
-            if self.is_cut:
+            if self.expanded > _MAX_EXPANDED:
                 return []
             found = self._head.graph.uses([target])
             if target.unit != "class" and any(use.role == "call" for use in found):
@@ -135,23 +143,38 @@ class Impact:
                 return self._head.graph.callers([one])
         return []
 
+    def _uses_in_base(self, target: CodeDefinition) -> list[CodeUse]:
+        """Return the uses of a definition in the base."""
+        if target not in self._base_uses:
+            if len(self._base_uses) == _MAX_GONE:
+                self._is_base_cut = True
+                return []
+            self._base_uses[target] = self._base.graph.uses([target])
+        return self._base_uses[target]
+
     def _users_of_constant(self, symbol: SymbolPair) -> list[CodeUse]:
         """Return the lines that hold the name of a constant in its file and in those that import it."""
         if symbol.change == "removed":
             return []
-        held = re.compile(rf"(?<![\w$.]){re.escape(symbol.name)}(?![\w$])")
-        dotted = re.compile(rf"(?<![\w$]){re.escape(symbol.name)}(?![\w$])")
-        importers = dict.fromkeys(use.path for use in self._head.graph.importers(symbol.path))
-        found: list[CodeUse] = []
-        for path in (symbol.path, *importers):
-            pattern = held if path == symbol.path else dotted
-            definitions = listed(self._head, path)
-            for number, line in enumerate(self._head.lines(path), 1):
-                inside = path == symbol.path and symbol.start <= number <= symbol.end
-                if not inside and pattern.search(line) and len(found) < _MAX_USERS:
-                    around = [one for one in definitions if one.start <= number <= one.end]
-                    within = around[-1].qualified_name if around else ""
-                    found.append(CodeUse(path, number, within, "mention", certain=False))
+        if symbol.path not in self._constants:
+            self._constants[symbol.path] = self._users_of_constants(symbol.path)
+        users = self._constants[symbol.path].get(symbol.name, [])
+        return [
+            use for use in users if use.path != symbol.path or not symbol.start <= use.line <= symbol.end
+        ][:_MAX_USERS]
+
+    def _users_of_constants(self, path: str) -> dict[str, list[CodeUse]]:
+        """Return the lines that hold the changed constants of a file, by name."""
+        names = {one.name for one in self._symbols if one.unit == "constant" and one.path == path}
+        found: dict[str, list[CodeUse]] = defaultdict(list)
+        for user in dict.fromkeys((path, *(use.path for use in self._head.graph.importers(path)))):
+            definitions = self._head.definitions(user)
+            for number, line in enumerate(self._head.lines(user), 1):
+                words = _DOTTED.findall(line)
+                for name in names.intersection(name for dot, name in words if user != path or not dot):
+                    around = definitions.around(number)
+                    within = around.qualified_name if around else ""
+                    found[name].append(CodeUse(user, number, within, "mention", certain=False))
         return found
 
     # ------------------------------------------------------------ what still uses what is gone
@@ -178,13 +201,13 @@ class Impact:
         return sorted(found.values(), key=lambda use: (not use.certain, use.path, use.line, use.symbol))
 
     def _still_used(self, old: CodeDefinition) -> Iterator[CodeUse]:
-        if self.expanded > _MAX_EXPANDED:
+        uses = self._uses_in_base(old)
+        if self._is_base_cut:
             return
-        self.expanded += 1
         others = {(one.path, one.qualified_name) for one in self._head.graph.definitions(old.name)}
         if (self._successor(old.path), old.qualified_name) in others:
             return
-        for use in [*self._base.graph.uses([old]), *self._imports_of(old)]:
+        for use in [*uses, *self._imports_of(old)]:
             path, line = self._now(use.path, use.line)
             if line and not self._resolves(path, line, old.name, use):
                 certain = use.certain and not (old.scope and others)
@@ -266,8 +289,9 @@ class Impact:
             if symbol.change != "comment" and not self._head.is_test(symbol.path):
                 self._walk(symbol, reached)
         changed = [pair.new for pair in self._files if pair.new and self._head.is_test(pair.new)]
+        differing = {symbol.path for symbol in self._symbols if symbol.change != "comment"}
         for path in changed:
-            if any(s.path == path and s.change != "comment" for s in self._symbols):
+            if path in differing:
                 reached[path].is_changed = True
         sources = self._changed_sources()
         for path, source in self._named_after(sources):
@@ -307,13 +331,23 @@ class Impact:
     def _changed_words(self) -> list[str]:
         """Return the words of the code that differs, the rarest in it first, then by name."""
         count: Counter[str] = Counter()
-        for symbol in self._symbols:
+        left = _MAX_COMPARED_CHARS
+        for symbol in self._symbols if any(map(self._head.is_test, self._head.known)) else ():
+            left -= sum(
+                self._chars_of(*side) for side in ((self._base, symbol.old), (self._head, symbol.new))
+            )
+            if left < 0:
+                break
             if symbol.change != "comment" and not self._head.is_test(symbol.path):
                 old = Counter(self._code_of(self._base, symbol.old))
                 new = Counter(self._code_of(self._head, symbol.new))
                 for part in (old - new) + (new - old):
                     count.update(_WORD.findall(part))
         return sorted(count, key=lambda word: (count[word], word))[:_MAX_WORDS]
+
+    @staticmethod
+    def _chars_of(tree: ReviewedTree, one: CodeDefinition | None) -> int:
+        return sum(map(len, tree.lines(one.path)[one.start - 1 : one.end])) if one else 0
 
     @staticmethod
     def _code_of(tree: ReviewedTree, one: CodeDefinition | None) -> Sequence[str]:
@@ -329,7 +363,7 @@ class Impact:
             users = self._users_of_constant(symbol)
             frontier = [(one, one.name) for one in self._around(u for u in users if u.path == symbol.path)]
         if symbol.change == "removed" and symbol.old is not None:
-            uses = [replaced for use in self._base.graph.uses([symbol.old])
+            uses = [replaced for use in self._uses_in_base(symbol.old)
                     if (replaced := self._placed(use)) is not None]  # fmt: skip
             self._note(uses, symbol, reached)
             frontier = [(one, one.name) for one in self._around(u for u in uses if u.certain)]
@@ -389,9 +423,8 @@ class Impact:
         """Yield the definitions that the uses are in, each once."""
         found: dict[CodeDefinition, None] = {}
         for use in uses:
-            inside = [one for one in listed(self._head, use.path) if one.start <= use.line <= one.end]
-            if inside:
-                found[inside[-1]] = None
+            if (inside := self._head.definitions(use.path).around(use.line)) is not None:
+                found[inside] = None
         yield from found
 
     def _named_after(self, sources: Sequence[str]) -> Iterator[tuple[str, str]]:

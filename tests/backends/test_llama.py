@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,32 @@ def test_a_file_that_is_no_model_is_named_with_the_reason(tmp_path: Path, conten
     path = tmp_path / "bad.gguf"
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=why):
+        read_model_file(path)
+
+
+def test_a_pipe_or_a_device_is_no_model(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    for path in (tmp_path / "pipe.gguf", Path("/dev/zero")):
+        with pytest.raises(SettingsError, match="it is no regular file"):
+            read_model_file(path)
+
+
+def test_a_description_is_bounded_in_values_and_in_what_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "long.gguf"
+    path.write_bytes(header(text("a") + struct.pack("<IIQ", 9, 8, 2_000_000) + bytes(16_000_000)))
+    with pytest.raises(SettingsError, match="more than 1,000,000 values"):
+        read_model_file(path)
+    path.write_bytes(header(*(text(f"k{n}") + struct.pack("<I", 8) + text("x" * 65_536) for n in range(600))))
+    tracemalloc.start()
+    try:
+        read_model_file(path)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20  # of 39 MB
+    finally:
+        tracemalloc.stop()
+    with path.open("r+b") as file:
+        file.truncate(200 << 20)
+        file.write(header(text("a") + struct.pack("<IIQ", 9, 0, 150 << 20)))
+    with pytest.raises(SettingsError, match="description is longer than 67,108,864 bytes"):
         read_model_file(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -91,3 +92,30 @@ def test_a_line_repeated_is_compiled_once_and_its_last_place_decides(monkeypatch
     patterns = Patterns.of(["*.py", "!a.py", "*.py", *["|"] * 100_000, "!b.py"], where="--include")
     assert compiled == ["!a.py", "*.py", "|", "!b.py"]
     assert patterns.match("a.py") and not patterns.match("b.py")
+
+
+@pytest.mark.parametrize("name", [".ragignore", ".gitignore"])
+@pytest.mark.parametrize(
+    "text", ["a" * 2_000_000, f"{'a' * 5_000}\n", "".join(f"x/**/y*z{n}\n" for n in range(6_000))], ids=len
+)
+def test_a_file_of_patterns_is_bounded(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    began = time.process_time()
+    if name == ".ragignore":
+        with pytest.raises(SourceError, match=r"larger than|more than"):
+            read_patterns(path)
+    else:
+        patterns = read_patterns(path, strict=False)
+        assert patterns is None or not patterns.match("b.py")
+    assert time.process_time() - began < 3
+
+
+def test_a_file_of_patterns_is_not_read_through_a_link_out_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("*.py\n")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / ".ragignore").symlink_to(tmp_path / "outside")
+    with pytest.raises(SourceError, match="a link to a file outside"):
+        read_patterns(tmp_path / "root" / ".ragignore")
+    os.mkfifo(tmp_path / "root" / ".gitignore")
+    assert read_patterns(tmp_path / "root" / ".gitignore", strict=False) is None

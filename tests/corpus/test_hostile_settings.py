@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,13 @@ from rag.corpus import line_history
 from rag.corpus.acquire import acquire, resolve
 from rag.corpus.git import GitError
 from rag.corpus.history import differing, files_at, present, read_blobs
+from rag.corpus.lineage import Lineage
 from rag.corpus.walk import walk
 from rag.errors import SourceError
+from rag.service import Engine
 from rag.service.commit_history import commits
+from rag.service.review import ReviewRange, review
+from rag.settings import Settings
 from rag.types import Filters
 
 
@@ -72,6 +76,12 @@ def looked_at(folder: Path, home: Path) -> None:
     line_history.history_of_lines(folder, head, "a.py", 1, 1)
     acquire(resolve(str(folder), "HEAD"), home=home)
     acquire(resolve(f"file://{folder}"), home=home)
+    touched(folder)
+    assert Lineage(folder, head).since(before, {"a.py": "", "b.md": ""}) is not None
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        for compared in ("HEAD~2..HEAD", "HEAD~2...HEAD", "HEAD~2", None):
+            found = review(engine, source, ReviewRange.parse(compared))
+            assert found.counts.files or compared is None
 
 
 def test_filters_hooks_and_monitors_are_not_run(repository, ran, tmp_path):

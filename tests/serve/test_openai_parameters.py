@@ -123,7 +123,13 @@ def test_without_a_model_what_only_a_model_can_do_is_named(served):
     ("name", "value"),
     [
         *[("temperature", 3), ("temperature", "hot"), ("top_p", -0.1), ("max_tokens", 0), ("seed", 1.5)],
-        *[("stop", [""]), ("stop", ["x"] * 17), ("metadata", {"a": 1}), ("store", "no")],
+        *[
+            ("stop", [""]),
+            ("stop", ["x"] * 17),
+            ("metadata", {"a": 1}),
+            ("store", "no"),
+            ("metadata", {"a" * 65: "b"}),
+        ],
         ("response_format", {"type": "xml"}),
     ],
 )

@@ -633,6 +633,56 @@ def test_nothing_in_a_question_a_name_or_an_address_runs(written, provider, host
     assert_nothing_ran(page, provider)
 
 
+TRAP = f'"><img src=x onerror="{RUN}"><script>{RUN}</script>'
+PLAIN = set(
+    "id turn conversation state kind mode repository commit blob model asked answered created".split()
+)
+"""Fields that are no text: ids, names of states, times."""
+
+
+def trapped(value: Any, key: str = "") -> Any:
+    """The value with a trap in every text."""
+    if isinstance(value, str):
+        return value if key in PLAIN or "_at" in key else f"{value} {TRAP}"
+    if isinstance(value, list):
+        return [trapped(one, key) for one in value]
+    return {name: trapped(one, name) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def test_nothing_in_any_field_of_a_stored_turn_runs(written, provider, visit):
+    provider.answers[:] = ["It is checked in `authenticate` [1], and `check_all` says so."]
+    page = visit(written)
+    ask(page, SIGNED)
+    page.wait_for_url(re.compile("#c="))
+    step = {"name": "look search", "query": "token", "result": "5 places", "error": "none", "seconds": 0.1}
+    flagged = {"kind": "weak", "text": "It is", "reason": "few words", "begin_char": 0, "end_char": 5}
+
+    def poison(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for turn in body["all_turns"] if isinstance(body, dict) else ():
+            turn["trace"] = [step, *(turn.get("trace") or [])]
+            turn["support"] = {
+                **(turn.get("support") or {}),
+                "flagged": [{**flagged, "cited": [1]}, {**flagged, "kind": "unknown_name", "cited": []}],
+                "unknown_names": ["check_all"],
+                "complete": False,
+            }
+        route.fulfill(response=answer, json=trapped(body))
+
+    page.route(re.compile(r"/api/conversations/[^/?]+$"), poison)
+    page.reload()
+    turn = page.locator("article.turn").last
+    expect(turn.get_by_text("<script>").first).to_be_visible()
+    for box in page.locator("details").all():
+        box.evaluate("one => { one.open = true; }")
+    expect(turn.locator(".looked li").first).to_contain_text("<script>")
+    expect(turn.locator(".support li").first).to_contain_text("<script>")
+    for tab in page.get_by_label("Evidence", exact=True).get_by_role("tab").all():
+        tab.click()
+        assert_nothing_ran(page, provider)
+
+
 def test_a_diagram_is_drawn_as_a_picture(written, provider, visit):
     provider.answers[:] = ["```mermaid\ngraph TD\n  A[Request] --> B[Session]\n```\n\nSo it is [1]."]
     page = visit(written, color_scheme="light")

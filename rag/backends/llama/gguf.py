@@ -1,12 +1,14 @@
 """The beginning of a GGUF file: what kind of model it holds, and how much memory that needs.
 
 Only the description is read, in plain Python, and every length is compared with the file's size before it is
-believed. The weights are read by the child process alone.
+believed. Of the description, at most 64 MiB and a million values are read, and only numbers and short texts
+are kept. The weights are read by the child process alone.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +34,11 @@ _FORMATS = {
 }
 _MAX_ENTRIES = 10_000
 _MAX_TEXT = 65_536
+_MAX_KEPT_TEXT = 200
 _MAX_DEPTH = 4
+_MAX_BYTES = 64 << 20
+_MAX_VALUES = 1_000_000
+"""A description is smaller: the large vocabulary of a tokenizer comes after what is read."""
 _BASE_BYTES = 400 << 20
 """What the library, its buffers for a batch of 512 tokens and a large vocabulary take."""
 _BYTES_PER_NUMBER = 2
@@ -63,7 +69,7 @@ def read_model_file(path: Path) -> ModelFile:
         SettingsError: there is no such file, it cannot be read, or it is not a whole GGUF file.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_opened_at_once) as file:
             return _Header(file, path).read()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise SettingsError(
@@ -78,6 +84,11 @@ def read_model_file(path: Path) -> ModelFile:
         ) from error
 
 
+def _opened_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 class _Damaged(ValueError):
     """The file is not what it should be. The message is a short reason."""
 
@@ -87,7 +98,11 @@ class _Header:
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path = file, path
-        self._size = self._left = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise _Damaged("it is no regular file")
+        self._size = status.st_size
+        self._left, self._values_left = min(self._size, _MAX_BYTES), _MAX_VALUES
 
     def read(self) -> ModelFile:
         """Read up to the tokenizer, which comes after what is needed."""
@@ -104,7 +119,9 @@ class _Header:
             key = self._text()
             if key.startswith("tokenizer."):
                 break
-            found[key] = self._value(self._number("<I"))
+            value = self._value(self._number("<I"))
+            if not isinstance(value, str) or len(value) <= _MAX_KEPT_TEXT:
+                found[key] = value
         return self._model(found)
 
     def _model(self, found: dict[str, Any]) -> ModelFile:
@@ -127,6 +144,9 @@ class _Header:
 
     def _value(self, kind: int, depth: int = 0) -> Any:
         """Return a value; None for an array, which is skipped."""
+        self._values_left -= 1
+        if self._values_left < 0:
+            raise _Damaged(f"its description has more than {_MAX_VALUES:,} values")
         if kind == _STRING:
             return self._text()
         if kind != _ARRAY:
@@ -163,5 +183,7 @@ class _Header:
 
     def _take(self, count: int) -> None:
         if count > self._left:
+            if self._size > _MAX_BYTES:
+                raise _Damaged(f"its description is longer than {_MAX_BYTES:,} bytes")
             raise _Damaged(f"it ends after {self._size:,} bytes, in the middle of its description")
         self._left -= count

@@ -107,6 +107,8 @@ _JSON_TYPES = ("json_object", "json_schema")
 
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Tokens = Annotated[StrictInt, Field(ge=1, le=10_000_000)]
+_MetadataKey = Annotated[str, Field(max_length=64)]
+_MetadataValue = Annotated[str, Field(max_length=512)]
 _StopText = Annotated[str, Field(min_length=1, max_length=500)]
 
 
@@ -140,7 +142,7 @@ class _Checked(BaseModel):
     max_output_tokens: _Tokens | None = None
     stop: _StopText | Annotated[list[_StopText], Field(max_length=16)] | None = None
     store: StrictBool | None = None
-    metadata: Annotated[dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None = None
+    metadata: Annotated[dict[_MetadataKey, _MetadataValue], Field(max_length=16)] | None = None
     response_format: _Format | None = None
     text: _TextFormat | None = None
     reasoning: _Reasoning | None = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tools.fuzz.targets.base import Bounds, Refused, Target
+from tools.fuzz.targets.changes import ReviewedChange, Steps
 from tools.fuzz.targets.commands import Batch, Import
 from tools.fuzz.targets.files import Globs, Names, References, Source
+from tools.fuzz.targets.programs import AgentsFile, ModelDescription
 from tools.fuzz.targets.questions import Ask, Search, Texts
 from tools.fuzz.targets.server import Http, Mcp
 from tools.fuzz.targets.settings import SettingsFile, StoreFile, TemplateText
@@ -26,5 +28,9 @@ TARGETS: dict[str, type[Target]] = {
     "settings": SettingsFile,
     "template": TemplateText,
     "store": StoreFile,
+    "agents": AgentsFile,
+    "gguf": ModelDescription,
+    "review": ReviewedChange,
+    "steps": Steps,
 }
 """By name; `share` of each says how many of 100 inputs are its."""

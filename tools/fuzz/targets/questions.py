@@ -56,6 +56,7 @@ def written(rng: Random, most: int = _MOST) -> str:
 def _functions() -> dict[str, Callable[[str], Any]]:
     """What reads a text alone, by name."""
     from rag import markup, messages, quoting
+    from rag.agent.protocol import read_text
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
     from rag.code import definitions, documentation
@@ -63,11 +64,17 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.code.survey import Survey
     from rag.code.symbols import File
     from rag.corpus.address import without_credentials
-    from rag.memory import consolidate, extractive_summary
+    from rag.memory import consolidate, extractive_summary, statements
+    from rag.memory.facts import Fact
     from rag.retrieval import question
+    from rag.review import code_text
+    from rag.review.impact import HOLDS_TESTS, subject_of
     from rag.serve.deepwiki import prompts as deepwiki_prompts
+    from rag.serve.mcp.arguments import lines_seen
     from rag.serve.openai import thread_matching
     from rag.serve.openai.messages import done_without_model, read_messages
+    from rag.service.explore import parts_of
+    from rag.service.review import ReviewRange
     from rag.wiki import entry_points, mermaid, project_summary, sanitize, steering
     from rag.wiki import markdown as wiki_markdown
 
@@ -103,7 +110,26 @@ def _functions() -> dict[str, Callable[[str], Any]]:
             project_summary.project_description(survey)
             entry_points.keys(file, 100)
 
+    def stated(words: str) -> None:
+        said = [*statements.stated_by_user(words), *statements.stated_by_answer(words)]
+        facts = [Fact(one.text, "a", kind=one.kind) for one in said[:50]] or [Fact(words, "a")]
+        for fact in facts:
+            statements.on_same_subject(fact, facts)
+
+    def compared(words: str) -> None:
+        for language in ("python", "javascript", "rust", "lua", "php", "bash"):
+            code_text.significant(words, language)
+            code_text.header(words, language)
+
     return {
+        "stated": stated,
+        "compared": compared,
+        "holds_tests": HOLDS_TESTS.search,
+        "subject_of": subject_of,
+        "parts_of": parts_of,
+        "review_range": ReviewRange.parse,
+        "seen": lambda words: lines_seen(words.split("\n")),
+        "look_lines": lambda words: read_text(words, [words[:1_000]], []),
         "of_languages": of_languages,
         "manifests": manifests,
         "done_without_model": lambda words: done_without_model(f'{{"title": ""}}{words}'),

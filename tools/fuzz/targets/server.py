@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from rag.corpus.git import run_git
 from rag.serve.app import create_app
+from rag.serve.mcp.server import make_mcp
+from rag.serve.openai.parameters import CHAT, RESPONSES
 from rag.serve.run import make_server
+from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from rag.types import Source
@@ -54,6 +58,23 @@ _KNOWN = {
 """A usual value for parameters and fields of these names; those in braces are filled in when it is sent."""
 
 
+_OPEN_BODIES = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES}
+"""Routes whose bodies have more fields than their schemas say."""
+_PARAMETERS: dict[str, Any] = {
+    "stop": ["\n"],
+    "metadata": {"a": "b"},
+    "tools": [{"type": "function", "function": {"name": "a", "parameters": {}}}],
+    "tool_choice": "auto",
+    "response_format": {"type": "text"},
+    "text": {"format": {"type": "text"}, "verbosity": "low"},
+    "reasoning": {"effort": "low"},
+    "logit_bias": {"1": 2},
+    "stream_options": {"include_usage": True},
+    "stream": False,
+    "store": True,
+}
+
+
 class Log(logging.Handler):
     """Keeps the last exception that the server logged."""
 
@@ -77,6 +98,8 @@ class Serving:
         self.log = Log()
         logging.getLogger("uvicorn.error").addHandler(self.log)
         self.root = sample_copy(folder)
+        for command in ("init --quiet --initial-branch main", "add .", "commit --quiet --message sample"):
+            run_git(["-c", "user.name=a", "-c", "user.email=a@b", *command.split()], cwd=self.root)
         self._server = make_server(_settings(folder, self.root))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
@@ -163,18 +186,21 @@ class Http(Target):
         if query:
             path += "?" + urlencode(query, doseq=True, errors="replace", safe="{}")
         body = (
-            text.json_text(rng, text.mutated_json(rng, self._body(rng, operation), 300_000))
+            text.json_text(rng, text.mutated_json(rng, self._body(rng, path, operation), 300_000))
             if has_body
             else ""
         )
         return case_of(self.name, f"{method.upper()} {path}", body[:_MAX_BODY_CHARS])
 
-    def _body(self, rng: Random, operation: Mapping[str, Any]) -> Any:
+    def _body(self, rng: Random, path: str, operation: Mapping[str, Any]) -> Any:
         schema = operation["requestBody"]["content"].get("application/json", {}).get("schema", {})
         body = self._example(schema)
+        for name in _OPEN_BODIES.get(path, ()):
+            body.setdefault(name, _PARAMETERS.get(name, 1))
         if isinstance(body, dict) and rng.random() < 0.5:
             required = self._resolved(schema).get("required", [])
-            body = {key: one for key, one in body.items() if key in required or rng.random() < 0.3}
+            kept = 0.05 if path in _OPEN_BODIES else 0.3  # most of the others are refused
+            body = {key: one for key, one in body.items() if key in required or rng.random() < kept}
         return body
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -242,31 +268,52 @@ def _quoted(value: Any) -> str:
 _HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "fuzz", "version": "1"}}
 
 
-def _messages() -> Iterator[dict[str, Any]]:
-    """A usual message of each kind."""
-    arguments: dict[str, dict[str, Any]] = {
-        "list_available_repos": {},
-        "read_wiki_structure": {"repoName": "sample"},
-        "ask_question": {"repoName": "sample", "question": SAMPLES[0], "conversationId": None},
-        "recall_turns": {"query": "token", "limit": 5},
-        "search_code": {"query": SAMPLES[0], "repoName": "sample", "limit": 5},
-        "read_span": {"path": "snip/auth.py", "repoName": "sample", "startLine": 1, "endLine": 5},
-        "find_symbol": {"name": "authenticate", "repoName": "sample"},
-        "review": {"repoName": "sample", "range": "main..HEAD"},
-        "who_calls": {"symbol": "authenticate", "repoName": "sample"},
-    }
-    for tool, given in arguments.items():
-        yield {"method": "tools/call", "params": {"name": tool, "arguments": given}}
+_USUAL: dict[str, Any] = {
+    "repoName": "sample",
+    "query": "token",
+    "path": "snip/auth.py",
+    "name": "authenticate",
+    "symbol": "authenticate",
+    "range": "main..HEAD",
+    "seen": ["snip/auth.py:1-5"],
+    "text": "Tokens must be checked",
+    "ref": "main",
+}
+
+
+def _messages(tools: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A usual message of each kind; for each tool one with all of its arguments."""
+    for tool in tools:
+        given = {name: _argument(name, one) for name, one in tool["inputSchema"]["properties"].items()}
+        yield {"method": "tools/call", "params": {"name": tool["name"], "arguments": given}}
+        needed = {name: given[name] for name in tool["inputSchema"].get("required", [])}
+        for name in given:
+            one = {**needed, name: given[name]}
+            yield {"method": "tools/call", "params": {"name": tool["name"], "arguments": one}}
+    prompt = {"type": "ref/prompt", "name": "explain"}
+    for name in ("repo", "conversation", "name"):
+        yield {
+            "method": "completion/complete",
+            "params": {"ref": prompt, "argument": {"name": name, "value": "s"}},
+        }
+    for name, given in (("explain", {"name": "a"}), ("still_true", {"conversation": "a"}), ("overview", {})):
+        yield {"method": "prompts/get", "params": {"name": name, "arguments": given}}
+    yield {"method": "resources/list", "params": {"cursor": "50"}}
+    yield {"method": "resources/templates/list", "params": {}}
     yield {"method": "initialize", "params": _HELLO}
     yield {"method": "tools/list", "params": {}}
     yield {"method": "resources/read", "params": {"uri": "turns://conversations/a"}}
-    yield {"method": "prompts/get", "params": {"name": "a"}}
     yield {"method": "notifications/cancelled", "params": {"requestId": 1}}
 
 
-@cache
-def _kinds() -> tuple[dict[str, Any], ...]:
-    return tuple(_messages())
+def _argument(name: str, schema: Mapping[str, Any]) -> Any:
+    if name in _USUAL:
+        return _USUAL[name]
+    kind = schema.get("enum", [None])[0] or schema.get("default")
+    if kind is not None:
+        return kind
+    usual = {"integer": 1, "boolean": True, "array": []}
+    return usual.get(schema.get("type", ""), _KNOWN.get(name, "sample"))
 
 
 class Mcp(Target):
@@ -278,9 +325,13 @@ class Mcp(Target):
         super().__init__(folder)
         self.serving: Serving | None = None
         self.headers = {"Accept": "application/json, text/event-stream"}
+        server = make_mcp(Service(_settings(folder / "specification", sample_copy(folder))))
+        listed = asyncio.run(server.list_tools())
+        schemas = [one.model_dump(by_alias=True) for one in getattr(listed, "tools", listed)]
+        self.kinds = list(_messages(schemas))
 
     def make(self, rng: Random) -> Case:
-        message = {"jsonrpc": "2.0", "id": 7, **rng.choice(_kinds())}
+        message = {"jsonrpc": "2.0", "id": 7, **rng.choice(self.kinds)}
         if rng.random() < 0.7:
             message["params"] = text.mutated_json(rng, message["params"], 50_000)
         else:

@@ -100,18 +100,23 @@ def about(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """List the answers that cite a file or lines of it, even if the lines have moved since.
+    """List the answers that cite a file, lines of it or a definition, even if the lines have moved since.
 
     rag turns about src/auth.py:42
 
     rag turns about src/auth.py:42-50
+
+    rag turns about Session.sign
     """
-    from rag.service.freshness import turns_about
+    from rag.service.freshness import turns_about, turns_about_symbol
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         path, lines = _place(place)
         source, inside = _asked_about(engine, path, repo)
         found = turns_about(engine, source, inside, lines=lines, as_of=as_of)
+        if not found and lines is None and as_of is None and not Path(path).exists():
+            inside, place = path, path
+            found = turns_about_symbol(engine, source, engine.repository(source).store, path)
         if json:
             out_json([checked_turn(turn, pairs) for turn, pairs in found])
         for turn, pairs in found if not json else ():

@@ -21,10 +21,11 @@ from rag.database.locate import disk_bytes, last_used, remove, store_files, stor
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
 from rag.service.ref_retention import reserved
+from rag.service.snapshots import LINEAGES
 from rag.settings import Settings
 from rag.types import Source
 
-StorageKind = Literal["index", "clone", "vectors", "turns", "wikis", "settings", "other"]
+StorageKind = Literal["index", "clone", "vectors", "renames", "turns", "wikis", "settings", "other"]
 IN_USE_S = 600.0
 """What was used within this time is only removed by name: a process may read it."""
 _SQLITE_SUFFIXES = ("", "-wal", "-shm")
@@ -191,6 +192,8 @@ def _rest(settings: Settings) -> Iterator[StorageItem]:
             key = "turns", "turns.db"
         elif path.name in vectors:
             key = "vectors", "minilm_vectors.db"
+        elif path.name == LINEAGES:
+            key = "renames", path.name
         elif path.name == "deepwiki":
             key = "wikis", path.name
         elif path.name in _SETTINGS:
@@ -198,7 +201,7 @@ def _rest(settings: Settings) -> Iterator[StorageItem]:
         groups.setdefault(key, []).append(path)
     for (kind, name), paths in groups.items():
         size, used = sum(map(_size, paths)), max(map(_written, paths))
-        can = kind == "vectors"
+        can = kind in ("vectors", "renames")
         yield StorageItem(kind, name, str(home / name), size, used, can, _ADVICE.get(kind, ""))
 
 
@@ -260,8 +263,14 @@ def _remove_vectors(home: Path, path: Path) -> bool:
     return True
 
 
+def _remove_renames(home: Path, path: Path) -> bool:
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
+
+
 _REMOVERS: dict[str, Callable[[Path, Path], bool]] = {
     "index": _remove_index,
     "clone": _remove_clone,
     "vectors": _remove_vectors,
+    "renames": _remove_renames,
 }

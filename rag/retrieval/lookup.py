@@ -93,7 +93,7 @@ def callers(index: ChunkIndex, name: str) -> Callers:
             if (use.role == "call") == are_calls
         }
         for use in by_text:
-            if use.calls == are_calls and (not are_calls or _is_code(use.hit)):
+            if not are_calls or (use.calls and _is_code(use.hit)):
                 for line in use.lines:
                     found.setdefault((use.hit.path, line), (use.hit.label, False))
         if found:

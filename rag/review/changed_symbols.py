@@ -46,6 +46,8 @@ class ReviewedTree:
     def __init__(self, files: TreeSide) -> None:
         self.files = files
         self.graph = RepositoryGraph(files)
+        self.unread: Counter[str] = Counter()
+        """How many definitions were not found in a file that cannot be parsed as a whole, by path."""
         self._lines: dict[str, list[str]] = {}
 
     @cached_property
@@ -177,10 +179,28 @@ def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[Sym
         change = _difference(base, head, was, one, old, new)
         if change is not None:
             found.append(_symbol(change, was, one))
-    found += [_symbol("removed", one, None) for rest in before.values() for one in rest]
+    removed = [one for rest in before.values() for one in rest]
+    if any(_is_in_text(base, one, head, pair.new, new) for one in removed):
+        head.unread[pair.new] = len(removed)
+        found = [one for one in found if one.change != "added"]  # maybe these, under another name
+    else:
+        found += [_symbol("removed", one, None) for one in removed]
     if pair.old and pair.new:
         found += _constants(base, head, pair, old, new)
     return found
+
+
+def _is_in_text(
+    base: ReviewedTree, old: CodeDefinition, head: ReviewedTree, path: str, found: Sequence[CodeDefinition]
+) -> bool:
+    """Return whether the text of a file begins a definition that parsing it did not find, as after a syntax
+    error: the line with its name is there more often than definitions of that name were found.
+    """
+    named = re.compile(rf"(?<![\w$]){re.escape(old.name)}(?![\w$])")
+    lines = base.lines(old.path)[old.start - 1 : old.end]
+    begins = next((line.strip() for line in lines if named.search(line)), "")
+    written = sum(line.strip() == begins for line in head.lines(path)) if begins and path else 0
+    return written > sum(one.name == old.name for one in found)
 
 
 def _symbol(change: SymbolChange, old: CodeDefinition | None, new: CodeDefinition | None) -> SymbolPair:

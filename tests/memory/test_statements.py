@@ -50,6 +50,7 @@ def test_an_answers_statements_have_the_references_that_follow_them() -> None:
 # This must not be found [1].
 ```
 > A quoted line must not be found [1].
+Note: this remark must not be found [1].
 A pepper is a secret that every token shares 【1】. This one must be left out without references.
 """
     assert [(one.text, one.kind, one.numbers) for one in stated_by_answer(answer)] == [

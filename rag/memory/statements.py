@@ -22,9 +22,7 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M
 _NOT_PROSE = re.compile(r"\s*(?:[|>#]|\[\d|Sources?:)")
 _OUR_NOTE = re.compile(r"\s*Note:")
 """What answers begin a remark about themselves with; from a user it begins a statement."""
-_OPENING = re.compile(
-    r"(?:(?:by the way|btw|also|and|but|so|ok(?:ay)?|well|actually),?\s+)+", re.I
-)
+_OPENING = re.compile(r"(?:(?:by the way|btw|also|and|but|so|ok(?:ay)?|well|actually),?\s+)+", re.I)
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 _REFERENCE = r"[\[【]\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*[\]】]"
 _REFERENCES = re.compile(_REFERENCE)
@@ -129,7 +127,8 @@ def stated_by_answer(answer: str) -> list[Statement]:
     return [
         Statement(text, kind, numbers)
         for text, numbers in _sentences(answer)
-        if numbers and not _OUR_NOTE.match(text) and (kind := kind_of(text)) and not _POINTS_BACK.match(text) and not text.endswith("?")
+        if numbers and not _OUR_NOTE.match(text)
+        if (kind := kind_of(text)) and not _POINTS_BACK.match(text) and not text.endswith("?")
         if _is_long_enough(text)
     ]
 

@@ -48,7 +48,7 @@ def definitions(index: ChunkIndex, name: str) -> list[Hit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class CallerLines:
     """The lines that use a name inside one definition of a file ("" for none)."""
 
     path: str
@@ -64,7 +64,7 @@ class Callers:
     `are_calls` says whether they are calls, else they only mention it; `definitions` is the number of those.
     """
 
-    found: tuple[Caller, ...]
+    found: tuple[CallerLines, ...]
     are_calls: bool
     definitions: int
 
@@ -101,12 +101,12 @@ def callers(index: ChunkIndex, name: str) -> Callers:
     return Callers((), are_calls=False, definitions=len(targets))
 
 
-def _grouped(found: Mapping[tuple[str, int], tuple[str, bool]]) -> tuple[Caller, ...]:
+def _grouped(found: Mapping[tuple[str, int], tuple[str, bool]]) -> tuple[CallerLines, ...]:
     """Return lines, each with its definition and whether it is certain, by definition."""
     rows = [(path, within, certain, line) for (path, line), (within, certain) in found.items()]
     rows.sort(key=lambda row: (not row[2], _is_test(row[0]), row[0], row[1], row[3]))
     return tuple(
-        Caller(path, within, tuple(row[-1] for row in group), certain)
+        CallerLines(path, within, tuple(row[-1] for row in group), certain)
         for (path, within, certain), group in groupby(rows, key=lambda row: row[:3])
     )
 

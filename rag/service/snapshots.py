@@ -31,10 +31,9 @@ from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
 from rag.service.engine import Engine
 from rag.service.retention import KeptFiles, kept_files
+from rag.service.storage import LINEAGES
 from rag.types import Checkout, Source, blob_id
 
-LINEAGES = "lineage"
-"""The folder of cached histories of renames."""
 _MAX_PARSED = 64
 """How many parsed files are kept for the next check."""
 _UNREADABLE = "unreadable"

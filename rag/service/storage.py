@@ -21,13 +21,14 @@ from rag.database.locate import disk_bytes, last_used, remove, store_files, stor
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
 from rag.service.ref_retention import reserved
-from rag.service.snapshots import LINEAGES
 from rag.settings import Settings
 from rag.types import Source
 
 StorageKind = Literal["index", "clone", "vectors", "renames", "turns", "wikis", "settings", "other"]
 IN_USE_S = 600.0
 """What was used within this time is only removed by name: a process may read it."""
+LINEAGES = "lineage"
+"""The folder of cached histories of renames."""
 _SQLITE_SUFFIXES = ("", "-wal", "-shm")
 _SETTINGS = frozenset({"config.toml", "keys.toml", "prices.toml", "templates", "told_hosts", "token_factors"})
 _ADVICE: dict[StorageKind, str] = {

@@ -19,8 +19,7 @@ from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
-from rag.retrieval.lookup import Caller as Using
-from rag.retrieval.lookup import Callers, callers, definitions
+from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -576,7 +575,7 @@ def _count(places: int) -> str:
     return f"{places} place{'s' * (places != 1)}"
 
 
-def _use_line(use: Using, mixed: bool) -> str:
+def _use_line(use: CallerLines, mixed: bool) -> str:
     where = ", ".join(map(str, use.lines[:_USE_LINES])) + (", …" if len(use.lines) > _USE_LINES else "")
     inside = f" in {use.within}" if use.within else ""
     return f"- {use.path}:{where}{inside}{', possibly' if mixed and not use.certain else ''}"

@@ -4,6 +4,9 @@ import { api } from "./api.js";
 import { h, note } from "./dom.js";
 import { emit, on, state } from "./state.js";
 
+/** How much of an id the server's notes show. */
+const ID_CHARS = 8;
+
 export function startFacts() {
   on("answered", load);
 }
@@ -16,7 +19,10 @@ async function load(turn) {
   } catch {
     return; // the answer is complete without it, and `rag facts proposed` lists them
   }
-  if (turn.proposed.length) emit("turn", turn);
+  if (!turn.proposed.length) return;
+  const ids = turn.proposed.map((one) => one.id.slice(0, ID_CHARS));
+  turn.notes = turn.notes.filter((text) => !ids.some((id) => text.includes(id))); // they name a command instead
+  emit("turn", turn);
 }
 
 /** Return the facts that a turn proposes, each with its two buttons; null if there are none. */

@@ -61,7 +61,8 @@ class CallerLines:
 class Callers:
     """Who uses a name: what certainly means a definition of it first, then code before tests.
 
-    `are_calls` says whether they are calls, else they only mention it; `definitions` is the number of those.
+    `are_calls` says whether they are calls, else they only mention it; `definitions` is the number of
+    definitions of that name.
     """
 
     found: tuple[CallerLines, ...]

@@ -180,7 +180,7 @@ def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[Sym
         if change is not None:
             found.append(_symbol(change, was, one))
     removed = [one for rest in before.values() for one in rest]
-    if any(_is_in_text(base, one, head, pair.new, new) for one in removed):
+    if removed and pair.new and _is_partly_read(base, removed, head.lines(pair.new), new):
         head.unread[pair.new] = len(removed)
         found = [one for one in found if one.change != "added"]  # maybe these, under another name
     else:
@@ -190,17 +190,24 @@ def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[Sym
     return found
 
 
-def _is_in_text(
-    base: ReviewedTree, old: CodeDefinition, head: ReviewedTree, path: str, found: Sequence[CodeDefinition]
+def _is_partly_read(
+    base: ReviewedTree,
+    removed: Sequence[CodeDefinition],
+    lines: Sequence[str],
+    found: Sequence[CodeDefinition],
 ) -> bool:
-    """Return whether the text of a file begins a definition that parsing it did not find, as after a syntax
+    """Return whether the lines of a file begin a definition that parsing it did not find, as after a syntax
     error: the line with its name is there more often than definitions of that name were found.
     """
-    named = re.compile(rf"(?<![\w$]){re.escape(old.name)}(?![\w$])")
-    lines = base.lines(old.path)[old.start - 1 : old.end]
-    begins = next((line.strip() for line in lines if named.search(line)), "")
-    written = sum(line.strip() == begins for line in head.lines(path)) if begins and path else 0
-    return written > sum(one.name == old.name for one in found)
+    written = Counter(line.strip() for line in lines)
+    read = Counter(one.name for one in found)
+    for one in removed:
+        named = re.compile(rf"(?<![\w$]){re.escape(one.name)}(?![\w$])")
+        own = base.lines(one.path)[one.start - 1 : one.end]
+        begins = next((line.strip() for line in own if named.search(line)), "")
+        if begins and written[begins] > read[one.name]:
+            return True
+    return False
 
 
 def _symbol(change: SymbolChange, old: CodeDefinition | None, new: CodeDefinition | None) -> SymbolPair:

@@ -217,7 +217,7 @@ def invalid_request(found: Mapping[str, Any], param: str, known: Sequence[str] =
         known: the fields of the body.
     """
     if found.get("type") == "extra_forbidden":
-        nearest = difflib.get_close_matches(param, known, n=1, cutoff=0.5)
+        nearest = difflib.get_close_matches(param[:100], known, n=1, cutoff=0.5)
         meant = f"; did you mean `{nearest[0]}`?" if nearest else "."
         fields = f" The fields are: {', '.join(known)}." if known else ""
         return f"there is no field `{param[:100]}`{meant}{fields}"

@@ -47,6 +47,7 @@ where the library is called, with `raise … from error`.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,9 +82,10 @@ class RefNotFound(SourceError):
     """The repository has no such branch, tag or commit."""
 
     def __init__(self, *, source: str, ref: str) -> None:
-        super().__init__(
-            f"{source} has no branch, tag or commit {ref!r}; `git ls-remote {source}` lists what exists"
-        )
+        fix = f"`git ls-remote {source}` lists what exists"
+        if "~" in ref or "^" in ref:
+            fix += f", `git rev-parse {shlex.quote(ref)}` in a clone gives the id of a commit"
+        super().__init__(f"{source} has no branch, tag or commit {ref!r}; {fix}")
         self.source, self.ref = source, ref
 
 

@@ -13,7 +13,7 @@ from html import escape
 _BLOCK = re.compile(
     r"^(?P<marks>`{3,})[^`\n]*\n(?P<code>.*?)(?:^(?P=marks)`*[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
 )
-_CODE = re.compile(r"`([^`\n]+)`")
+_CODE = re.compile(r"(?<!`)(?P<marks>`+)(?!`)(?P<code>[^\n]+?)(?<!`)(?P=marks)(?!`)")
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+)\*\*")
 _EMPHASIS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+)\*(?![\w*])")
 
@@ -43,12 +43,19 @@ def _prose(text: str) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    pieces = _CODE.split(text.strip("\n"))
-    drawn = "".join(
-        f"<code>{escape(piece)}</code>" if odd else _emphasised(escape(piece))
-        for odd, piece in ((position % 2, piece) for position, piece in enumerate(pieces))
-    )
+    parts, position, stripped = [], 0, text.strip("\n")
+    for span in _CODE.finditer(stripped):
+        parts.append(_emphasised(escape(stripped[position : span.start()])))
+        parts.append(f"<code>{escape(_unpadded(span['code']))}</code>")
+        position = span.end()
+    drawn = "".join([*parts, _emphasised(escape(stripped[position:]))])
     return f"<div style='white-space:pre-wrap'>{drawn}</div>" if drawn.strip() else ""
+
+
+def _unpadded(code: str) -> str:
+    """Return inline code without the spaces that separate it from its backticks."""
+    padded = code[0] == code[-1] == " " and "`" in code
+    return code[1:-1] if padded else code
 
 
 def _emphasised(escaped: str) -> str:

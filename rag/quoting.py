@@ -28,6 +28,17 @@ def fence(text: str) -> str:
     return "`" * (max(len(run) for run in _BACKTICKS.findall(text)) + 1)
 
 
+def code_span(text: str) -> str:
+    """Return `text` on one line as inline code in Markdown, unaltered if it has backticks."""
+    shown = visible(text)
+    if "`" not in shown:
+        return f"`{shown}`"
+    runs = {len(run) for run in _BACKTICKS.findall(shown)}
+    marks = "`" * next(length for length in range(1, len(runs) + 2) if length not in runs)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{marks}{pad}{shown}{pad}{marks}"
+
+
 def one_line(text: str) -> str:
     """Return `text` on one line that can be put between backticks.
 

@@ -543,8 +543,9 @@ class PatternMatches:
         found = [(self.count, "match", "es"), (self.lines, "line", "s"), (self.files, "file", "s")]
         matches, lines, files = (f"{n:,} {word}{plural if n != 1 else ''}" for n, word, plural in found)
         stopped = "" if self.complete else "; stopped at the time limit, search fewer files (path, language)"
-        more = f"; {self.more:,} more lines are not shown" if self.more else ""
-        return f"{least}{matches} on {lines} of {files}{more}{stopped}"
+        are = "line is" if self.more == 1 else "lines are"
+        left = f"; {self.more:,} more {are} not shown" if self.more else ""
+        return f"{least}{matches} on {lines} of {files}{left}{stopped}"
 
 
 MIN_CONFIDENCE = 0.5

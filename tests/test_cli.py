@@ -937,6 +937,7 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     assert done.code == 0
     assert done.out.count("snip/sessions.py:34-38") >= 3
     assert "/turns    the questions so far" in done.out
+    assert "rag: there is no command /nonsense; a question does not begin with /" in done.err
     assert "turn 2" in done.err
     first_of_new, kept = rag("turns", "list", "--json").json
     assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.markup import framed
+from rag.quoting import code_span
 from rag.types import Answer, AssistantResponse, Citation, DialogTurn, Span, UserQuery
 
 OURS = {"div", "pre", "code", "b", "em", "table", "tr", "td"}
@@ -69,3 +70,10 @@ def test_answers_and_turns_show_question_text_and_sources() -> None:
         assert "It is signed [1]." in text
         assert "[1]snip/a.py:3-9signat 0123456789 + changes" in text
     assert "cut at the limit" in answer._repr_html_()
+
+
+def test_code_with_backticks_is_shown_as_it_is_written():
+    for code in ("const x = `a${b}`", "``literal``", "`", "plain"):
+        page = Reader(framed("", f"see {code_span(code)} here"))
+        assert page.text == f"see {code} here"
+        assert "code" in page.tags

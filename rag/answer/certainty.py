@@ -27,7 +27,7 @@ def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
         return f"The nearest place is {first}."
     probability = answer.confidence.first_right if answer.confidence else None
     found = visible(answer.code_facts.summary) if answer.code_facts else f"Best match: {first}"
-    if probability is None:
+    if probability is None or _states_its_doubt(answer, probability):
         return f"{found}."
     if probability >= LIKELY:
         return f"{found} — {'sure' if probability >= SURE else 'likely'}."
@@ -37,6 +37,11 @@ def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
         return f"{found} — not sure."
     *some, last = rivals
     return f"Not sure: {', '.join(some)} and {last} compete."
+
+
+def _states_its_doubt(answer: Answer, probability: float) -> bool:
+    """Return whether the sentence itself says how many of the places are certain, as for callers."""
+    return answer.code_facts is not None and answer.code_facts.kind == "callers" and probability < LIKELY
 
 
 def named(hit: Hit) -> str:

@@ -18,7 +18,7 @@ from itertools import islice
 
 from rag.analysis import term_set, terms, words
 from rag.lines import lines_of
-from rag.quoting import fence, one_line, visible
+from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
 
 QUOTED_SOURCES = 3
@@ -217,9 +217,7 @@ def _named(
     if best is None:
         best = max(range(len(lines)), key=lambda i: (sought.score(lines[i]), bool(lines[i].strip())))
     places.append((source.n, hit.path, hit.start + best, hit.start + best))
-    shown = one_line(lines[best].strip())
-    shown = shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
-    return f"- `{_path(hit, several=several)}:{hit.start + best}` [{source.n}] `{shown}`\n"
+    return f"- `{_path(hit, several=several)}:{hit.start + best}` [{source.n}] {_shown(lines[best])}\n"
 
 
 def _code_facts(
@@ -239,7 +237,7 @@ def _code_facts(
         number = f" [{n}]" if n else ""
         doubt = "" if item.certain else ", possibly"
         reason = f" — {visible(item.reason)}{doubt}" if told_apart or doubt else ""
-        lines.append(f"- `{path}:{_range(item.start, item.end)}`{number} `{_first_line(item.text)}`{reason}")
+        lines.append(f"- `{path}:{_range(item.start, item.end)}`{number} {_first_line(item.text)}{reason}")
     if (more := found.count - len(found.items)) > 0:
         lines.append(f"- and {more:,} more")
     lines += ["", f"{visible(found.note)}."] if found.note else []
@@ -247,8 +245,13 @@ def _code_facts(
 
 
 def _first_line(text: str) -> str:
-    shown = one_line(next((line.strip() for line in lines_of(text) if line.strip()), "")).replace("`", "'")
-    return shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
+    return _shown(next((line for line in lines_of(text) if line.strip()), ""))
+
+
+def _shown(line: str) -> str:
+    """Return a line of code as inline code, cut to the width of a list."""
+    shown = visible(line.strip())
+    return code_span(shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…")
 
 
 def _range(first: int, last: int) -> str:

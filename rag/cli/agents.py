@@ -30,7 +30,8 @@ User = Annotated[
     bool, typer.Option("--user", help="The files in the home folder, instead of those of the repository.")
 ]
 Write = Annotated[
-    bool, typer.Option("--write", help="Write the files. Default: only show what would change.")
+    bool,
+    typer.Option("--write/--dry-run", help="Write the files. Default: only show what would change."),
 ]
 
 _VERBS = {"add": "adds", "update": "updates", "remove": "removes"}

@@ -119,6 +119,8 @@ class Session:
             self._dialog = Dialog(self._engine, self._dialog.repositories)
             say("rag: started a new conversation")
         else:
+            if name != "/help":
+                say(f"rag: there is no command {name}; a question does not begin with /")
             out(_HELP)
         return True
 

@@ -23,7 +23,7 @@ from rag.cli.terminal import (
     say,
     settings_from,
 )
-from rag.errors import ConfigError
+from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
 from rag.schema import add_diffs, checked_citations, checked_turn, to_json
 from rag.types import Citation, DialogTurn, Freshness, Source, worst
@@ -100,18 +100,27 @@ def about(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """List the answers that cite a file or lines of it, even if the lines have moved since.
+    """List the answers that cite a file, lines of it or a definition, even if the lines have moved since.
 
     rag turns about src/auth.py:42
 
     rag turns about src/auth.py:42-50
+
+    rag turns about Session.sign
     """
-    from rag.service.freshness import turns_about
+    from rag.service.freshness import turns_about, turns_about_symbol
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         path, lines = _place(place)
         source, inside = _asked_about(engine, path, repo)
         found = turns_about(engine, source, inside, lines=lines, as_of=as_of)
+        if not found and lines is None and as_of is None and not Path(path).exists():
+            inside, place = path, path
+            try:
+                found = turns_about_symbol(engine, source, engine.repository(source).store, path)
+            except NotFound as error:
+                say(f"rag: no answer cites {inside} of {source.name}: it is no file, and {error}")
+                raise typer.Exit(NOTHING_FOUND) from error
         if json:
             out_json([checked_turn(turn, pairs) for turn, pairs in found])
         for turn, pairs in found if not json else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,9 +51,12 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
     from rag.service.storage import storage
 
     settings = settings_from(memory=memory)
-    with errors_as_exit_codes(), opened_engine(settings) as engine:
+    with errors_as_exit_codes():
         found = storage(settings)
-        held = held_in_turns(engine.turns, engine.turns.namespaces())
+        if not settings.memory and not any(one.kind == "turns" for one in found.items):
+            settings = replace(settings, memory="memory:")  # opening the store would create it
+        with opened_engine(settings) as engine:
+            held = held_in_turns(engine.turns, engine.turns.namespaces())
         if json:
             out_json({**to_json(found), "held_in_turns": held})
             return
@@ -60,6 +64,9 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
             (one.kind, one.name, megabytes(one.size_bytes), f"{one.used.astimezone():%F}", _how(one))
             for one in found.items
         ]
+        if not rows:
+            say(f"rag: nothing is stored yet in {found.home}")
+            return
         table("", ("what", "name", "size", "last used", "remove with"), rows)
         kept = ", ".join(f"{name} {megabytes(size)}" for name, size in held.items() if size)
         say(f"rag: {megabytes(found.size_bytes)} in {found.home}; {_cap(found)}")

@@ -99,6 +99,8 @@ def import_(
             out_json({"conversations": new})
         else:
             out(f"stored {counted(new, 'conversation')}")
+            if not new:
+                say("rag: what the file has is stored already; existing conversations do not change")
 
 
 def copy(

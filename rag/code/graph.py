@@ -375,12 +375,12 @@ class RepositoryGraph:
 
     def holding(self, name: str) -> list[_File]:
         """Return the files of code that may hold a name, of tests and documentation too."""
-        paths = [
-            path
-            for path in sorted(self._holders(name))
-            if self.known[path][1] in ("code", "test") or has_references(self.known[path][0])
-        ]
+        paths = [path for path in sorted(self._holders(name)) if self._is_code(path)]
         return [self.file(path) for path in paths[:_MAX_FILES]]
+
+    def _is_code(self, path: str) -> bool:
+        language, kind = self.known[path]
+        return (kind in ("code", "test") and language != "text") or has_references(language)
 
     def bindings(self, file: _File) -> list[tuple[Import, Binding | None]]:
         """Return what each import of a file brings, None for what is not in the repository."""
@@ -1009,20 +1009,24 @@ class _Search:
             if held.search(line) and not _DEFINING.match(line) and not _COMMENT.match(line):
                 yield CodeUse(file.path, number, "", "call", certain=False)
 
-    @staticmethod
-    def ordered(found: Iterable[CodeUse]) -> list[CodeUse]:
-        """Return uses, certain ones first, then by path and line; one for each line and role."""
+    def ordered(self, found: Iterable[CodeUse]) -> list[CodeUse]:
+        """Return uses, certain ones first, then by path and line; one for each line and role.
+
+        Of the possible ones the first are returned: those in the languages of the targets, code before tests.
+        """
         uses = sorted(set(found), key=lambda use: (not use.certain, use.path, use.line))
         lines: dict[tuple[str, int, str], CodeUse] = {}
         for use in uses:
             lines.setdefault((use.path, use.line, use.role), use)
-        possible = 0
-        kept = []
-        for use in lines.values():
-            possible += not use.certain
-            if use.certain or possible <= _MAX_POSSIBLE:
-                kept.append(use)
-        return kept
+        own = {_family(self.graph.known[value.path][0]) for value in self.targets}
+
+        def distance(use: CodeUse) -> tuple[bool, bool]:
+            language, kind = self.graph.known[use.path]
+            return _family(language) not in own, kind != "code"
+
+        possible = sorted((use for use in lines.values() if not use.certain), key=distance)
+        left_out = set(possible[_MAX_POSSIBLE:])
+        return [use for use in lines.values() if use not in left_out]
 
 
 def _in_package(folder: str) -> str:

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -181,6 +182,13 @@ def _check_readable(folder: Path) -> None:
         raise SourceError(f"no permission to read the folder {folder}; check with `ls -ld {folder}`")
 
 
+def _repair(failure: GitError, folder: Path) -> str:
+    """Return the command that lets git read a folder of another user; "" for other failures."""
+    if "dubious ownership" not in failure.output:
+        return ""
+    return f"; if you trust it: git config --global --add safe.directory {shlex.quote(str(folder))}"
+
+
 def _in_place(source: Source, folder: Path, report: Callable[[str], None]) -> Checkout:
     if work_tree(folder) is None:
         return Checkout(source, folder)
@@ -188,7 +196,8 @@ def _in_place(source: Source, folder: Path, report: Callable[[str], None]) -> Ch
         status = run_git(_STATUS, cwd=folder)
         remote = run_git(["config", "--get", "remote.origin.url"], cwd=folder, ok_codes=(0, 1))
     except GitError as failure:
-        report(f"git failed in {folder}; reading it without history ({failure.line})")
+        fix = _repair(failure, folder)
+        report(f"git failed in {folder}; reading it without history ({failure.line}){fix}")
         return Checkout(source, folder)
     records = [record for record in status.decode("utf-8", "replace").split("\0") if record]
     oid = next((r.rpartition(" ")[2] for r in records if r.startswith("# branch.oid ")), "")

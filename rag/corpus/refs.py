@@ -17,6 +17,7 @@ from pathlib import Path
 from rag.corpus.git import GitError, run_git
 
 HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
+_ANCESTOR = re.compile(r"([^~^]{1,250})((?:~[0-9]{0,6}|\^[0-9]{0,3}){1,20})")
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -44,9 +45,14 @@ def full_name(ref: str, names: Collection[str], allowed: Sequence[str]) -> str |
 def allowed_commit(folder: Path, ref: str, allowed: Sequence[str]) -> str | None:
     """Return the full id of the commit that a branch, tag or commit id means; None where none is allowed.
 
+    It may be followed by the way to an ancestor, such as `HEAD~2`: what an allowed ref reaches is allowed.
+
     Raises:
         GitError: git cannot read the repository.
     """
+    if way := _ANCESTOR.fullmatch(ref):
+        start = allowed_commit(folder, way[1], allowed)
+        return _peeled(folder, f"{start}{way[2]}") if start else None
     names = {line for line in _refs(folder) if is_allowed(line, allowed)}
     if name := full_name(ref, names, allowed):
         return _peeled(folder, name)

@@ -7,7 +7,7 @@ one repository share what they have in common.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -27,10 +27,19 @@ _OTHER_CODE = frozenset({"kotlin", "scala", "swift", "lua", "dart", "elixir", "h
 """Languages in which names are found, but not resolved; in shells, data and markup they mean other things."""
 
 
-class SharedFiles:
-    """The bytes and graphs of files by blob id, shared by the trees of one review."""
+GraphOf = Callable[[str, str], FileGraph | None]
+"""Returns the graph of a blob id in a language, if it is known without parsing the text."""
 
-    def __init__(self) -> None:
+
+class SharedFiles:
+    """The bytes and graphs of files by blob id, shared by the trees of one review.
+
+    Args:
+        graph_of: returns graphs that are already known, such as those of an index.
+    """
+
+    def __init__(self, graph_of: GraphOf = lambda blob, language: None) -> None:
+        self.graph_of = graph_of
         self.contents: dict[str, bytes] = {}
         self.graphs: dict[tuple[str, str], FileGraph] = {}
         self.left_out: set[str] = set()
@@ -134,11 +143,14 @@ class TreeFiles:
             return FileGraph()
         found = self._shared.graphs.get((blob, language))
         if found is None:
-            text = self.content(path).decode("utf-8", "replace")
-            (parsed,) = parsed_texts([SourceText(text, language)], max_chars=_MAX_CHARS)
-            found = unpacked(parsed.graph) if parsed.graph else FileGraph()
+            found = self._shared.graph_of(blob, language) or self._parsed(path, language)
             self._shared.graphs[blob, language] = found
         return found
+
+    def _parsed(self, path: str, language: str) -> FileGraph:
+        text = self.content(path).decode("utf-8", "replace")
+        (parsed,) = parsed_texts([SourceText(text, language)], max_chars=_MAX_CHARS)
+        return unpacked(parsed.graph) if parsed.graph else FileGraph()
 
     def file_text(self, path: str) -> tuple[str, str] | None:
         """Return the text of a file and its blob id; None if there is no such file."""

@@ -365,7 +365,9 @@ class _Check:
                     continue
                 there = {line.strip() for line in text.span(one.start, one.end)}
                 share = sum(line in there for line in lines) / max(len(lines), 1)
-                now = Freshness("changed", _share_left(min(share, 0.99)), path, one.start, one.end)
+                grew = share >= 1 and one.end - one.start > span.end - span.start
+                kept = share if grew else min(share, 0.99)
+                now = Freshness("changed", _share_left(kept), path, one.start, one.end)
                 if share >= _LEAST_SHARE or path == span.path:
                     best = max(best or (0.0, False, found), (share, path == span.path, now), key=_by_share)
         return best[-1] if best else found

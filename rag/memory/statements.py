@@ -19,7 +19,10 @@ _SHORT = 3
 """A sentence with at most so few words of its subject may share only one."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M | re.S)
-_NOT_PROSE = re.compile(r"\s*(?:[|>#]|\[\d|Sources?:|Note:)")
+_NOT_PROSE = re.compile(r"\s*(?:[|>#]|\[\d|Sources?:)")
+_OUR_NOTE = re.compile(r"\s*Note:")
+"""What answers begin a remark about themselves with; from a user it begins a statement."""
+_OPENING = re.compile(r"(?:(?:by the way|btw|also|and|but|so|ok(?:ay)?|well|actually),?\s+)+", re.I)
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 _REFERENCE = r"[\[【]\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*[\]】]"
 _REFERENCES = re.compile(_REFERENCE)
@@ -34,8 +37,8 @@ _ASKS = re.compile(
     re.I,
 )
 _EXPLICIT = re.compile(
-    r"(?:(?:please|also|and),?\s+)*(?:remember|note|keep in mind|bear in mind|do not forget|don't forget"
-    r"|for the record|fyi)(?:\s*[:,]|\s+that\b)\s*(.+)|(?:请?记住|请注意|注意)[:：,，]?\s*(.+)",
+    r"(?:(?:please|also|and),?\s+)*(?:(?:remember|note|keep in mind|bear in mind|do not forget|don't forget"
+    r"|for the record)(?:\s*[:,]|\s+that\b)|fyi\b[:,]?)\s*(.+)|(?:请?记住|请注意|注意)[:：,，]?\s*(.+)",
     re.I | re.S,
 )
 _POINTS_BACK = re.compile(
@@ -104,6 +107,7 @@ def stated_by_user(message: str) -> list[Statement]:
     for sentence, _ in _sentences(message):
         explicit = _EXPLICIT.fullmatch(sentence)
         text = (explicit[1] or explicit[2]).strip() if explicit else sentence
+        text = text[opening.end() :] if (opening := _OPENING.match(text)) else text
         if text.endswith(("?", "？")) or (not explicit and _ASKS.match(text)):
             continue
         kind = kind_of(text)
@@ -123,7 +127,8 @@ def stated_by_answer(answer: str) -> list[Statement]:
     return [
         Statement(text, kind, numbers)
         for text, numbers in _sentences(answer)
-        if numbers and (kind := kind_of(text)) and not _POINTS_BACK.match(text) and not text.endswith("?")
+        if numbers and not _OUR_NOTE.match(text)
+        if (kind := kind_of(text)) and not _POINTS_BACK.match(text) and not text.endswith("?")
         if _is_long_enough(text)
     ]
 

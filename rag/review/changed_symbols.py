@@ -49,6 +49,8 @@ class ReviewedTree:
     def __init__(self, files: TreeSide) -> None:
         self.files = files
         self.graph = RepositoryGraph(files)
+        self.unread: Counter[str] = Counter()
+        """How many definitions were not found in a file that cannot be parsed as a whole, by path."""
         self._lines: dict[str, list[str]] = {}
         self._definitions: dict[str, FileDefinitions] = {}
 
@@ -237,10 +239,35 @@ def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[Sym
         change = _difference(base, head, was, one)
         if change is not None:
             found.append(_symbol(change, was, one))
-    found += [_symbol("removed", one, None) for rest in before.values() for one in rest]
+    removed = [one for rest in before.values() for one in rest]
+    if removed and pair.new and _is_partly_read(base, removed, head.lines(pair.new), new):
+        head.unread[pair.new] = len(removed)
+        found = [one for one in found if one.change != "added"]  # maybe these, under another name
+    else:
+        found += [_symbol("removed", one, None) for one in removed]
     if pair.old and pair.new:
         found += _constants(base, head, pair, old, new)
     return found
+
+
+def _is_partly_read(
+    base: ReviewedTree,
+    removed: Sequence[CodeDefinition],
+    lines: Sequence[str],
+    found: Sequence[CodeDefinition],
+) -> bool:
+    """Return whether the lines of a file begin a definition that parsing it did not find, as after a syntax
+    error: the line with its name is there more often than definitions of that name were found.
+    """
+    written = Counter(line.strip() for line in lines)
+    read = Counter(one.name for one in found)
+    for one in removed:
+        named = re.compile(rf"(?<![\w$]){re.escape(one.name)}(?![\w$])")
+        own = base.lines(one.path)[one.start - 1 : one.end]
+        begins = next((line.strip() for line in own if named.search(line)), "")
+        if begins and written[begins] > read[one.name]:
+            return True
+    return False
 
 
 def _symbol(change: SymbolChange, old: CodeDefinition | None, new: CodeDefinition | None) -> SymbolPair:

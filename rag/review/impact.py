@@ -301,7 +301,9 @@ class Impact:
                 if self._holds_tests(use.path):
                     reached[use.path].add(_WEIGHT_IMPORT, f"imports {source}", certain=False)
         for path, (weight, word) in self._holding_words().items():
-            reached[path].add(_WEIGHT_WORD * weight, f"holds {word}, as the changed lines", certain=False)
+            reached[path].add(
+                _WEIGHT_WORD * weight, f"mentions {word}, as do the changed lines", certain=False
+            )
         ranked = sorted(reached.items(), key=lambda item: (not item[1].certain, -item[1].weight, item[0]))
         return [
             AffectedTest(path, tuple(one.names)[:_MAX_NAMES], one.why, one.certain, one.is_changed)

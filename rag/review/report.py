@@ -13,6 +13,8 @@ SHOWN = 12
 _CALLERS = 3
 _MARKS = {"removed": "-", "added": "+", "renamed": ">", "moved": ">", "comment": " "}
 _MAX_TEXT = 100
+_ID_CHARS = 8
+"""How much of a conversation's id is shown; commands take the beginning of an id."""
 _KIND_NAMES = {"turn": "answer", "fact": "fact", "cached": "cached answer"}
 
 
@@ -84,7 +86,14 @@ def _parts(review: Review, form: _Form, plain: Callable[[str], str]) -> list[str
     inner = [one for one in review.symbols if one.change == "added" and _outer(one) in new]
     quiet = [one for one in review.symbols if one.is_test or one.change == "comment" or one in inner]
     symbols = [one for one in review.symbols if one not in quiet]
-    lines = _part("Still used, but gone", review.broken, review.counts.broken, form, _broken)
+    moved = {one.was: f"{one.path}:{one.name}" for one in review.symbols if one.was}
+    lines = _part(
+        "Still used, but gone",
+        review.broken,
+        review.counts.broken,
+        form,
+        lambda use, form: _broken(use, form, moved.get(use.symbol, "")),
+    )
     lines += _part(
         "No longer supported by the code",
         review.statements,
@@ -94,15 +103,16 @@ def _parts(review: Review, form: _Form, plain: Callable[[str], str]) -> list[str
     )
     lines += _part("Changed symbols", symbols, review.counts.symbols - len(quiet), form, _symbol)
     lines += _part("Tests to run", review.tests, review.counts.tests, form, _test)
+    before = review.counts.stale_before
     tests = sum(one.is_test and one.change != "comment" for one in quiet)
     comments = sum(one.change == "comment" for one in quiet)
     notes = [
         note
         for note in (
-            f"{_count(comments, 'symbol')} differ only in comments or layout" if comments else "",
+            f"{_count(comments, 'symbol')} changed only in comments or layout" if comments else "",
             f"{_count(tests, 'symbol')} of tests changed" if tests else "",
-            f"{_count(review.counts.stale_before, 'statement')} were stale before"
-            if review.counts.stale_before
+            f"{_count(before, 'statement')} {'was' if before == 1 else 'were'} stale before"
+            if before
             else "",
             *review.notes,
         )
@@ -128,14 +138,16 @@ def _outer(one: ChangedSymbol) -> tuple[str, str]:
     return one.path, one.name.rpartition(".")[0]
 
 
-def _broken(use: BrokenUse, form: _Form) -> list[str]:
+def _broken(use: BrokenUse, form: _Form, now: str) -> list[str]:
     within = f" in {form.code(use.within)}" if use.within else ""
     doubt = "" if use.certain else " (possibly)"
-    return [form.entry(f"{form.code(f'{use.path}:{use.line}')}{within} uses {form.code(use.symbol)}{doubt}")]
+    name = form.code(use.symbol) + (f", now {form.code(now)}" if now else "")
+    return [form.entry(f"{form.code(f'{use.path}:{use.line}')}{within} uses {name}{doubt}")]
 
 
 def _statement(one: StaleStatement, form: _Form, plain: Callable[[str], str]) -> list[str]:
     number = f" {one.number}" if one.number is not None else ""
+    number += f" of {one.conversation[:_ID_CHARS]}" if number and one.conversation else ""
     cached = ", cached" if one.is_cached else ""
     text = one.text if len(one.text) <= _MAX_TEXT else one.text[:_MAX_TEXT].rstrip() + "…"
     lines = [form.entry(f"{_KIND_NAMES[one.kind]}{number}{cached}: {plain(text)} [{one.state}]")]

@@ -40,7 +40,7 @@ from rag.errors import RagError
 from rag.serve.api import pagination
 from rag.serve.api.rendering import json_response
 from rag.serve.api.responses import Error
-from rag.serve.errors import headers_of, shape, shape_of, status_of
+from rag.serve.errors import headers_of, invalid_request, shape, shape_of, status_of
 from rag.serve.middleware import RequestMiddleware
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
@@ -158,9 +158,16 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {"msg": "invalid", "loc": ()}
     param = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
-    message = f"{first['msg']} ({param})" if param else str(first["msg"])
+    message = invalid_request(first, param, _fields(request))
     status = 400 if request.url.path.startswith("/v1/") else 422  # as OpenAI's clients expect
     return json_response(shape(status, message, code="invalid", param=param or None), status)
+
+
+def _fields(request: Request) -> list[str]:
+    """Return the fields of the body that the route of a request takes."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model = body.field_info.annotation if body is not None else None
+    return list(getattr(model, "model_fields", ()))
 
 
 async def _internal(request: Request, error: Exception) -> Response:

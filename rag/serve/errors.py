@@ -7,8 +7,9 @@ All routes use OpenAI's shape, so that any client finds the message in the same 
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag.errors import (
@@ -209,6 +210,22 @@ def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
         status, str(error) if message is None else message, code=code, param=getattr(error, "param", None)
     )
     return body | getattr(error, "more", {})
+
+
+def invalid_request(found: Mapping[str, Any], param: str, known: Sequence[str] = ()) -> str:
+    """Return what is wrong with a request.
+
+    Args:
+        found: the first error of the validation.
+        param: the field, as a path with dots.
+        known: the fields of the body.
+    """
+    if found.get("type") == "extra_forbidden":
+        nearest = difflib.get_close_matches(param[:100], known, n=1, cutoff=0.5)
+        meant = f"; did you mean `{nearest[0]}`?" if nearest else "."
+        fields = f" The fields are: {', '.join(known)}." if known else ""
+        return f"there is no field `{param[:100]}`{meant}{fields}"
+    return f"{found['msg']} ({param})" if param else str(found["msg"])
 
 
 def body_of(error: RagError) -> bytes:

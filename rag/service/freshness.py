@@ -6,7 +6,10 @@ import sys
 from collections.abc import Collection, Sequence
 
 from rag.corpus.secrets import find_secret
+from rag.errors import NotFound
 from rag.memory.freshness import check_turns, line_difference
+from rag.ports import ChunkIndex
+from rag.retrieval.lookup import definitions
 from rag.service.engine import Engine
 from rag.service.snapshots import states
 from rag.types import Citation, DialogTurn, Freshness, Source
@@ -90,7 +93,38 @@ def turns_about(
         about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, lines))
         if about:
             found.append((turn, about))
-    return sorted(found, key=lambda one: (str(one[0].user_query_timestamp), one[0].order or 0, one[0].id))
+    return sorted(found, key=_asked)
+
+
+def turns_about_symbol(engine: Engine, source: Source, index: ChunkIndex, symbol: str) -> list[About]:
+    """Return the turns whose answers cite a definition at its current place, oldest first.
+
+    Raises:
+        NotFound: the index has no definition of this name.
+    """
+    places = [(hit.path, hit.start, hit.end) for hit in definitions(index, symbol)]
+    if not places:
+        raise NotFound(f"{symbol} is not in the index: no definition was found")
+    found: dict[str, About] = {}
+    for path in dict.fromkeys(path for path, _, _ in places):
+        spans = [(start, end) for one, start, end in places if one == path]
+        for turn, pairs in turns_about(engine, source, path):
+            inside = tuple(pair for pair in pairs if _overlaps(*pair, path, spans))
+            if inside:
+                found[turn.id] = turn, (*found.get(turn.id, (turn, ()))[1], *inside)
+    return sorted(found.values(), key=_asked)
+
+
+def _asked(one: About) -> tuple[str, int, str]:
+    turn = one[0]
+    return str(turn.user_query_timestamp), turn.order or 0, turn.id
+
+
+def _overlaps(citation: Citation, check: Freshness, path: str, spans: Sequence[tuple[int, int]]) -> bool:
+    at = (
+        (check.path, check.start, check.end) if check.start else (citation.path, citation.start, citation.end)
+    )
+    return at[0] == path and any(at[1] <= end and start <= at[2] for start, end in spans)
 
 
 def _covers(

@@ -1,6 +1,7 @@
 """What a change makes false: the code graphs of two states of a repository, and what is stored about it.
 
-Nothing is indexed and nothing is stored: both trees are read from git, or the folder.
+Nothing is indexed and nothing is stored: both trees are read from git, or the folder. Files that are in the
+index of the repository with the same content are not parsed again.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from rag.code.references import FileGraph
 from rag.corpus.acquire import acquire
 from rag.corpus.git import GitError
 from rag.corpus.history import is_shallow, merge_base, named_commit
 from rag.corpus.refs import allowed_commit
-from rag.corpus.tree_files import SharedFiles, TreeFiles
+from rag.corpus.tree_files import GraphOf, SharedFiles, TreeFiles
 from rag.corpus.worktree import is_bare, work_tree
-from rag.errors import ConfigError, RefNotFound, SourceError
+from rag.errors import ConfigError, NotFound, RefNotFound, SourceError, StoreCorrupt, StoreError
 from rag.lines import lines_of
 from rag.memory.freshness import State, check_turns
 from rag.review.changed_symbols import ReviewedTree, SymbolPair, changed_files, changed_symbols
@@ -108,7 +110,7 @@ def review(engine: Engine, source: Source, range_: ReviewRange, *, fetching: boo
         ConfigError: the range needs a work tree, and there is none; or a URL would have to be fetched.
     """
     base_side, head_side = _sides(engine, source, range_, fetching=fetching)
-    shared = SharedFiles()
+    shared = SharedFiles(_indexed_graphs(engine, head_side.checkout))
     base = ReviewedTree(TreeFiles(base_side.checkout, base_side.commit, shared))
     head = ReviewedTree(TreeFiles(head_side.checkout, head_side.commit or None, shared))
     files = changed_files(base, head)
@@ -130,6 +132,9 @@ def review(engine: Engine, source: Source, range_: ReviewRange, *, fetching: boo
     if shared.left_out:
         count = len(shared.left_out)
         notes.append(f"{count:,} file{'s are' if count > 1 else ' is'} too large to be analysed")
+    for path, count in sorted(head.unread.items()):
+        not_compared = "1 definition" if count == 1 else f"{count:,} definitions"
+        notes.append(f"{path} cannot be parsed as a whole; {not_compared} of it could not be compared")
     counts = ReviewCounts(len(files), len(shown), len(broken), len(tests), checked, len(statements), before)
     return Review(
         base_side.name,
@@ -144,6 +149,27 @@ def review(engine: Engine, source: Source, range_: ReviewRange, *, fetching: boo
         counts,
         tuple(notes),
     )
+
+
+def _indexed_graphs(engine: Engine, checkout: Checkout) -> GraphOf:
+    """Return a look-up of graphs in the index of a repository as it is; it finds none without an index."""
+    try:
+        store = engine.as_indexed(checkout).store
+    except (NotFound, StoreError):
+        return lambda blob, language: None
+    paths = {blob: path for path, (_, _, blob) in store.known_files().items() if blob}
+    languages = store.files()
+
+    def graph_of(blob: str, language: str) -> FileGraph | None:
+        path = paths.get(blob)
+        if path is None or languages.get(path, ("", ""))[0] != language:
+            return None
+        try:
+            return store.code_graph(path)
+        except StoreCorrupt:
+            return None  # the text is parsed; a question reports the damage, and repairs it
+
+    return graph_of
 
 
 def _first(found: Sequence[_T], limit: int, what: str, notes: list[str]) -> tuple[_T, ...]:

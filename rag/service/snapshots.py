@@ -31,10 +31,9 @@ from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
 from rag.service.engine import Engine
 from rag.service.retention import KeptFiles, kept_files
+from rag.service.storage import LINEAGES
 from rag.types import Checkout, Source, blob_id
 
-_LINEAGES = "lineage"
-"""The folder of cached histories of renames."""
 _MAX_PARSED = 64
 """How many parsed files are kept for the next check."""
 _UNREADABLE = "unreadable"
@@ -72,9 +71,9 @@ def states(
 def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *, refresh: bool) -> State:
     checkout = _checkout(engine, source, refresh=refresh)
     if as_of is None:
-        return FolderState(checkout, kept, lineages=engine.settings.home / _LINEAGES)
+        return FolderState(checkout, kept, lineages=engine.settings.home / LINEAGES)
     root, commit = _at(engine, source, checkout, as_of)
-    return CommitState(root, commit, kept, lineages=engine.settings.home / _LINEAGES)
+    return CommitState(root, commit, kept, lineages=engine.settings.home / LINEAGES)
 
 
 @dataclass(frozen=True)

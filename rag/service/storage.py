@@ -27,9 +27,13 @@ from rag.service.ref_retention import reserved
 from rag.settings import Settings
 from rag.types import Source
 
-StorageKind = Literal["index", "clone", "fetched", "vectors", "turns", "wikis", "settings", "other"]
+StorageKind = Literal[
+    "index", "clone", "fetched", "vectors", "renames", "turns", "wikis", "settings", "other"
+]
 IN_USE_S = 600.0
 """What was used within this time is only removed by name: a process may read it."""
+LINEAGES = "lineage"
+"""The folder of cached histories of renames."""
 _SQLITE_SUFFIXES = ("", "-wal", "-shm")
 _SETTINGS = frozenset({"config.toml", "keys.toml", "prices.toml", "templates", "told_hosts", "token_factors"})
 _ADVICE: dict[StorageKind, str] = {
@@ -210,6 +214,8 @@ def _rest(settings: Settings) -> Iterator[StorageItem]:
             key = "turns", "turns.db"
         elif path.name in vectors:
             key = "vectors", "minilm_vectors.db"
+        elif path.name == LINEAGES:
+            key = "renames", path.name
         elif path.name == "deepwiki":
             key = "wikis", path.name
         elif path.name in _SETTINGS:
@@ -217,7 +223,7 @@ def _rest(settings: Settings) -> Iterator[StorageItem]:
         groups.setdefault(key, []).append(path)
     for (kind, name), paths in groups.items():
         size, used = sum(map(_size, paths)), max(map(_written, paths))
-        can = kind == "vectors"
+        can = kind in ("vectors", "renames")
         yield StorageItem(kind, name, str(home / name), size, used, can, _ADVICE.get(kind, ""))
 
 
@@ -284,9 +290,15 @@ def _remove_vectors(home: Path, path: Path) -> bool:
     return True
 
 
+def _remove_renames(home: Path, path: Path) -> bool:
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
+
+
 _REMOVERS: dict[str, Callable[[Path, Path], bool]] = {
     "index": _remove_index,
     "clone": _remove_clone,
     "fetched": _remove_fetched,
     "vectors": _remove_vectors,
+    "renames": _remove_renames,
 }

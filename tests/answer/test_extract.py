@@ -147,6 +147,13 @@ def test_the_next_five_sources_are_named_with_one_line_each() -> None:
     assert resolve(text, prepared("token", *others).prompt.sources).invented == 0
 
 
+def test_a_line_with_backticks_is_named_as_it_is_written() -> None:
+    others = [like(SIGN, path=f"f{n}.py") for n in range(3)]
+    code = "const sign = (token) => `signed ${token}`"
+    text = answer("token", *others, like(SIGN, path="a.js", text=code, symbol="", scope="", unit="block"))
+    assert f"] `` {code} ``" in text
+
+
 def test_a_later_part_of_a_definition_is_named_by_the_line_that_tells_most() -> None:
     part = like(SIGN, text="    x = 1\n    if expired(token):\n        raise Expired\n", end=42)
     text = answer("When is a token expired?", *[like(SIGN, path=f"f{n}.py") for n in range(3)], part)

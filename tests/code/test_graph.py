@@ -285,3 +285,12 @@ def test_calls_of_rust_in_macros_and_modules_within_files():
     graph = survey_of(files).graph
     assert called(graph, "find") == [("src/use.rs", 4, True)]
     assert called(graph, "Kit.open") == [("src/use.rs", 5, True)]
+
+
+def test_the_possible_uses_that_are_returned_are_in_the_language_of_the_definition_first():
+    files = {f"a/{n}.rb": "z.put_away(1)\n" for n in range(40)}
+    files |= {"q.py": "class Box:\n    def put_away(self, x):\n        pass\n"}
+    files |= {"use.py": "def run(box):\n    box.put_away(1)\n"}
+    found = called(survey_of(files).graph, "Box.put_away")
+    assert ("use.py", 2, False) in found
+    assert len(found) == 30

@@ -108,6 +108,14 @@ def test_no_string_gives_a_commit_that_no_branch_or_tag_reaches(repository, data
     assert found is None or found in repository.published
 
 
+def test_what_an_allowed_ref_reaches_may_be_named_by_the_way_to_it(repository):
+    oldest = git(repository.root, "rev-list", "--max-parents=0", "main")
+    for ref in ("main~1", "v1^", "feature/x~2", "HEAD^1", f"{oldest[:12]}~0"):
+        assert allowed_commit(repository.root, ref, ALLOWED) == oldest
+    for ref in ("main~9", "refs/stash^2", "stash~1", "main^{/one}", "main~1:app.py", "~1"):
+        assert allowed_commit(repository.root, ref, ALLOWED) is None
+
+
 @pytest.mark.parametrize("place", ["root", "bare"])
 def test_what_is_not_published_cannot_be_acquired_by_name_or_id(repository, tmp_path, place):
     location = str(getattr(repository, place).resolve())

@@ -21,6 +21,11 @@ from rag.memory.statements import mentions, on_same_subject, stated_by_answer, s
         ("sign_it must not be called twice.", [("sign_it must not be called twice.", "constraint")]),
         ("By slug we mean the code of a link.", [("By slug we mean the code of a link.", "definition")]),
         ("Remember: sign_it is slow.", [("sign_it is slow.", "")]),
+        ("Note: we never use black.", [("We never use black.", "convention")]),
+        ("By the way, we always use ruff. Where is it run?", [("We always use ruff.", "convention")]),
+        ("FYI our tests are in app/tests", [("Our tests are in app/tests", "")]),
+        ("So how is it run?", []),
+        ("by the way,", []),
         ("记住：令牌一小时后过期。", [("令牌一小时后过期。", "")]),
         ("How is a token signed?", []),
         ("Where must the config be?", []),
@@ -45,6 +50,7 @@ def test_an_answers_statements_have_the_references_that_follow_them() -> None:
 # This must not be found [1].
 ```
 > A quoted line must not be found [1].
+Note: this remark must not be found [1].
 A pepper is a secret that every token shares 【1】. This one must be left out without references.
 """
     assert [(one.text, one.kind, one.numbers) for one in stated_by_answer(answer)] == [

@@ -177,6 +177,14 @@ def test_a_turn_is_put_right_and_the_version_before_is_kept(in_memory):
     assert in_memory.request("PATCH", "/api/turns/nobody's", {"answer": "x"}).status == 404
 
 
+def test_a_field_that_does_not_exist_is_named_with_those_that_do(in_memory):
+    refused = in_memory.post("/api/ask", {"question": "x", "repository": "sample"})
+    message = refused.json["error"]["message"]
+    assert refused.status == 422
+    assert "there is no field `repository`; did you mean `repositories`?" in message
+    assert "conversation" in message
+
+
 def test_a_conversation_is_taken_back_to_a_turn(in_memory):
     first = ask(in_memory).json
     where = f"/api/conversations/{first['conversation']}"

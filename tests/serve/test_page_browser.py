@@ -144,6 +144,22 @@ def test_an_answer_is_shown_next_to_its_sources(served, visit):
     expect(source.locator("pre")).to_contain_text("def sign_session")
 
 
+def test_a_fact_that_a_question_states_is_kept_or_dismissed_below_its_answer(visit, tmp_path):
+    with serving(tmp_path, repositories=(("sample", Source(str(SAMPLE))),)) as served:
+        page = visit(served.ready())
+        turn = ask(page, f"Cookies must be signed with a rotated key. We always use ruff here. {SIGNED}")
+        proposals = turn.locator(".proposal")
+        expect(proposals).to_have_count(2)
+        expect(turn).not_to_contain_text("rag facts confirm")
+        proposals.filter(has_text="We always use ruff here.").get_by_role("button", name="Keep").click()
+        expect(page.locator("#notes")).to_contain_text("Kept")
+        proposals.get_by_role("button", name="Dismiss").click()
+        expect(proposals).to_have_count(0)
+        (kept,) = served.get("/api/facts").json
+        assert kept["text"] == "We always use ruff here."
+        assert served.get("/api/facts?state=proposed").json == []
+
+
 def test_a_source_opens_at_its_lines(served, visit):
     page = visit(served)
     turn = ask(page, SIGNED)

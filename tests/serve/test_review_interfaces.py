@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from conftest import git
@@ -38,7 +39,9 @@ def served(changed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_the_route(served):
     found = served.get("/api/repositories/sample/review?range=HEAD~1..HEAD")
-    assert found.status == 404, "only branches, tags and commits are named"
+    assert (found.status, found.json["counts"]["files"]) == (200, 1)
+    for hidden in ("refs/stash", "HEAD@{1}", "ORIG_HEAD~1", "HEAD^{/Add}"):
+        assert served.get(f"/api/repositories/sample/review?range={quote(hidden)}..HEAD").status == 404
     assert served.get("/api/repositories/sample/review").json["symbols"] == []
     commits = served.get("/api/repositories/sample").json["commit"]
     found = served.get(f"/api/repositories/sample/review?range={commits}..main")

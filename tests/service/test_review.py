@@ -9,6 +9,7 @@ import pytest
 from conftest import git
 
 from rag.answer_cache.cache import AnswerCache
+from rag.code.parsing import parsed_texts
 from rag.errors import ConfigError, RefNotFound, SourceError
 from rag.review.report import as_markdown, as_text
 from rag.schema import from_json, to_json
@@ -299,3 +300,49 @@ def test_hostile_names_end_neither_code_nor_line(shop, engine):
     markdown = as_markdown(reviewed(engine, shop))
     assert "\n- x.py" not in markdown
     assert "a`b" not in markdown
+
+
+def test_files_in_the_index_are_not_parsed_again(engine, shop, monkeypatch):
+    edit(shop, "shop/prices.py", "return net + tax(net)", "return net + tax(net) + 1")
+    commit(shop)
+    parsed: list[str] = []
+
+    def counted(texts, **options):
+        parsed.extend(text.text for text in texts)
+        return parsed_texts(texts, **options)
+
+    monkeypatch.setattr("rag.corpus.tree_files.parsed_texts", counted)
+    without = reviewed(engine, shop, "HEAD~1..HEAD")
+    assert len(parsed) > 2
+    engine.repository(str(shop))
+    parsed.clear()
+    assert reviewed(engine, shop, "HEAD~1..HEAD") == without
+    assert parsed == [FILES["shop/prices.py"]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def old_price(net):\n", "def unfinished(\n\n\ndef old_price(net):\n"),
+        ("class Cart:\n", "class Cart(:\n"),
+        ("    def total(self):\n", "    def unfinished(self:\n    def total(self):\n"),
+    ],
+)
+def test_a_syntax_error_in_the_work_tree_removes_nothing(engine, shop, old, new):
+    edit(shop, "shop/prices.py", old, new)
+    found = reviewed(engine, shop)
+    assert not found.makes_false
+    assert found.broken == ()
+    assert not {"removed", "moved", "renamed", "added"} & set(changes(found).values())
+
+
+def test_a_file_that_cannot_be_parsed_as_a_whole_is_named(engine, shop):
+    edit(shop, "shop/prices.py", "    def total(self):\n", "    def unfinished(self:\n    def total(self):\n")
+    assert any("shop/prices.py cannot be parsed as a whole" in note for note in reviewed(engine, shop).notes)
+
+
+def test_a_use_of_what_has_moved_names_the_new_place(engine, shop):
+    edit(shop, "shop/prices.py", "def old_price(net):\n    return net\n\n\n", "")
+    (shop / "shop/archive.py").write_text("def old_price(net):\n    return net\n")
+    text = as_text(reviewed(engine, shop))
+    assert "shop/page.py:6 in page uses shop/prices.py:old_price, now shop/archive.py:old_price" in text

@@ -173,3 +173,21 @@ def test_sizes_and_ages_are_read_as_people_write_them() -> None:
     with pytest.raises(ValueError, match="is not a size"):
         parse_size("5 apples")
     assert load_settings(environ={"RAG_STORAGE_CAP": "5GB"}).storage_cap_bytes == 5_000_000_000
+
+
+def test_storage_shows_an_empty_data_folder_and_creates_nothing(isolated_home):
+    done = rag("storage")
+    assert done.code == 0 and "nothing is stored yet" in done.err
+    assert rag("storage", "--json").json["held_in_turns"]["facts"] == 0
+    assert not (Settings().home / "turns.db").exists()
+
+
+def test_the_cached_renames_can_be_removed(indexed):
+    folder = Settings().home / "lineage"
+    folder.mkdir(exist_ok=True)
+    (folder / "one").write_bytes(b"x" * 100)
+    assert ("renames", "lineage", True) in [
+        (one["kind"], one["name"], one["removable"]) for one in rag("storage", "--json").json["items"]
+    ]
+    assert rag("storage", "prune", "lineage", "--yes").code == 0
+    assert not folder.exists()

@@ -98,7 +98,8 @@ def _of_commit(folder: Path, name: str, old: str, new: str) -> Iterator[Fate]:
 
     @cache
     def after_lines(path: str) -> list[bytes]:
-        return _lines(read_blobs(folder, [after.files[path]])[after.files[path]])
+        blob = after.files[path]
+        return _lines(read_blobs(folder, [blob]).get(blob, b""))
 
     for path in chosen:
         content = contents.get(before.files[path], b"\0")

@@ -35,7 +35,7 @@ from rag.serve.deepwiki.chat import DeepWikiChat
 from rag.serve.deepwiki.export import exported
 from rag.serve.deepwiki.repositories import entry_named, is_served, name_of, ready
 from rag.serve.deepwiki.websocket import answer_socket
-from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, status_of
+from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, invalid_request, status_of
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, until_disconnect
@@ -307,4 +307,4 @@ def _language(code: str) -> str:
 def _validation_message(error: RequestValidationError) -> str:
     first = error.errors()[0] if error.errors() else {"msg": "invalid", "loc": ()}
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
-    return f"{first['msg']} ({where})" if where else str(first["msg"])
+    return invalid_request(first, where)

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import Field
 
 from rag import types
-from rag.errors import NotFound
 from rag.memory.facts import Fact as FactValue
 from rag.memory.facts import FactState
-from rag.retrieval.lookup import definitions
 from rag.schema import Json
 from rag.serve.access.keys import Caller
 from rag.serve.api.json_models import JsonModels
@@ -24,7 +22,6 @@ from rag.serve.errors import BadRequest
 from rag.serve.mcp.tools import ToolReply
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
-from rag.service import Engine
 from rag.service.facts import (
     add_fact,
     check_facts,
@@ -34,9 +31,9 @@ from rag.service.facts import (
     forget_fact,
     reject_fact,
 )
-from rag.service.freshness import About, checked, turns_about
+from rag.service.freshness import About, checked, turns_about, turns_about_symbol
 from rag.settings import FactScope
-from rag.types import Citation, DialogTurn, Freshness, worst
+from rag.types import DialogTurn, worst
 
 _MAX_FACTS = 200
 
@@ -208,10 +205,7 @@ class MemoryTools:
         def found() -> list[About]:
             if path is not None:
                 return turns_about(engine, entry.source, path, lines=(line, line) if line else None)
-            places = [(hit.path, hit.start, hit.end) for hit in definitions(repository.store, symbol or "")]
-            if not places:
-                raise NotFound(f"{symbol} is not in the index: no definition was found")
-            return _about_lines(engine, entry, places)
+            return turns_about_symbol(engine, entry.source, repository.store, symbol or "")
 
         async with self._service.limiter.slot():
             about = await to_thread(found)
@@ -236,27 +230,6 @@ class MemoryTools:
             renderer.checked_turn(turn) | {"citations": renderer.checked(pairs)} for turn, pairs in about
         ]
         return TurnsChecked(result="\n".join(lines) or nothing, turns=turns)
-
-
-def _about_lines(
-    engine: Engine, entry: ServedRepository, places: Sequence[tuple[str, int, int]]
-) -> list[About]:
-    """Return the turns that cite one of these spans at its current place, oldest first."""
-    found: dict[str, About] = {}
-    for path in dict.fromkeys(path for path, _, _ in places):
-        spans = [(start, end) for one, start, end in places if one == path]
-        for turn, pairs in turns_about(engine, entry.source, path):
-            inside = tuple(pair for pair in pairs if _overlaps(*pair, path, spans))
-            if inside:
-                found[turn.id] = turn, (*found.get(turn.id, (turn, ()))[1], *inside)
-    return sorted(found.values(), key=lambda one: (str(one[0].user_query_timestamp), one[0].order or 0))
-
-
-def _overlaps(citation: Citation, check: Freshness, path: str, spans: Sequence[tuple[int, int]]) -> bool:
-    at = (
-        (check.path, check.start, check.end) if check.start else (citation.path, citation.start, citation.end)
-    )
-    return at[0] == path and any(at[1] <= end and start <= at[2] for start, end in spans)
 
 
 def _fact_lines(fact: FactValue, known: Sequence[FactValue]) -> str:

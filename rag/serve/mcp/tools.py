@@ -19,7 +19,7 @@ from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
-from rag.retrieval.lookup import Use, definitions, uses
+from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -391,23 +391,10 @@ class Toolbox:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
-            found, is_defined = await to_thread(_uses, repository.store, symbol)
-        calls = [use for use in found if use.calls]
-        shown = (calls or found)[:_SHOWN_USES]
-        places = [f"{use.hit.path}:{_ranges(use.lines[:_USE_LINES])}" for use in shown]
-        if not shown:
-            nothing = f"No call or mention of {symbol} was found."
-            if not is_defined:
-                nothing = f"{symbol} is not in the index: no definition, call or mention was found."
-            return _found(nothing, [], repository)
-        head = (
-            f"{len(calls)} places call {symbol}"
-            if calls
-            else f"No line is written as a call of {symbol}; it is mentioned in"
-        )
-        lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
-        lines += [_use_line(use) for use in shown]
-        return _found("\n".join(lines), places, repository)
+            found = await to_thread(callers, repository.store, symbol)
+        shown = found.found[:_SHOWN_USES]
+        places = [f"{one.path}:{_ranges(one.lines[:_USE_LINES])}" for one in shown]
+        return _found(_called(symbol, found), places, repository)
 
     async def review(self, caller: Caller, repo: str | None, range_: str | None) -> ReviewResult:
         """Return what a change of a repository makes false; nothing is fetched or indexed."""
@@ -534,11 +521,6 @@ def _with_coverage(text: str, coverage: types.Coverage) -> str:
     return f"{text.rstrip()}\n\n(Searched: {coverage.summary})"
 
 
-def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
-    """Return the uses of a symbol, and whether it is defined."""
-    return uses(store, symbol), bool(definitions(store, symbol))
-
-
 def _listed(hits: Sequence[types.Hit], *, nothing: str) -> str:
     blocks = []
     for hit in hits:
@@ -566,10 +548,37 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _use_line(use: Use) -> str:
-    where = ", ".join(str(line) for line in use.lines[:_USE_LINES])
-    inside = use.hit.label
-    return f"- {use.hit.path}:{where}{f' in {inside}' if inside else ''}"
+def _called(symbol: str, found: Callers) -> str:
+    """Return who calls a symbol: how many lines, then a line for each definition that they are in."""
+    if not found.found:
+        if found.definitions:
+            return f"No call or mention of {symbol} was found."
+        return f"{symbol} is not in the index: no definition, call or mention was found."
+    verb = "called" if found.are_calls else "mentioned"
+    head = f"{symbol} is {verb} in {_count(found.certain or found.possible)}"
+    if found.certain and found.possible:
+        head += f"; {found.possible} more may mean another definition"
+    elif found.possible:
+        head += ", by name"
+    if not found.are_calls:
+        head = f"No call was found. {head}"
+    if found.definitions > 1:
+        head += f"; {found.definitions} definitions have this name"
+    if len(found.found) > _SHOWN_USES:
+        head += f"; the first {_SHOWN_USES}"
+    return "\n".join(
+        [f"{head}:", "", *(_use_line(one, bool(found.certain)) for one in found.found[:_SHOWN_USES])]
+    )
+
+
+def _count(places: int) -> str:
+    return f"{places} place{'s' * (places != 1)}"
+
+
+def _use_line(use: CallerLines, mixed: bool) -> str:
+    where = ", ".join(map(str, use.lines[:_USE_LINES])) + (", …" if len(use.lines) > _USE_LINES else "")
+    inside = f" in {use.within}" if use.within else ""
+    return f"- {use.path}:{where}{inside}{', possibly' if mixed and not use.certain else ''}"
 
 
 def as_values(reply: ToolReply) -> Json:

@@ -75,6 +75,8 @@ export const api = {
   fork: (id, number) => json("POST", `/api/conversations/${encoded(id)}/fork`, { body: number === undefined ? {} : { number } }),
   remove: (id, lastTurn) => json("DELETE", `/api/conversations/${encoded(id)}?${query({ last_turn: lastTurn })}`),
   removeTurn: (id) => json("DELETE", `/api/turns/${encoded(id)}`),
+  proposedFacts: (repository) => json("GET", `/api/facts?${query({ repository, state: "proposed" })}`),
+  decideFact: (id, how) => json("POST", `/api/facts/${encoded(id)}/${how}`),
   turnsWith: (words) => json("GET", `/api/turns?${query({ q: words, limit: 50 })}`),
 };
 

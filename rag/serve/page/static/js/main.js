@@ -4,6 +4,7 @@ import { startComposer, focusQuestion } from "./composer.js";
 import { begin, fromUrl, load, showSide, startConversations } from "./conversations.js";
 import { byId, h, iconButton, note } from "./dom.js";
 import { askForKey, showKeys } from "./dialogs.js";
+import { startFacts } from "./facts.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { drawMap } from "./map.js";
@@ -90,6 +91,7 @@ async function fill() {
 startTop();
 startConversations();
 startThread();
+startFacts();
 startComposer();
 startPanel({ sources: drawSources, trace: drawTrace, map: drawMap, search: drawSearch, review: drawReview });
 startKeys();

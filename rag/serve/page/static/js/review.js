@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { announce, h, plural } from "./dom.js";
-import { state } from "./state.js";
+import { currentRepository, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
 const SHOWN = 30;
@@ -49,11 +49,14 @@ function summary({ makes_false, counts }) {
 }
 
 function show(results, { found, repository }) {
-  const open = (path, start, end) => (found.head_commit ? null : () => openFile({ repository, path, start, end }));
+  const indexed = currentRepository();
+  const isIndexed = !found.head_commit || (found.head_commit === indexed?.commit && !indexed.dirty);
+  const open = (path, start, end) => (isIndexed ? () => openFile({ repository, path, start, end }) : null);
+  const moved = Object.fromEntries(found.symbols.filter((one) => one.was).map((one) => [one.was, `, now ${one.path}:${one.name}`]));
   const symbols = found.symbols.filter((one) => one.change !== "comment" && !one.is_test);
   results.replaceChildren(
     h("p", { class: "fine" }, summary(found)),
-    ...part("Still used, but gone", found.broken, (one) => [link(`${one.path}:${one.line}`, open(one.path, one.line, one.line)), ` uses ${one.symbol}${one.certain ? "" : " (possibly)"}`]),
+    ...part("Still used, but gone", found.broken, (one) => [link(`${one.path}:${one.line}`, open(one.path, one.line, one.line)), ` uses ${one.symbol}${moved[one.symbol] ?? ""}${one.certain ? "" : " (possibly)"}`]),
     ...part("No longer supported by the code", found.statements, (one) => [`${one.text} — ${one.state}`, ...one.sources.map((source) => [h("br"), h("code", {}, source.place), ` ${source.state}`]).flat()]),
     ...part("Changed symbols", symbols, (one) => [link(one.name, one.change === "removed" ? null : open(one.path, one.start_line, one.end_line)), ` ${one.change}`, one.caller_count ? `, ${plural(one.caller_count, "use")}` : ""]),
     ...part("Tests to run", found.tests, (one) => [link(one.path, open(one.path, 1, 1)), ` ${one.reason || "changed itself"}`]),

@@ -5,6 +5,7 @@ import { ask, setAbout } from "./asking.js";
 import { focusQuestion } from "./composer.js";
 import { confirmed } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
+import { proposals } from "./facts.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
 import { currentRepository, freshnessOf, on, present, selectedTurn, servedName, state, emit } from "./state.js";
@@ -142,6 +143,7 @@ function ending(turn) {
   return h("div", { class: "after" },
     turn.state === "stopped" && ended(turn, "Stopped: the answer is not complete."),
     support(turn),
+    proposals(turn),
     turn.subject && subject(turn.subject),
     chips(turn, turn.citations.filter((one) => one.used)),
     turn.notes?.map((text) => h("p", { class: "fine" }, text)),

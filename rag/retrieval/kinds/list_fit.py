@@ -27,7 +27,7 @@ _MAX_COMMENT_CHARS = 200
 _MAX_HEADER_LINES = 30
 _MAX_NAMES_READ = 30
 _MAX_LINES_READ = 12_000
-_MAX_FILE_LINES, _LINES_AROUND = 1_500, 300
+_LONG_FILE = 1_500
 _UNLIKELY = -0.1
 """A series that is less likely a list, by its shape and what holds it, is left out."""
 _PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.5, "folders": 0.25}
@@ -175,7 +175,7 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
     shared: dict[tuple[str, str], list[tuple[int, FileText, Series]]] = {}
     left = _MAX_LINES_READ
     for rank, file in enumerate(asked.best_files(MAX_FILES)):
-        lines = _lines_near(asked, file)[: max(left, 0)]
+        lines = asked.lines_near(file, _LONG_FILE)[: max(left, 0)]
         left -= sum(map(bool, lines))
         for series in series_of(lines):
             if _may_be_shared(file, series):
@@ -189,18 +189,6 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
             fit = _shared_fit(asked, parts, wanted)
             if fit is not None:
                 yield fit
-
-
-def _lines_near(asked: Asked, file: FileText) -> list[str]:
-    """Return the lines of a file; of a long one those far from every hit are empty."""
-    if len(file.lines) <= _MAX_FILE_LINES:
-        return file.lines
-    hits = [one.hit for one in asked.best if one.hit.path == file.path and one.index is file.index]
-    near = bytearray(len(file.lines))
-    for hit in hits:
-        first, last = max(hit.start - _LINES_AROUND, 0), min(hit.end + _LINES_AROUND, len(near))
-        near[first:last] = b"\1" * (last - first)
-    return [line if kept else "" for line, kept in zip(file.lines, near, strict=True)]
 
 
 def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, float], rank: int) -> Fit | None:

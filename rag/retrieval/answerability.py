@@ -28,7 +28,7 @@ from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
-from rag.retrieval.kinds import history
+from rag.retrieval.kinds import history, messages
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
@@ -132,8 +132,9 @@ def judge(
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
-        if value < MIN_CONFIDENCE and is_quoted(
-            [searcher.index for searcher in searchers], _judged_text(found)
+        is_message = facts is not None and facts.kind == messages.NAME
+        if value < MIN_CONFIDENCE and (
+            is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):
             value = MIN_CONFIDENCE
     missing = missing_part([searcher.index for searcher in searchers], _judged_text(found))

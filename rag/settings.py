@@ -138,7 +138,7 @@ class Settings:
     """A token for private repositories over https."""
     git_timeout_s: float = 600.0
     """Seconds that a clone may take."""
-    max_file_bytes: int = 2_000_000
+    max_file_bytes: int = 1_000_000
     """Larger files are not indexed."""
     storage_cap_bytes: int | None = None
     """After a repository was indexed, remove the indexes and clones that were not used longest until the data

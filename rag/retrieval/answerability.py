@@ -133,6 +133,7 @@ def judge(
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
         is_message = facts is not None and facts.kind == messages.NAME
+        is_message = is_message and messages.is_pasted(found.sought.question.text)
         if value < MIN_CONFIDENCE and (
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):

@@ -55,17 +55,20 @@ def is_asked(question: ContextualQuestion) -> bool:
     return len(words(question.question.text)) >= _MIN_WORDS
 
 
+def is_pasted(text: str) -> bool:
+    """Return whether a text is a message rather than a question about one."""
+    return bool(_ASKS.search(text)) and not _QUESTION.match(text)
+
+
 def find(asked: Asked) -> CodeFacts | None:
     """Return the line of the literal that fits the message best, and the uses of its constant."""
     text = asked.question.question.text
-    is_marked = bool(_ASKS.search(text))
-    is_pasted = is_marked and not _QUESTION.match(text)
-    if not is_pasted and not any(one.hit.legs.get("phrase") for one in asked.best):
+    if not is_pasted(text) and not any(one.hit.legs.get("phrase") for one in asked.best):
         return None
     message = _lower(text)[:_MAX_MESSAGE_WORDS]
     phrases = _phrases(text)
     at = None
-    best = (_MIN_MEANINGFUL if is_marked else _MIN_UNMARKED) - 1
+    best = (_MIN_MEANINGFUL if _ASKS.search(text) else _MIN_UNMARKED) - 1
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):

@@ -44,13 +44,13 @@ _ASKS = re.compile(
     re.I,
 )
 _ASKS_HOW = re.compile(
-    r"\b(?:which|what|is there|(?:is|are|does) \w+|can i|could i|do i"
-    r"|how (?:many|much|long|big|large|often|far|old)"
+    r"\b(?:which|what|is there|can i|could i|do i"
+    r"|how (?:many|much|long|big|large|often|far|old)|^\s*(?:is|are|does)"
     r"|where (?:can|do) i set|option|setting|flag|default|limit|environment variable|unless)\b",
     re.I,
 )
 _NOT = re.compile(
-    r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b"
+    r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b|^\s*what if\b"
     r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
     re.I,
 )

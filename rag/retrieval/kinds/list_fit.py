@@ -16,7 +16,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FileText
-from rag.retrieval.kinds.series import Series, indentation, series_of
+from rag.retrieval.kinds.series import Series, families, indentation, series_of
 from rag.retrieval.lexical import Rarity
 
 MAX_FILES = 24
@@ -71,6 +71,7 @@ _PRIOR = {
     "entry": {"literal": 0.25, "enum": 0.2, "call": 0.0, "": -0.2},
     "name": {"enum": 0.3, "literal": 0.15, "class": 0.05, "function": -0.4, "call": -0.4, "": -0.3},
     "define": {"": 0.1},
+    "family": {"": 0.15},
     "field": {"class": 0.15, "enum": 0.15, "literal": 0.1, "function": -0.4, "": -0.3},
     "typed": {"class": 0.15, "enum": 0.2, "": -0.3},
     "case": {"": 0.05},
@@ -177,7 +178,8 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
     for rank, file in enumerate(asked.best_files(MAX_FILES)):
         lines = asked.lines_near(file, _LONG_FILE)[: max(left, 0)]
         left -= sum(map(bool, lines))
-        for series in series_of(lines):
+        every = series_of(lines)
+        for series in (*every, *families(every)):
             if _may_be_shared(file, series):
                 shared.setdefault((series.shape, series.anchor), []).append((rank, file, series))
             if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
@@ -281,8 +283,9 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
         prior += 0.1 if asks & _FUNCTION_TERMS else -0.3
     if "__all__" in above or "export" in above.lower().split():
         prior -= 0.3
-    few = _FEW if len(series.members) <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
-    return prior + few + _SIZE * min(len(series.members), _MANY)
+    count = int(series.anchor) if series.shape == "strings" else len(series.members)
+    few = _FEW if count <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
+    return prior + few + _SIZE * min(count, _MANY)
 
 
 def _sort_of(file: FileText, series: Series) -> str:
@@ -332,6 +335,8 @@ def _described(file: FileText, series: Series) -> Iterator[tuple[str, str]]:
     yield "holder", _closing(lines, last, series.indent)
     yield "comment", " ".join(_comment_above(lines, first))
     yield "anchor", series.anchor
+    if series.shape == "strings":
+        yield "holder", lines[first - 1]
     ((symbol, scope),) = file.index.names(np.asarray([file.chunk_at(first)], np.int64))
     yield "scope", f"{scope} {symbol}"
     folder, _, name = file.path.rpartition("/")
@@ -359,7 +364,7 @@ def _closing(lines: Sequence[str], last: int, indent: int) -> str:
 
 def subject_of(file: FileText, series: Series) -> str:
     """Return the name of what holds a series."""
-    if series.shape in ("call", "subclass", "decorated") or (series.anchor and not series.header):
+    if series.shape in ("call", "subclass", "decorated", "family") or (series.anchor and not series.header):
         return series.anchor
     closing = _closing(file.lines, max(series.members), series.indent)
     named = re.findall(r"[A-Za-z_][\w.]*", closing) if closing else []

@@ -122,12 +122,16 @@ class Declared(NamedTuple):
 def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
     """Return the settings that a line declares, from 1; `is_config`: in a file of settings."""
     line = lines[number - 1]
-    if not line.strip() or len(line) > MAX_LINE_CHARS:
+    text = line.strip()
+    if not text or len(line) > MAX_LINE_CHARS:
         return []
-    if record := _record(lines, number):
+    # The first and the last character exclude most of the forms; the expressions take far longer.
+    if text[-1] in "{,\"'" and (record := _record(lines, number)):
         return [record]
-    if several := _attributed(lines, number) or _alone(lines, number):
-        return [several]
+    if text[0] in "#@[" and (attributed := _attributed(lines, number)):
+        return [attributed]
+    if text[0] in "\"'" and text[-1] == "," and (alone := _alone(lines, number)):
+        return [alone]
     found = [
         Declared(sort, name)
         for sort, name in _named(line, is_config)
@@ -160,8 +164,6 @@ def _record(lines: Sequence[str], number: int) -> Declared | None:
     key of the record itself, and a default or a description follows. None if none begins there.
     """
     line = lines[number - 1]
-    if not line.rstrip().endswith(("{", ",", '"', "'")):
-        return None
     inside = _RECORD_NAME.match(line)
     matched = inside or _RECORD_KEY.match(line)
     if matched is None:
@@ -183,7 +185,7 @@ def _record(lines: Sequence[str], number: int) -> Declared | None:
 def _attributed(lines: Sequence[str], number: int) -> Declared | None:
     """Return the option that an attribute above a field declares, with both; None if none begins there."""
     line = lines[number - 1]
-    if not line.lstrip().startswith(("#[", "@", "[")) or not _ATTRIBUTE.match(line):
+    if not _ATTRIBUTE.match(line):
         return None
     above: list[str] = []
     for at, text in enumerate(lines[number - 1 : number - 1 + _ATTRIBUTE_LINES], number):

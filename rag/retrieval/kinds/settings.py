@@ -9,9 +9,11 @@ and in the comments and help texts around its places.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from rag.analysis import is_stop_word, terms
 from rag.retrieval.context import ContextualQuestion
@@ -99,15 +101,18 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A line of a setting, of one of the sorts; `name` is written there, `text` describes it."""
+    """A line of a setting: what it declares, and how high the ranking has it, from 1 to 0."""
 
     file: FileText
     line: int
-    sort: str
-    name: str
-    text: str
+    what: Declared
     near: float
-    end: int = 0
+    is_config: bool
+
+    @property
+    def sort(self) -> str:
+        """What sort of line it is."""
+        return self.what.sort
 
     @property
     def is_change(self) -> bool:
@@ -142,9 +147,9 @@ def find(asked: Asked) -> CodeFacts | None:
         best.places,
         key=lambda one: (_SORTS[one.sort], one.is_change, -one.near - _HUB * rows[one.file.path] / most),
     )
-    name = places[0].name
+    name = places[0].what.name
     facts = [
-        FactPlace(one.file, one.line, _REASONS[one.sort].format(one.name), one.end)
+        FactPlace(one.file, one.line, _REASONS[one.sort].format(one.what.name), one.what.end)
         for one in places[:_MAX_PLACES]
     ]
     is_documented = places[0].sort == "documented" or asked.kind_of(places[0].file) == "doc"
@@ -165,18 +170,18 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             break
         lines = asked.lines_near(file, _LONG_FILE)
         for place in _places(asked, file, _lines_near(lines, wanted)):
-            key = re.sub(r"[\W_]", "", place.name).lower()
+            key = re.sub(r"[\W_]", "", place.what.name).lower()
             found.setdefault(key, _Setting()).places.append(place)
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0
     asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
     for setting in found.values():
         share: dict[str, float] = {}
-        name = setting.places[0].name
+        name = setting.places[0].what.name
         words = set(terms(name))
         parts = [(_NAME_SHARE, name)]
         for place in setting.places[:_MAX_READ_PLACES]:
-            parts += ((_TEXT_SHARE, place.text), (_PATH_SHARE, place.file.path))
+            parts += ((_TEXT_SHARE, _around(place)), (_PATH_SHARE, place.file.path))
         for most, text in parts:
             for term in set(terms(text)) & wanted.keys():
                 share[term] = max(share.get(term, 0.0), most)
@@ -205,26 +210,32 @@ def _weights(asked: Asked) -> dict[str, float]:
 
 def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
     """Return the numbers of the lines, ascending, that have a word of the question a few lines away."""
-    words = "|".join(re.escape(term[:_STEM]) for term in wanted if len(term) > 2)
-    if not words:
+    stems = {term[:_STEM].lower() for term in wanted if len(term) > 2}
+    if not stems:
         return []
-    word = re.compile(
-        words,
-        re.I,
-    )
-    stems = [term[:_STEM].lower() for term in wanted if len(term) > 2]
-    plain = all(stem.isascii() for stem in stems)
-
-    def holds(line: str) -> bool:
-        if not plain or not line.isascii():
-            return word.search(line) is not None
-        lowered = line.lower()  # of ASCII text this finds the same, ten times faster
-        return any(stem in lowered for stem in stems)
-
-    held = [n for n, line in enumerate(lines, 1) if line and holds(line[:MAX_LINE_CHARS])]
+    held = _holding([line[:MAX_LINE_CHARS] for line in lines], stems)
     near = {n for at in held for n in range(max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1)}
     above = {n for at in held for n in range(max(at - RECORD_LINES, 1), at)} - near
     return sorted(near | {n for n in above if begins_record(lines[n - 1])})
+
+
+def _holding(lines: Sequence[str], stems: Collection[str]) -> set[int]:
+    """Return the numbers of the lines that hold one of the stems, ignoring case."""
+    word = re.compile("|".join(map(re.escape, stems)), re.I)
+    if not all(stem.isascii() for stem in stems):
+        return {n for n, line in enumerate(lines, 1) if word.search(line)}
+    held = {n for n, line in enumerate(lines, 1) if not line.isascii() and word.search(line)}
+    # Searching all ASCII lines at once, lowered, finds the same as the expression, far faster.
+    lines = [line if line.isascii() else "" for line in lines]
+    text = "\n".join(lines).lower()
+    begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    for stem in stems:
+        at = text.find(stem)
+        while at >= 0:
+            number = bisect_right(begins, at)
+            held.add(number)
+            at = text.find(stem, begins[number])
+    return held
 
 
 def _places(asked: Asked, file: FileText, numbers: Sequence[int]) -> Iterator[_Place]:
@@ -232,40 +243,37 @@ def _places(asked: Asked, file: FileText, numbers: Sequence[int]) -> Iterator[_P
     near = _nearness(asked, file)
     is_config = asked.kind_of(file) == "config"
     for number in numbers:
-        found = declared(file.lines, number, is_config=is_config)
-        if not found:
-            continue
-        rank = max((value for first, last, value in near if first <= number <= last), default=0.0)
-        for one in found:
+        for one in declared(file.lines, number, is_config=is_config):
             if not is_stop_word(one.name):
-                text = _around(file.lines, number, one, is_config)
-                yield _Place(file, number, one.sort, one.name, text, rank, one.end)
+                yield _Place(file, number, one, near.get(number, 0.0), is_config)
 
 
-def _around(lines: Sequence[str], number: int, one: Declared, is_config: bool) -> str:
+def _around(place: _Place) -> str:
     """Return a line with the comment above it, and what follows an option or a documented name up to the next
     one.
     """
+    lines, number, what = place.file.lines, place.line, place.what
     above: list[str] = []
     for text in reversed(lines[max(number - 1 - _ABOVE, 0) : number - 1]):
         if not COMMENT.match(text):
             break
         above.append(text[:MAX_LINE_CHARS])
-    own = one.text or lines[number - 1]
+    own = what.text or lines[number - 1]
     below: list[str] = []
-    if one.sort not in _WITH_DEFAULT:
+    if what.sort not in _WITH_DEFAULT:
         for at in range(number + 1, min(number + _BELOW, len(lines)) + 1):
-            others = declared(lines, at, is_config=is_config)
-            if any(other.sort == one.sort and other.name != one.name for other in others):
+            others = declared(lines, at, is_config=place.is_config)
+            if any(other.sort == what.sort and other.name != what.name for other in others):
                 break
             below.append(lines[at - 1][:MAX_LINE_CHARS])
     return " ".join((*above, own, *below))
 
 
-def _nearness(asked: Asked, file: FileText) -> list[tuple[int, int, float]]:
-    """Return the lines of the hits in a file, each with how high the ranking has them."""
-    return [
-        (one.hit.start, one.hit.end, max(1 - rank / _NEAR, 0.0))
-        for rank, one in enumerate(asked.best)
-        if one.hit.path == file.path and one.index is file.index
-    ]
+def _nearness(asked: Asked, file: FileText) -> dict[int, float]:
+    """Return how high the ranking has the lines of a file that a hit holds."""
+    near: dict[int, float] = {}
+    for rank, one in enumerate(asked.best):
+        if one.hit.path == file.path and one.index is file.index:
+            value = max(1 - rank / _NEAR, 0.0)
+            near = dict.fromkeys(range(one.hit.start, one.hit.end + 1), value) | near
+    return near

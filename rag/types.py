@@ -591,7 +591,8 @@ class Confidence:
     @property
     def missing_words(self) -> tuple[str, ...]:
         """The words missing from the best hits, those that occur nowhere first; none if an answer is sure."""
-        return () if self.is_sure else (*self.absent, *self.unmet)
+        part = (self.missing_part.name,) if self.missing_part else ()
+        return () if self.is_sure else tuple(dict.fromkeys((*part, *self.absent, *self.unmet)))
 
 
 # ---------------------------------------------------------------- turns

@@ -27,12 +27,13 @@ _VALUE = re.compile(_GIVEN)
 """The end of `_DEFAULT`, which takes far longer to find nothing."""
 _DEFAULT = re.compile(
     r"\s*(?P<mark>[-*+#;/,|]{0,3}\s*)(?P<type>(?:[\w.<>\[\]*&:?!]+\s+){0,5}?)"
-    r"(?P<owner>(?:[a-z]\w{0,20}(?:\.|->)){1,3}|[$@]?\w{1,30}\[(?=[\"'])|[@$&]|)(?P<quote>[\"']?)"
+    r"(?P<owner>(?:[a-z]\w{0,20}(?:\.|->)){1,3}|[$@]?[\w.]{1,30}\[(?=[\"'])|[@$&]|)(?P<quote>[\"']?)"
     r"(?P<name>[A-Za-z_][\w-]{2,60})[\"']?\]?\s*"
     rf"(?P<typed>:\s*[\w.\[\]|<> ]{{1,40}})?{_GIVEN}"
 )
 _OPENED = re.compile(r"[=:]\s*(?:\w+\()?[\[{(]")
 _PAIR = re.compile(rf"(?<![\w.])[\"']?([A-Za-z_][\w-]{{2,60}})[\"']?\s*(?:=>|=(?!=)|:(?!:))\s*{_LITERAL}")
+_PARAMETER = re.compile(rf"(?<![\w.])([A-Za-z_]\w{{2,60}})\s*(?::\s*[\w.\[\]| ]{{1,40}})?=(?!=)\s*{_LITERAL}")
 _ROW = re.compile(
     rf"\s*[({{\[]+\s*[\"']-{{0,2}}([A-Za-z][\w.-]{{2,60}})[\"']\s*,\s*(?![\"']-{{0,2}}\1[\"'])({_LITERAL})?"
 )
@@ -137,8 +138,8 @@ def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> l
         for sort, name in _named(line, is_config)
         if sort != "field" or is_commented(lines, number)
     ]
-    if "=" in line and (found or _PAIR.search(line)) and _in_signature(lines, number):
-        found = [Declared("default", name) for name in _PAIR.findall(line) if name.lower() not in _GENERIC]
+    if "=" in line and (names := _PARAMETER.findall(line)) and _in_signature(lines, number):
+        found = [Declared("default", name) for name in names if name.lower() not in _GENERIC]
     return found
 
 

@@ -172,7 +172,7 @@ class _Level:
 def indentation(line: str) -> int:
     """Return the columns before the text of a line."""
     width = len(line) - len(line.lstrip(" \t"))
-    return width + (_TAB - 1) * line.count("\t", 0, width)
+    return width + (_TAB - 1) * line.count("\t", 0, width) if width else 0
 
 
 @lru_cache(maxsize=_MAX_CACHED_SHAPES)

@@ -553,13 +553,26 @@ MIN_CONFIDENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class MissingPart:
+    """A part that a question names and that does not exist: `name`, a part of `of` ("" if that is not said).
+
+    `nearest` are names that exist and are like it, the most alike first.
+    """
+
+    name: str
+    of: str = ""
+    nearest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Confidence:
     """The confidence that the repository contains an answer: `value` from 0 to 1.
 
     `found` is False if no word of the question occurs in the repository. `sought` are the words that were
     searched for, as typed. Of those that name something, `unmet` are missing from the best hits and `absent`
     from the whole repository, both in order of importance. `first_right` is the probability that the first
-    place is the right one, if the repository contains an answer; None if nothing was found.
+    place is the right one, if the repository contains an answer; None if nothing was found. `missing_part` is
+    an option or a member that the question names and that does not exist.
     """
 
     value: float
@@ -569,6 +582,7 @@ class Confidence:
     absent: tuple[str, ...] = ()
     foreign: bool = False
     first_right: float | None = None
+    missing_part: MissingPart | None = None
 
     @property
     def is_sure(self) -> bool:
@@ -578,7 +592,8 @@ class Confidence:
     @property
     def missing_words(self) -> tuple[str, ...]:
         """The words missing from the best hits, those that occur nowhere first; none if an answer is sure."""
-        return () if self.is_sure else (*self.absent, *self.unmet)
+        part = (self.missing_part.name,) if self.missing_part else ()
+        return () if self.is_sure else tuple(dict.fromkeys((*part, *self.absent, *self.unmet)))
 
 
 # ---------------------------------------------------------------- turns

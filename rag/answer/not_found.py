@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag.quoting import one_line
-from rag.types import Answer, Confidence, Hit, Prepared, Usage
+from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Usage
 
 _NEAREST = 3
 _MAX_WORDS = 8
@@ -69,7 +69,9 @@ def _searched_words(confidence: Confidence) -> str:
 
 
 def _missing(confidence: Confidence) -> str:
-    """Return which words are missing, in sentences."""
+    """Return which part or which words are missing, in sentences."""
+    if confidence.missing_part is not None:
+        return _missing_part(confidence.missing_part)
     sentences = []
     if confidence.absent:
         verb = "occurs" if len(confidence.absent) == 1 else "occur"
@@ -78,6 +80,14 @@ def _missing(confidence: Confidence) -> str:
         verb = "is" if len(confidence.unmet) == 1 else "are"
         sentences.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")
     return " ".join(sentences)
+
+
+def _missing_part(part: MissingPart) -> str:
+    """Return what is missing of what, and the nearest names."""
+    name, of = f"`{one_line(part.name)}`", one_line(part.of)
+    said = f"`{of}` has no {name}" if of else f"No {name} was found"
+    nearest = f"; nearest: {', '.join(f'`{one_line(one)}`' for one in part.nearest)}" if part.nearest else ""
+    return f"{said}{nearest}."
 
 
 def _words(words: Sequence[str]) -> str:

@@ -27,6 +27,8 @@ from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped
 
 _MAX_NOTEBOOK_BYTES = 300_000
 """A larger notebook is mostly images and tables."""
+_CODE_FACTOR = 2
+"""A program in one large file is written by hand; documents and data of that size are generated."""
 
 _WIKI_STATE_END = f"/{skip.WIKI_STATE_FILE}"
 _UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
@@ -51,7 +53,7 @@ def walk(root: Path, filters: Filters, *, max_file_bytes: int) -> Walk:
         root: an existing folder, real path.
         filters: globs in gitignore syntax, relative to the root. With `include`, only files that match; files
             that match `exclude` never; neither re-includes what another rule excludes.
-        max_file_bytes: larger files are skipped.
+        max_file_bytes: larger files are skipped; source code may be twice as large.
 
     Raises:
         SourceError: the folder cannot be read, or a pattern is invalid.
@@ -140,9 +142,9 @@ class _Walker:
             return Skipped(
                 path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), skip.ODD_NAME
             )
-        if size > self.max_file_bytes:
-            return Skipped(path, skip.TOO_LARGE, f"{size} bytes")
         language, kind = _described(path)
+        if size > self.max_file_bytes * (_CODE_FACTOR if kind == "code" else 1):
+            return Skipped(path, skip.TOO_LARGE, f"{size} bytes")
         if language is None:
             return Skipped(path, skip.UNKNOWN)
         if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):

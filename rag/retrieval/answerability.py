@@ -28,9 +28,10 @@ from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
-from rag.retrieval.kinds import history
+from rag.retrieval.kinds import history, messages
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
+from rag.retrieval.members import missing_part
 from rag.retrieval.question import without_places
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
@@ -47,6 +48,8 @@ _WORD = re.compile(r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[^\W\d_]+")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.?!:]\s)[\W_]*\Z")
 _IN_A_NAME = re.compile(r"[A-Z0-9_]")
 _IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|_|[A-Za-z]\d")
+_MISSING_PART = 0.2
+"""The confidence if a part that the question names does not exist."""
 _MAX_GAP_CHARS = 100
 """The largest number of characters between two words."""
 
@@ -129,10 +132,15 @@ def judge(
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
-        if value < MIN_CONFIDENCE and is_quoted(
-            [searcher.index for searcher in searchers], _judged_text(found)
+        is_message = facts is not None and facts.kind == messages.NAME
+        is_message = is_message and messages.is_pasted(found.sought.question.text)
+        if value < MIN_CONFIDENCE and (
+            is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):
             value = MIN_CONFIDENCE
+    missing = missing_part([searcher.index for searcher in searchers], _judged_text(found))
+    if missing is not None:
+        value = min(value, _MISSING_PART)
     return Confidence(
         value=value,
         found=value >= MIN_CONFIDENCE or (bool(found.hits) and occurs),
@@ -141,6 +149,7 @@ def judge(
         absent=tuple(word.text for word in lacking if word.absent),
         foreign=foreign and by_words,
         first_right=first_right(_of_first(found, asked)) if found.hits else None,
+        missing_part=missing,
     )
 
 

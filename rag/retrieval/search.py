@@ -252,7 +252,8 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     pointed = referenced(index, sought.question, begins=begins)
     mentioned += pointed
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
-    phrases = name_chunks(index, unknown) | phrase_chunks(index, sought.question.text)
+    phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
+    phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)

@@ -98,6 +98,13 @@ def test_a_pattern_that_means_nothing_is_an_error(tree: Callable[..., Path]) -> 
         look(tree("a.py"), include=("!",))
 
 
+def test_source_code_may_be_twice_as_large_as_other_files(tree: Callable[..., Path]) -> None:
+    large, larger = "x = 1\n" * (_LIMIT // 5), "x = 1\n" * (_LIMIT // 2)
+    found = look(tree(aDOTpy=large, bDOTpy=larger, cDOTmd=large))
+    assert paths(found) == ["a.py"]
+    assert reasons(found) == {"b.py": "too large", "c.md": "too large"}
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

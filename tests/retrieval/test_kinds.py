@@ -253,6 +253,60 @@ def test_the_literal_of_a_pasted_message_is_first(shop: Searcher):
     assert search([shop], "the door of kiln 7 is open, close it before firing").hits[0].reason
 
 
+def test_a_short_literal_with_a_value_and_one_over_two_lines_are_found(tmp_path: Path, engine: Engine):
+    (tmp_path / "door.py").write_text(
+        "def check(door, kiln):\n"
+        "    if not door:\n"
+        "        raise ValueError(f'unknown door: {door}')\n"
+        "    raise ValueError(f'the door {door} of kiln {kiln} '\n"
+        "                     f'belongs to another one')\n"
+    )
+    (tmp_path / "other.py").write_text("def other(door):\n    return 'unknown', door\n")
+    searcher = engine.repository(str(tmp_path)).searcher
+    for message, line in (
+        ("ValueError: unknown door: red", 3),
+        ("the door 7 of kiln 4 belongs to another one", 4),
+    ):
+        found = facts(searcher, message)
+        assert (found.kind, found.items[0].path, found.items[0].start) == ("message", "door.py", line)
+
+
+def test_constants_that_begin_alike_are_a_list(tmp_path: Path, engine: Engine):
+    names = ("FIRED", "COOLED", "BROKEN", "GLAZED")
+    (tmp_path / "kiln.py").write_text(
+        "import logging\n\nlogger = logging.getLogger()\n\n"
+        + "".join(f"SIGNAL_{name} = '{name.lower()}'\n" for name in names)
+        + "\n\nclass Signal:\n    pass\n"
+    )
+    found = facts(engine.repository(str(tmp_path)).searcher, "List all the signals a kiln can send.")
+    assert [item.start for item in found.items] == [5, 6, 7, 8]
+
+
+def test_the_subclasses_of_a_class_that_is_named_are_listed(tmp_path: Path, engine: Engine):
+    text = "class Oven:\n    pass\n\n\n" + "".join(
+        f"class {n}Oven(Oven):\n    pass\n\n\n" for n in ("Gas", "Wood")
+    )
+    (tmp_path / "oven.py").write_text(text)
+    found = facts(engine.repository(str(tmp_path)).searcher, "all Oven subclasses for the different fuels")
+    assert (found.subject, [item.text for item in found.items]) == (
+        "Oven",
+        ["class GasOven(Oven):", "class WoodOven(Oven):"],
+    )
+
+
+def test_the_file_that_declares_most_settings_comes_first(tmp_path: Path, engine: Engine):
+    rows = "".join(
+        f'    ("{name}", 3),\n' for name in ("firing_hours", "cooling_hours", "door_delay", "max_tries")
+    )
+    (tmp_path / "options.py").write_text(f"DEFAULTS = (\n{rows})\n")
+    (tmp_path / "kiln.py").write_text(
+        '"""Cooling."""\n\n\ndef cool(kiln, cooling_hours=5):\n    return kiln\n'
+    )
+    question = "What is the default of the cooling hours?"
+    found = facts(engine.repository(str(tmp_path)).searcher, question)
+    assert [(item.path, item.start) for item in found.items] == [("options.py", 3), ("kiln.py", 4)]
+
+
 def test_the_failures_of_the_subject_are_shown(shop: Searcher):
     found = facts(shop, "What happens if the kiln cannot be fired because its door is open?")
     assert (found.kind, found.subject) == ("failure", "fire_kiln")

@@ -18,6 +18,7 @@ MAX_FACTS = 60
 _MAX_FILES_READ = 40
 _MAX_CHARS_READ = 4_000_000
 """Limits of the files read for one question."""
+_LINES_AROUND = 300
 _FIRST_FACTS, _KEPT_HITS = 5, 3
 """How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
 _IN_ORDER, _HITS_IN_ORDER = frozenset({"trace"}), 7
@@ -92,6 +93,18 @@ class Asked:
     def kind_of(self, file: FileText) -> Kind:
         """Return the kind of a file that has a hit."""
         return next(one.hit.kind for one in self.best if one.hit.path == file.path)
+
+    def lines_near(self, file: FileText, long: int) -> list[str]:
+        """Return the lines of a file; of one with more than `long` those far from every hit are empty."""
+        if len(file.lines) <= long:
+            return file.lines
+        near = bytearray(len(file.lines))
+        for one in self.best:
+            if one.hit.path == file.path and one.index is file.index:
+                first = max(one.hit.start - _LINES_AROUND, 0)
+                last = min(one.hit.end + _LINES_AROUND, len(near))
+                near[first:last] = b"\1" * (last - first)
+        return [line if kept else "" for line, kept in zip(file.lines, near, strict=True)]
 
     def _read(self, index: ChunkIndex, path: str) -> FileText | None:
         found = index.file_text(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds import callers, failures, lists, messages, settings, trace
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
+
+_ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
 
 
 class KindRules(NamedTuple):
@@ -33,8 +36,11 @@ KINDS: Mapping[str, KindRules] = {
 def classify(question: ContextualQuestion) -> list[str]:
     """Return the kinds that a question is of, in the order they are tried."""
     asked = [name for name, rules in KINDS.items() if rules.is_asked(question)]
-    # "Which option decides whether it raises?" does not ask what is raised.
-    return [name for name in asked if name != failures.NAME or settings.NAME not in asked]
+    # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
+    others = {failures.NAME} if settings.NAME in asked else set()
+    if lists.NAME in asked and _ALL.search(question.question.text):
+        others.add(settings.NAME)
+    return [name for name in asked if name not in others]
 
 
 def hits_for(kinds: list[str]) -> int:

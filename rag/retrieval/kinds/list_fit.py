@@ -16,7 +16,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FileText
-from rag.retrieval.kinds.series import Series, indentation, series_of
+from rag.retrieval.kinds.series import Series, families, indentation, series_of
 from rag.retrieval.lexical import Rarity
 
 MAX_FILES = 24
@@ -27,7 +27,7 @@ _MAX_COMMENT_CHARS = 200
 _MAX_HEADER_LINES = 30
 _MAX_NAMES_READ = 30
 _MAX_LINES_READ = 12_000
-_MAX_FILE_LINES, _LINES_AROUND = 1_500, 300
+_LONG_FILE = 1_500
 _UNLIKELY = -0.1
 """A series that is less likely a list, by its shape and what holds it, is left out."""
 _PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.5, "folders": 0.25}
@@ -71,6 +71,7 @@ _PRIOR = {
     "entry": {"literal": 0.25, "enum": 0.2, "call": 0.0, "": -0.2},
     "name": {"enum": 0.3, "literal": 0.15, "class": 0.05, "function": -0.4, "call": -0.4, "": -0.3},
     "define": {"": 0.1},
+    "family": {"": 0.15},
     "field": {"class": 0.15, "enum": 0.15, "literal": 0.1, "function": -0.4, "": -0.3},
     "typed": {"class": 0.15, "enum": 0.2, "": -0.3},
     "case": {"": 0.05},
@@ -175,9 +176,10 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
     shared: dict[tuple[str, str], list[tuple[int, FileText, Series]]] = {}
     left = _MAX_LINES_READ
     for rank, file in enumerate(asked.best_files(MAX_FILES)):
-        lines = _lines_near(asked, file)[: max(left, 0)]
+        lines = asked.lines_near(file, _LONG_FILE)[: max(left, 0)]
         left -= sum(map(bool, lines))
-        for series in series_of(lines):
+        every = series_of(lines)
+        for series in (*every, *families(every)):
             if _may_be_shared(file, series):
                 shared.setdefault((series.shape, series.anchor), []).append((rank, file, series))
             if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
@@ -189,18 +191,6 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
             fit = _shared_fit(asked, parts, wanted)
             if fit is not None:
                 yield fit
-
-
-def _lines_near(asked: Asked, file: FileText) -> list[str]:
-    """Return the lines of a file; of a long one those far from every hit are empty."""
-    if len(file.lines) <= _MAX_FILE_LINES:
-        return file.lines
-    hits = [one.hit for one in asked.best if one.hit.path == file.path and one.index is file.index]
-    near = bytearray(len(file.lines))
-    for hit in hits:
-        first, last = max(hit.start - _LINES_AROUND, 0), min(hit.end + _LINES_AROUND, len(near))
-        near[first:last] = b"\1" * (last - first)
-    return [line if kept else "" for line, kept in zip(file.lines, near, strict=True)]
 
 
 def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, float], rank: int) -> Fit | None:
@@ -293,8 +283,9 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
         prior += 0.1 if asks & _FUNCTION_TERMS else -0.3
     if "__all__" in above or "export" in above.lower().split():
         prior -= 0.3
-    few = _FEW if len(series.members) <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
-    return prior + few + _SIZE * min(len(series.members), _MANY)
+    count = int(series.anchor) if series.shape == "strings" else len(series.members)
+    few = _FEW if count <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
+    return prior + few + _SIZE * min(count, _MANY)
 
 
 def _sort_of(file: FileText, series: Series) -> str:
@@ -344,6 +335,8 @@ def _described(file: FileText, series: Series) -> Iterator[tuple[str, str]]:
     yield "holder", _closing(lines, last, series.indent)
     yield "comment", " ".join(_comment_above(lines, first))
     yield "anchor", series.anchor
+    if series.shape == "strings":
+        yield "holder", lines[first - 1]
     ((symbol, scope),) = file.index.names(np.asarray([file.chunk_at(first)], np.int64))
     yield "scope", f"{scope} {symbol}"
     folder, _, name = file.path.rpartition("/")
@@ -371,7 +364,7 @@ def _closing(lines: Sequence[str], last: int, indent: int) -> str:
 
 def subject_of(file: FileText, series: Series) -> str:
     """Return the name of what holds a series."""
-    if series.shape in ("call", "subclass", "decorated") or (series.anchor and not series.header):
+    if series.shape in ("call", "subclass", "decorated", "family") or (series.anchor and not series.header):
         return series.anchor
     closing = _closing(file.lines, max(series.members), series.indent)
     named = re.findall(r"[A-Za-z_][\w.]*", closing) if closing else []

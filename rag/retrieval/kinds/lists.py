@@ -52,6 +52,11 @@ _NOT_LISTS = re.compile(
     r"|\b(?:are|is|be) (?:raised|thrown|returned)\b",
     re.I,
 )
+_DERIVED = re.compile(
+    r"\b([A-Z]\w+) (?:sub-?classes|implementations)\b"
+    r"|\b(?:sub-?classes|implementations) of (?:the )?`?([A-Z]\w+)"
+    r"|\b(?:deriv|inherit|extend)\w* (?:from )?`?([A-Z]\w+)"
+)
 _EVERYWHERE = CLASS_KEYWORDS | FUNCTION_KEYWORDS | {"enum", "instance", "impl", "@callback"}
 _WORDS = {
     "call": ("is called in", "places"),
@@ -69,6 +74,8 @@ def is_asked(question: ContextualQuestion) -> bool:
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the members of the series that fits the question best; None if none fits well enough."""
+    if derived := _derived(asked):
+        return derived
     asked = with_named(asked, phrase_of(asked))
     wanted = weights(asked)
     fits = [
@@ -77,6 +84,21 @@ def find(asked: Asked) -> CodeFacts | None:
     best = max(fits, key=lambda fit: fit.score, default=None)
     found = _answer(asked, best, wanted) if best else None
     return _classes(asked, best, found) or found
+
+
+def _derived(asked: Asked) -> CodeFacts | None:
+    """Return the classes that derive from the one that is named; None if that is not asked, or none do."""
+    matched = _DERIVED.search(asked.question.question.text)
+    name = next(filter(None, matched.groups()), "") if matched else ""
+    for index in asked.indexes if name else ():
+        for path in dict.fromkeys(index.hit(chunk, 0.0, {}).path for chunk in index.defining(name)):
+            if (file := asked.file(index, path)) is None:
+                continue
+            places, note = _everywhere(asked, file, Series("subclass", name, 0, 0), [])
+            if places:
+                summary = f"{named(name)} has {len(places)} direct subclasses"
+                return code_facts(NAME, name, summary, places, note=note)
+    return None
 
 
 def _classes(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFacts | None:

@@ -27,10 +27,16 @@ _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
 _MIN_UNMARKED = 4
 """The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""
+_SHORT_SHARE = 0.5
+"""A literal of fewer words must be this share of the message."""
 _ASKS = re.compile(
     r"[\"“«`'‘][^\"“”«»`\n]{12,200}[\"”»`'’]"
     r"|\b(?:\w*errors?|\w*exception|warn(?:ing)?|fatal|fail(?:ed|ure|s)?|traceback|panic|cannot|could not"
     r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded)\b",
+    re.I,
+)
+_QUESTION = re.compile(
+    r"\s*(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|if|in|list|show|find|explain)\b",
     re.I,
 )
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
@@ -38,6 +44,9 @@ _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
 )
+_GOES_ON = re.compile(r"\s*(?:[+.&]\s*|\.\.\s*|<<\s*)?[furbFURB@$]{0,2}[\"'`]")
+_MAX_PARTS = 6
+"""How a line begins that goes on with the literal of the line before, and how many such lines are joined."""
 _CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([A-Za-z_]\w{3,})\s*(?::[^=]{1,40})?(?:=|:=)")
 
 
@@ -46,14 +55,20 @@ def is_asked(question: ContextualQuestion) -> bool:
     return len(words(question.question.text)) >= _MIN_WORDS
 
 
+def is_pasted(text: str) -> bool:
+    """Return whether a text is a message rather than a question about one."""
+    return bool(_ASKS.search(text)) and not _QUESTION.match(text)
+
+
 def find(asked: Asked) -> CodeFacts | None:
     """Return the line of the literal that fits the message best, and the uses of its constant."""
-    if not any(one.hit.legs.get("phrase") for one in asked.best):
+    text = asked.question.question.text
+    if not is_pasted(text) and not any(one.hit.legs.get("phrase") for one in asked.best):
         return None
-    message = _lower(asked.question.question.text)[:_MAX_MESSAGE_WORDS]
-    phrases = _phrases(asked.question.question.text)
+    message = _lower(text)[:_MAX_MESSAGE_WORDS]
+    phrases = _phrases(text)
     at = None
-    best = _MIN_MEANINGFUL - 1 if _ASKS.search(asked.question.question.text) else _MIN_UNMARKED - 1
+    best = (_MIN_MEANINGFUL if _ASKS.search(text) else _MIN_UNMARKED) - 1
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):
@@ -70,23 +85,37 @@ def find(asked: Asked) -> CodeFacts | None:
 
 
 def _literals(file: FileText) -> Iterator[tuple[int, list[list[str]]]]:
-    """Yield the string literals of a file: the line of each, and the words of its fixed parts."""
-    count = 0
+    """Yield the string literals of a file: the line of each, and the words of its fixed parts.
+
+    A literal that goes on in the next line is yielded as a whole as well.
+    """
+    count, last, begun = 0, 0, list[list[str]]()
     for number, line in enumerate(file.lines, 1):
-        if len(line) > _MAX_LINE_CHARS or count > _MAX_LITERALS:
+        if (
+            len(line) > _MAX_LINE_CHARS
+            or count > _MAX_LITERALS
+            or not ("'" in line or '"' in line or "`" in line)
+        ):
             continue
+        joins = last and _GOES_ON.match(line) and number - last <= _MAX_PARTS
         for found in _LITERAL.findall(line):
             count += 1
             fixed = _PLACEHOLDER.split(next(filter(None, found)))
-            parts = [_lower(part) for part in fixed]
-            yield number, [part for part in parts if part]
+            parts = [words for part in fixed if (words := _lower(part))]
+            yield number, parts
+            if joins:
+                begun = [*begun, *parts]
+                yield last, begun
+            else:
+                last, begun = number, parts
 
 
 def _fit(parts: list[list[str]], message: list[str]) -> int:
     """Return the number of meaningful words of a literal; 0 if its parts are not in the message in order."""
     every = [word for part in parts for word in part]
     meaningful = sum(not is_stop_word(word) for word in every)
-    if len(every) < _MIN_WORDS or not set(every) <= set(message):
+    is_most = meaningful >= _MIN_MEANINGFUL and len(every) >= _SHORT_SHARE * len(message)
+    if (len(every) < _MIN_WORDS and not is_most) or not set(every) <= set(message):
         return 0
     at = 0
     for part in parts:

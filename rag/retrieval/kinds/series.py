@@ -18,6 +18,7 @@ _MAX_LINES = 20_000
 _MAX_CACHED_FILES, _MAX_CACHED_SHAPES = 96, 4_096
 _TAB = 4
 _MAX_DECORATORS = 12
+_MIN_FAMILY = 3
 _PLAIN_DECORATORS = frozenset(
     """doc spec impl override Override property staticmethod classmethod abstractmethod overload moduledoc
     typedoc deprecated Deprecated Test test inline must_use derive cfg allow""".split()
@@ -54,7 +55,7 @@ _SHAPES = (
             rf"{_MODIFIERS}[\w<>\[\]?.]+\s+(\w+)\s*[;={{]"
         ),
     ),
-    ("field", re.compile(r"(?:readonly\s+)?([\w$-]+)[?!]?\s*:(?![:=])\s*\S")),
+    ("field", re.compile(r"(?:readonly\s+)?([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S")),
     ("name", re.compile(r"([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
     ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
 )  # fmt: skip
@@ -104,6 +105,21 @@ def series_of(lines: Sequence[str]) -> Sequence[Series]:
     Those of the last files are cached; they are not to be changed.
     """
     return _series_of(tuple(lines[:_MAX_LINES]))
+
+
+def families(every: Sequence[Series]) -> Iterator[Series]:
+    """Yield the constants of a series whose names begin with the same word: `SIGNAL_DONE`, `SIGNAL_ERROR`."""
+    for series in every:
+        if series.shape not in ("name", "define", "typed") or len(series.members) < _MIN_FAMILY:
+            continue
+        begun: dict[str, dict[int, str]] = {}
+        for line, name in series.members.items():
+            first = name.lstrip("_").partition("_")[0]
+            if name.isupper() and first != name:
+                begun.setdefault(first, {})[line] = name
+        for first, members in begun.items():
+            if len(members) >= _MIN_FAMILY:
+                yield Series("family", first, series.header, series.indent, members)
 
 
 @lru_cache(maxsize=_MAX_CACHED_FILES)
@@ -156,7 +172,7 @@ class _Level:
 def indentation(line: str) -> int:
     """Return the columns before the text of a line."""
     width = len(line) - len(line.lstrip(" \t"))
-    return width + (_TAB - 1) * line.count("\t", 0, width)
+    return width + (_TAB - 1) * line.count("\t", 0, width) if width else 0
 
 
 @lru_cache(maxsize=_MAX_CACHED_SHAPES)
@@ -171,6 +187,8 @@ def _found_shapes(text: str) -> Iterator[tuple[str, str, str]]:
     if matched := _DECLARES.match(text):
         keyword, name, rest = matched.groups()
         yield "declaration", keyword, name
+        if keyword == "enum" and rest.count(",") > 1 and "{" in rest:
+            yield "strings", str(rest.count(",") + 1), text[:60]
         if keyword in _CLASSES and (base := _BASE.match(rest[:200])):
             yield "subclass", next(filter(None, base.groups())).rpartition(".")[2].rpartition(":")[2], name
         return

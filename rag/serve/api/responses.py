@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 else:
     _models = JsonModels("api")
     _models.of(types.Usage)
+    _models.of(types.MissingPart)
     _models.of(types.Confidence)
     Subject = _models.of(types.Subject)
     Coverage = _models.of(types.Coverage)

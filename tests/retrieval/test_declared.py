@@ -1,0 +1,114 @@
+"""The forms in which lines declare settings."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rag.retrieval.kinds.declared import MAX_LINE_CHARS, declared
+
+
+def named(text: str, line: int = 1, *, is_config: bool = False) -> list[tuple[str, str]]:
+    return [(one.sort, one.name) for one in declared(text.splitlines(), line, is_config=is_config)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('    ("cooling_hours", 12),', ("default", "cooling_hours")),
+        ('    { "cooling-hours", 12, "how long" },', ("default", "cooling-hours")),
+        ('    ("cooling-hours", "cooling-hours", None),', ("option", "cooling-hours")),
+        ("$config['cooling_hours'] = 12;", ("default", "cooling_hours")),
+        ('app.config["cooling_hours"] = 12', ("default", "cooling_hours")),
+        ("#define COOLING_HOURS 12", ("default", "COOLING_HOURS")),
+        ('    } else if (strcasecmp(key, "cooling-hours") == 0) {', ("compared", "cooling-hours")),
+        ('    case "cooling-hours":', ("compared", "cooling-hours")),
+        ("    cooling_hours    int    (default 12)", ("documented", "cooling_hours")),
+        ("if 'KILN_HOURS' in os.environ:", ("environment", "KILN_HOURS")),
+        ('    if let Some(path) = std::env::var_os("KILN_HOURS") {', ("environment", "KILN_HOURS")),
+        ("  hours ??= 12", ("local", "hours")),
+    ],
+)
+def test_a_line_declares_a_setting(text: str, expected: tuple[str, str]):
+    assert named(text)[0] == expected
+
+
+def test_a_line_of_a_settings_file_needs_no_literal():
+    assert named("log-level: warning", is_config=True) == [("default", "log-level")]
+
+
+def test_the_entries_after_an_opening_bracket_are_settings_too():
+    assert ("default", "max") in named("DEFAULT = {'max': 80,")
+
+
+def test_names_of_every_record_are_no_settings():
+    assert named('    "description": "how long it cools",') == []
+    assert named("DEFAULT = 12") == []
+
+
+SIGNATURE = """
+def fire(
+    self, kiln, hours=12, retries: int = 3,
+    door="closed",
+):
+    again = fire(kiln, hours=7)
+    self.last(hours=7)
+"""
+
+
+def test_parameters_of_a_definition_are_settings_and_arguments_of_a_call_are_not():
+    lines = SIGNATURE.splitlines()
+    at = {text.strip(): number for number, text in enumerate(lines, 1)}
+    own = declared(lines, at["self, kiln, hours=12, retries: int = 3,"])
+    assert [(one.sort, one.name) for one in own] == [("default", "hours"), ("default", "retries")]
+    assert not any(one.sort == "default" for one in declared(lines, at["again = fire(kiln, hours=7)"]))
+    assert not any(one.sort == "default" for one in declared(lines, at["self.last(hours=7)"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "end"),
+    [
+        ('#[clap(long, default_value = "12")]\npub cooling_hours: u8,', ("default", "cooling_hours"), 2),
+        ("#[arg(long)]\ncooling_hours: u8,", ("option", "cooling_hours"), 2),
+        ('@Option(names = {"-c", "--cooling-hours"},\n  "text")\nint hours;', ("option", "cooling-hours"), 3),
+    ],
+)
+def test_an_attribute_and_its_field_are_one_place(text: str, expected: tuple[str, str], end: int):
+    (one,) = declared(text.splitlines(), 1)
+    assert ((one.sort, one.name), one.end) == (expected, end)
+
+
+def test_the_name_of_an_option_may_have_a_line_of_its_own():
+    assert named('flag.IntVar(&hours,\n\t"cooling-hours",\n\t12)', 2) == [("option", "cooling-hours")]
+    assert named('print(\n\t"cooling-hours",\n)', 2) == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "x.",
+            "a ",
+            "'a',",
+            '"a": ',
+            "(",
+            "{",
+            "[",
+            "=",
+            "a=1,",
+            "env ",
+            "--a ",
+            "#[clap(",
+            "@Option(",
+            "def f(",
+        ),
+        *("case '", "strcmp(a, ", "default ", "a[", "&a, ", "flag(", "\t"),
+    ],
+)
+def test_hostile_lines_take_little_time(part: str):
+    line = (part * MAX_LINE_CHARS)[:MAX_LINE_CHARS]
+    began = time.perf_counter()
+    for number in range(1, 41):
+        declared([line] * 40, number)
+    assert time.perf_counter() - began < 2

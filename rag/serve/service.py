@@ -18,6 +18,7 @@ from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.registry import RepositoryRegistry, ServedRepository
+from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams
 from rag.serve.telemetry import Telemetry, log

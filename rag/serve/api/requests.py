@@ -22,7 +22,7 @@ from pydantic import (
 from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
-from rag.serve.settings import MAX_NAMED_REPOSITORIES
+from rag.serve.service import MAX_NAMED_REPOSITORIES
 from rag.settings import MAX_STEPS, FactScope
 from rag.types import MAX_HISTORY, Kind, SearchFilter, SearchMode
 

@@ -242,13 +242,7 @@ class Toolbox:
         """Answer a question about one or more repositories, and store the turn."""
         repos = self._service.registry.only_entry().name if repos is None else repos
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
-        if any(map(is_group, names)):
-            if ref is not None:
-                raise BadRequest("a group has no ref; name one repository with it")
-            entries: Sequence[str | ServedRepository] = names
-        else:
-            self._service.check_count(len(names))
-            entries = [(await self._ready(caller, name, ref, progress))[0] for name in names]
+        entries = await self._asked(caller, names, ref, progress)
         dialog = await self._service.dialog(
             caller,
             entries,
@@ -296,6 +290,17 @@ class Toolbox:
             conversationId=answer.conversation_id,
             turnId=answer.turn_id,
         )
+
+    async def _asked(
+        self, caller: Caller, names: Sequence[str], ref: str | None, progress: Progress
+    ) -> Sequence[str | ServedRepository]:
+        """Return the named repositories when they are indexed; names with a group among them as they are."""
+        if any(map(is_group, names)):
+            if ref is not None:
+                raise BadRequest("a group has no ref; name one repository with it")
+            return names
+        self._service.check_count(len(names))
+        return [(await self._ready(caller, name, ref, progress))[0] for name in names]
 
     # ------------------------------------------------------------ tools for exploring code
 

@@ -24,6 +24,9 @@ FactScope = Literal["user", "project", "team"]
 Steps = int
 """The number of steps of a second look, from 0 to `MAX_STEPS`."""
 MAX_STEPS = 20
+Groups = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names of groups, each with its repositories."""
+_GROUP = re.compile(r"(?!all$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 ENVIRONMENT = {
     "model": ("RAG_MODEL", "OPENAI_MODEL"),
@@ -167,6 +170,9 @@ class Settings:
     steps: Steps = 0
     """How many times the model may look again before it answers: search, read lines, find definitions and
     callers. At most 20."""
+    groups: Groups = ()
+    """Groups of repositories: under `[groups]`, `NAME = ["PATH or URL", …]`. `rag ask @NAME "…"` asks those
+    that the question is about; `@all` is the group of all that are indexed here."""
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """For each loaded setting: its source and its value."""
 
@@ -300,6 +306,21 @@ def _updated(
     return replace(settings, **converted, set_by={**settings.set_by, **known})
 
 
+def read_groups(value: Any) -> Groups:
+    """Return the groups in a table of a settings file. Raises ValueError if it is invalid."""
+    if not isinstance(value, dict):
+        raise ValueError('a table is expected: [groups], then NAME = ["first", "second"]')
+    for name, members in value.items():
+        if not _GROUP.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is not the name of a group; use letters, digits, '.', '_' and '-', and not `all`"
+            )
+        texts = isinstance(members, list) and all(isinstance(one, str) and one for one in members)
+        if not texts or not members:
+            raise ValueError(f"the group {name} must be a list of at least one repository")
+    return tuple((name, tuple(members)) for name, members in value.items())
+
+
 def _convert(value: Any, kind: str) -> Any:
     """Convert a value to the type of its setting. Raises ValueError, TypeError."""
     if kind.startswith("bool"):
@@ -310,6 +331,8 @@ def _convert(value: Any, kind: str) -> Any:
         if value not in get_args(FactScope):
             raise ValueError(f"one of {', '.join(get_args(FactScope))} is expected")
         return value
+    if kind == "Groups":
+        return read_groups(value)
     if kind.startswith("str"):
         if not isinstance(value, str):
             raise ValueError("text is expected")

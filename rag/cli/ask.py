@@ -29,7 +29,7 @@ from rag.cli.terminal import (
     seconds,
 )
 from rag.cli.terminal_markdown import TerminalMarkdown
-from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
+from rag.errors import ConfigError, ConversationMismatch, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import visible
 from rag.resources import is_folder
 from rag.schema import to_json
@@ -38,6 +38,7 @@ from rag.types import Answer, Conversation, Filters, Source, Subject, TraceStep
 if TYPE_CHECKING:
     from rag.answer.extract import ExtractiveGenerator
     from rag.service import Dialog, Engine
+    from rag.service.groups import Selection
 
 
 @options.grouped
@@ -67,13 +68,20 @@ def ask(
     rag ask . "Who calls it?" --about authenticate
 
     rag ask -r ../api -r https://example.org/team/web.git "How does login work?"
+
+    rag ask @all "Where do we validate tokens?"
     """
     with errors_as_exit_codes():
         settings = answering.settings()
         sources, question = split_words(words, repo or [])
         with opened_engine(settings, yes=yes) as engine:
             dialog = open_dialog(
-                engine, sources, index=index, conversation=conversation, refreshing=not no_refresh
+                engine,
+                sources,
+                question,
+                index=index,
+                conversation=conversation,
+                refreshing=not no_refresh,
             )
             dialog.restrict(within.only)
             try:
@@ -92,8 +100,8 @@ def ask(
         raise typer.Exit(NOTHING_FOUND)
 
 
-_PLACE = re.compile(r"(?:(?:\.\.?|~)(?:/\S*)?|[a-z][a-z+]*://\S+|git@\S+)")
-"""A path or URL, which is never a question."""
+_PLACE = re.compile(r"(?:(?:\.\.?|~)(?:/\S*)?|[a-z][a-z+]*://\S+|git@\S+|@\S+)")
+"""A path, URL or group, which is never a question."""
 
 
 def split_words(
@@ -127,6 +135,7 @@ def split_words(
 def open_dialog(
     engine: Engine,
     sources: Sequence[str],
+    question: str = "",
     *,
     index: options.IndexOptions,
     conversation: options.ConversationOptions,
@@ -134,39 +143,91 @@ def open_dialog(
 ) -> Dialog:
     """Return the requested conversation, with its repositories open.
 
+    Of a group, those are opened that the question is about; a conversation keeps those of its first question.
+
     Raises:
+        ConfigError: a group is named without a question.
         ConversationMismatch: it belongs to other repositories than the named ones.
-        NotFound: there is no conversation to continue, or nothing with the name of the subject.
+        NotFound: there is no conversation to continue, no such group, or nothing with the subject's name.
         SourceNotFound: one of its folders was moved or removed.
     """
     from rag.service import Dialog, locate
+    from rag.service.groups import is_group, members
 
     name, filters = conversation.conversation, index.filters
-    asked = [locate(source, index.ref, filters) for source in sources]
-    found = _continued(engine, conversation, asked)
+    asked = [locate(source, index.ref, filters) for source in sources if not is_group(source)]
+    groups = [source for source in sources if is_group(source)]
+    choice = [source for group in groups for source in members(engine, group)]
+    found = _continued(engine, conversation, asked, choice)
+    remarks: tuple[str, ...] = ()
     if found is not None:
         _check_folders(found)
+        if groups:
+            asked = _within(found, [*asked, *choice])
         asked = [_with_known_filters(source, found.sources) for source in asked]
         found = engine.find_conversation(name or found.id, asked)
+    elif groups:
+        chosen = chosen_for(engine, question, asked, choice)
+        asked, remarks = list(chosen.sources), (chosen.note,) if chosen.note else ()
     wanted = asked or (list(found.sources) if found else []) or [locate(None, index.ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
     dialog = Dialog(engine, repositories, found, name=name or "")
+    dialog.remarks = remarks
     if conversation.about:
         dialog.about(conversation.about)
     return dialog
 
 
+def chosen_for(engine: Engine, question: str, named: Sequence[Source], choice: Sequence[Source]) -> Selection:
+    """Return the repositories that are named, and those of a choice that a question is about.
+
+    Raises:
+        ConfigError: there is no question, or as many repositories are named as can be asked.
+        NotFound: none of the choice is indexed.
+    """
+    from rag.service.groups import MAX_SELECTED, selected
+
+    if not question:
+        raise ConfigError(
+            "a group needs a question that chooses its repositories; start with "
+            '`rag ask @GROUP "Where is …?"`, then continue with `rag chat -c`'
+        )
+    if len(named) >= MAX_SELECTED:
+        raise ConfigError(
+            f"{len(named)} repositories are named, and at most {MAX_SELECTED} are asked; omit the group"
+        )
+    others = [source for source in choice if source not in named]
+    found = selected(engine, others, question, MAX_SELECTED - len(named))
+    return replace(found, sources=(*named, *found.sources), total=found.total + len(named))
+
+
+def _within(conversation: Conversation, allowed: Sequence[Source]) -> list[Source]:
+    """Return the sources of a conversation. Raises ConversationMismatch if one is not in the group."""
+    outside = [source for source in conversation.sources if source not in allowed]
+    if outside:
+        raise ConversationMismatch(
+            conversation=title(conversation), about=", ".join(map(str, outside)), asked="the group"
+        )
+    return list(conversation.sources)
+
+
 def _continued(
-    engine: Engine, chosen: options.ConversationOptions, asked: Sequence[Source]
+    engine: Engine, chosen: options.ConversationOptions, asked: Sequence[Source], choice: Sequence[Source]
 ) -> Conversation | None:
     """Return the conversation with the chosen name, or the last one that is meant; None for a new one.
+
+    `choice` are the repositories of the groups that are named.
 
     Raises:
         NotFound: there is none to continue.
     """
+    from rag.service.current_conversation import conversation_within
+
     if chosen.conversation is None:
         if chosen.last:
             return engine.last_conversation()
+        if choice and chosen.go_on:
+            return conversation_within(engine, [*asked, *choice])
         return _last_here(engine, asked) if chosen.go_on else None
     try:
         return engine.find_conversation(chosen.conversation)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.ask import split_words
+from rag.cli.ask import chosen_for, split_words
 from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,
@@ -35,6 +35,7 @@ from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchMod
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
     from rag.service.search import SearchOutcome, SearchQuery
+    from rag.types import Source
 
 _PREVIEW_LINES = 3
 _BATCH_FIELDS = {"path", "start_line", "end_line", "symbol", "scope", "score"}
@@ -88,11 +89,9 @@ def search(
         mode = _mode(exact=exact, regex=regex, ignore_case=ignore_case, batch=batch)
         began = time.perf_counter()
         with opened_engine(settings, yes=yes) as engine:
-            from rag.service import locate
             from rag.service.search import SearchQuery
 
-            named: list[str | None] = [*sources] or [None]
-            wanted = [locate(source, index.ref, index.filters) for source in named]
+            wanted, note = _sources(engine, sources, question, mode, index)
             repositories = [engine.repository(source, refreshing=not no_refresh) for source in wanted]
             if batch:
                 _serve_batch(engine, repositories, refreshing=not no_refresh)
@@ -101,7 +100,7 @@ def search(
             query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
             found = _found(engine, repositories, query)
             searched = time.perf_counter()
-            for remark in found.remarks:
+            for remark in (*([note] if note else []), *found.remarks):
                 say(f"rag: {remark}")
             times = {"open": opened - began, "search": searched - opened}
         if json:
@@ -112,6 +111,26 @@ def search(
     if not found.hits:
         say("rag: nothing found")
         raise typer.Exit(NOTHING_FOUND)
+
+
+def _sources(
+    engine: Engine, names: list[str], question: str, mode: SearchMode, index: options.IndexOptions
+) -> tuple[list[Source], str]:
+    """Return the named sources, those of a group that are searched, and a note on the others.
+
+    A question is searched where its words are frequent; a string or an expression in the whole group.
+    """
+    from rag.service import locate
+    from rag.service.groups import is_group, members
+
+    named: list[str | None] = [name for name in names if not is_group(name)]
+    groups = [name for name in names if is_group(name)]
+    asked = [locate(name, index.ref, index.filters) for name in named or ([] if groups else [None])]
+    choice = [source for group in groups for source in members(engine, group)]
+    if not groups or mode != "question":
+        return list(dict.fromkeys([*asked, *choice])), ""
+    chosen = chosen_for(engine, question, asked, choice)
+    return list(chosen.sources), chosen.note
 
 
 def _mode(*, exact: bool, regex: bool, ignore_case: bool, batch: bool) -> SearchMode:

@@ -9,6 +9,9 @@
     api = "/srv/repositories/api"
     web = "https://example.org/team/web.git"
 
+    [groups]
+    product = ["api", "web"]
+
 Keys are the field names of `ServerSettings`. An unknown key is an error.
 """
 
@@ -23,7 +26,7 @@ from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.serve.settings import ServerSettings
 from rag.service import locate
-from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings
+from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
 
 VERSION = 1
@@ -108,6 +111,11 @@ def _converted(path: Path, name: str, value: Any) -> Any:
         raise SettingsError(f"{path} sets {name!r}, which is not a server setting; the settings are: {known}")
     kind = kinds[name]
     wanted: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "str": str}
+    if name == "groups":
+        try:
+            return read_groups(value)
+        except ValueError as error:
+            raise SettingsError(f"{path}: {name} is invalid: {error}") from error
     if name == "repositories":
         ok = isinstance(value, dict) and all(isinstance(source, str) for source in value.values())
     elif kind.startswith("tuple"):

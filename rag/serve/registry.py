@@ -44,6 +44,7 @@ from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine, Repository, locate
 from rag.service.engine import Generation, at_checkout
+from rag.service.groups import ALL
 from rag.service.jobs import open_jobs
 from rag.service.ref_retention import RefRetention, RetentionFull
 from rag.types import Checkout, QueuedJob, Source
@@ -53,6 +54,7 @@ State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 _MAX_UNLISTED = 50
 """The number of refs and URLs that requests may add."""
 _MAX_SHOWN_NAMES = 20
+_MAX_GROUP_CHARS = 120
 _MIN_PAUSE_FACTOR = 20.0
 """The share of time spent on looking for changes is at most one divided by this."""
 _RECHECK_S = 30.0
@@ -191,6 +193,22 @@ class RepositoryRegistry:
         if caller is not None and not entry.is_listed:
             entry.asked_by.add(caller.namespace)
         return entry
+
+    def groups(self) -> list[str]:
+        """Return the groups, `@all` first; none if a single repository is listed."""
+        if sum(entry.is_listed for entry in self.entries()) < 2:
+            return []
+        return [ALL, *(f"@{name}" for name, _ in self._settings.groups)]
+
+    def members(self, group: str) -> list[ServedRepository]:
+        """Return the entries of a group: `@all`, or one of the settings. Raises UnknownRepository."""
+        if group == ALL:
+            return [entry for entry in self.entries() if entry.is_listed]
+        named = dict(self._settings.groups)
+        if group[1:] not in named:
+            known = ", ".join([ALL, *(f"@{name}" for name in named)])
+            raise UnknownRepository(f"there is no group {group[:_MAX_GROUP_CHARS]!r}; there are {known}")
+        return [self._entries[name] for name in named[group[1:]]]
 
     def only_entry(self) -> ServedRepository:
         """Return the only listed entry, for a request that names none.

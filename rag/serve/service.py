@@ -7,6 +7,7 @@ from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
@@ -17,6 +18,7 @@ from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.registry import RepositoryRegistry, ServedRepository
+from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams
 from rag.serve.telemetry import Telemetry, log
@@ -29,6 +31,7 @@ from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
 from rag.service.ask import Notify
 from rag.service.engine import FailedGenerator
+from rag.service.groups import Selection, is_group, selected
 from rag.service.jobs import open_shared_state
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
@@ -37,7 +40,6 @@ from rag.types import Answer, Citation, Conversation, DialogTurn, TraceStep
 OnStep = Callable[[TraceStep], Awaitable[None]]
 """Receives a step of a second look as soon as it was made."""
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
-MAX_REPOSITORIES = 10
 _START_AFTER_S = 0.25
 
 
@@ -208,53 +210,101 @@ class Service:
         named: bool = True,
         about: str | None = None,
         steps: int | None = None,
+        question: str = "",
     ) -> Dialog:
         """Return a conversation about repositories, ready to ask.
 
         Args:
             caller: its owner.
-            repositories: names, at most 10; if empty, those of the conversation, else the only one served.
+            repositories: names, groups, or entries; if empty, those of the conversation, else the only one
+                served. A conversation that exists keeps its repositories if a group is named.
             conversation: its id or name; None starts one with its first turn.
             named: start a conversation of this name if there is none; if False, raise NotFound.
             about: what "it" means in the question, see `Dialog.about`.
             steps: how many times the model may look again, see `Dialog.steps`; None follows the settings.
+            question: chooses repositories of a group, see `chosen`.
 
         Raises:
             NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`; or `about` is
                 the name of nothing.
             Forbidden: the conversation is about a repository that is not served.
             UnknownRepository: none is named, and there are several.
-            BadRequest: too many are named.
+            BadRequest: too many are named, or a group without a question.
             ServeError: as `RepositoryRegistry.repository`.
         """
-        if len(repositories) > MAX_REPOSITORIES:
-            raise BadRequest(
-                f"{len(repositories)} repositories were named, the limit is {MAX_REPOSITORIES}; name fewer"
-            )
-        entries = [
-            self.registry.entry(one, caller=caller) if isinstance(one, str) else one for one in repositories
-        ]
-        entries = list(dict.fromkeys(entries))
+        has_group = any(isinstance(one, str) and is_group(one) for one in repositories)
+        chosen = [] if has_group else self._named_entries(repositories, caller)
         engine = self.engine_for(caller)
         found: Conversation | None = None
         if conversation:
-            sources = [entry.source for entry in entries]
+            sources = [entry.source for entry in chosen]
             try:
                 found = await to_thread(engine.find_conversation, conversation, sources)
             except NotFound:
-                if not named or not entries:
+                if not named or not repositories:
                     raise
-        if found is not None and not entries:
-            entries = [self._served(found, number) for number in range(len(found.sources))]
-        if not entries:
-            entries = [self.registry.only_entry()]
-        opened = [await self.registry.opened(entry) for entry in entries]
+        remark = ""
+        if found is not None and not chosen:
+            chosen = self.entries_of(found)
+        elif has_group:
+            chosen, remark = await self.chosen(repositories, caller, question)
+        if not chosen:
+            chosen = [self.registry.only_entry()]
+        opened = [await self.registry.opened(entry) for entry in chosen]
         dialog = Dialog(engine, opened, found, name=conversation or "" if found is None else "")
+        dialog.remarks = (remark,) if remark else ()
         if about:
             await to_thread(dialog.about, about)
         if steps is not None:
             dialog.steps = steps
         return dialog
+
+    async def chosen(
+        self, names: Sequence[str | ServedRepository], caller: Caller, question: str
+    ) -> tuple[list[ServedRepository], str]:
+        """Return the entries that names mean, and a sentence on those of groups that were left out.
+
+        Of a group (`@all`, `@NAME`), those are chosen that the question is most likely about, by the indexes
+        on disk, up to the limit of a question.
+
+        Raises:
+            BadRequest: too many are named, or a group without a question.
+            UnknownRepository, Forbidden: as `RepositoryRegistry.entry`; or there is no such group.
+            NotFound: none of the group is indexed.
+        """
+        groups = [name for name in names if isinstance(name, str) and is_group(name)]
+        entries = self._named_entries([one for one in names if one not in groups], caller)
+        if not groups:
+            return entries, ""
+        if not question.strip():
+            raise BadRequest("a group needs a question that chooses its repositories; name repositories")
+        members = [entry for group in groups for entry in self.registry.members(group)]
+        choice = {entry.source: entry for entry in members if entry not in entries}
+        room = self.settings.max_repositories - len(entries)
+        if room < 1:
+            raise BadRequest(f"{len(entries)} repositories are named, the limit; leave out the group")
+        found = await to_thread(selected, self.engine, list(choice), question, room)
+        both = Selection((*(e.source for e in entries), *found.sources), found.total + len(entries))
+        note = replace(both, without_index=found.without_index).note
+        return [*entries, *(choice[source] for source in found.sources)], note
+
+    def _named_entries(
+        self, names: Sequence[str | ServedRepository], caller: Caller
+    ) -> list[ServedRepository]:
+        self.check_count(len(names))
+        found = [self.registry.entry(one, caller=caller) if isinstance(one, str) else one for one in names]
+        return list(dict.fromkeys(found))
+
+    def check_count(self, named: int) -> None:
+        """Refuse a question that names too many repositories. Raises BadRequest."""
+        if named > (limit := self.settings.max_repositories):
+            raise BadRequest(
+                f"{named} repositories were named, the limit is {limit}; name fewer, or a group such as @all"
+            )
+
+    def entries_of(self, conversation: Conversation) -> list[ServedRepository]:
+        """Return the entries of the repositories of a conversation. Raises Forbidden if one is not served."""
+        return [self._served(conversation, number) for number in range(len(conversation.sources))]
 
     def _served(self, conversation: Conversation, number: int) -> ServedRepository:
         entry = self.registry.entry_of(conversation.sources[number])
@@ -353,7 +403,7 @@ class Service:
         """
         engine = self.engine_for(caller)
         conversation = await to_thread(engine.conversation_of, turn)
-        entries = [self._served(conversation, number) for number in range(len(conversation.sources))]
+        entries = self.entries_of(conversation)
         if ref is not None:
             entries = [self.at_ref(entry, ref, caller) for entry in entries]
         if not entries:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag.errors import SettingsError
-from rag.settings import Settings
+from rag.settings import Groups, Settings
 from rag.types import MAX_QUESTION_CHARS, Source
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _REF = re.compile(r"refs/[^\s~^:\\]+")
 _MAX_NAME = 120
+MAX_NAMED_REPOSITORIES = 1_000
+"""The limit for `max_repositories`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class ServerSettings:
     repositories: tuple[tuple[str, Source], ...] = ()
     """The repositories that are served, as NAME = path or git URL. Nothing else is ever opened, except URLs
     on a host in `allow_urls`. Default: the current folder."""
+    groups: Groups = ()
+    """Groups of listed repositories, as NAME = a list of their names. A question to `@NAME` is answered from
+    those that it is about; `@all` is the group of all listed repositories."""
+    max_repositories: int = 10
+    """How many repositories one question may name, and how many of a group it is answered from."""
     allow_urls: tuple[str, ...] = ()
     """Hosts (`host` or `host:port`) whose repositories may be requested by https URL."""
     refs: tuple[str, ...] = ("refs/heads", "refs/tags")
@@ -141,9 +148,22 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
     for origin in settings.origins:
         if not re.fullmatch(rf"https?://{_HOST.pattern}", origin):
             raise SettingsError(f"{origin!r} is not a web origin; write it as https://example.org")
+    _check_groups(settings)
     names = [name for name, _ in settings.repositories]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise SettingsError(f"two repositories are named {min(repeated)}; give each --repo its own name")
+
+
+def _check_groups(settings: ServerSettings) -> None:
+    """Refuse a group of repositories that are not listed, and an invalid limit. Raises SettingsError."""
+    limit = settings.max_repositories
+    if not 1 <= limit <= MAX_NAMED_REPOSITORIES:
+        raise SettingsError(f"max_repositories is {limit:,}; it must be from 1 to {MAX_NAMED_REPOSITORIES:,}")
+    listed = {name for name, _ in settings.repositories}
+    for group, members in settings.groups:
+        for name in members:
+            if name not in listed:
+                raise SettingsError(f"the group {group} names {name!r}, which is not under [repositories]")
 
 
 def check_name(name: str) -> None:

@@ -59,7 +59,7 @@ __all__ = ["CacheHit", "CacheStats", "LookUp", "answers_of", "is_wanted", "look_
 
 _WITHOUT_EFFECT = frozenset(
     """home api_key embedding_api_key git_token memory shared namespace project team scope timeout_s
-    git_timeout_s model_concurrency storage_cap_bytes stores stores_cache_bytes cache template
+    git_timeout_s model_concurrency storage_cap_bytes stores stores_cache_bytes groups cache template
     steps""".split()
 )
 """Settings that do not change answers; the template, whose text is hashed instead; and the steps of a second

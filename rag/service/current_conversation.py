@@ -55,6 +55,19 @@ def conversation_about(engine: Engine, sources: Sequence[Source]) -> Conversatio
     )
 
 
+def conversation_within(engine: Engine, sources: Sequence[Source]) -> Conversation:
+    """Return the most recently written conversation about some of these repositories, and no other.
+
+    Raises:
+        NotFound: there is none.
+    """
+    allowed = {_identity(source) for source in sources}
+    for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
+        if conversation.sources and {_identity(source) for source in conversation.sources} <= allowed:
+            return conversation
+    raise NotFound("there is no conversation about repositories of this group yet; start one without -c")
+
+
 def _identity(source: Source) -> tuple[str, str | None]:
     location = source.location
     return (location if source.is_url else os.path.realpath(location), source.ref)

@@ -105,6 +105,7 @@ class Dialog:
         options: what the caller asks of the model for the next answers.
         metadata: what the caller wants stored with the next turns.
         steps: how many times the model may look again before it answers.
+        remarks: sentences for the person who asks, which the notes of the answers have.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Dialog:
         self.options = GenerationOptions()
         self.metadata: Mapping[str, str] = {}
         self.steps = engine.settings.steps
+        self.remarks: tuple[str, ...] = ()
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
     @property
@@ -493,7 +495,7 @@ class Dialog:
     def with_coverage(self, answer: Answer) -> Answer:
         """Add the coverage of the repositories to an answer, and a note on files that are not indexed yet."""
         coverage = tuple(repository.coverage for repository in self.repositories)
-        notes = [one.note for one in coverage]
+        notes = [*self.remarks, *(one.note for one in coverage)]
         notes += [f"only files that match the filter ({self.only}) were searched"] if self.only else []
         return replace(answer, coverage=coverage, notes=(*answer.notes, *(note for note in notes if note)))
 

@@ -44,6 +44,7 @@ from rag.errors import (
     SourceError,
     StoreCorrupt,
     StoreError,
+    TooManyOpenFiles,
 )
 from rag.memory.turn_vectors import TurnVectorCache
 from rag.ports import Embedder, MemoryStore, Reranker, TextGenerator, TokenCounter
@@ -387,6 +388,21 @@ class Engine:
             return open_usable(self.store_file(source), source, self.embedder, self._options) is not None
         except StoreError:
             return False
+
+    def stored_index(self, source: Source) -> Store | None:
+        """Open the store of a source as it is on disk, for a look at it; None if there is no usable one.
+
+        The store is not kept open, nothing is compared, and its columns are not verified.
+
+        Raises:
+            TooManyOpenFiles: the limit of open files is reached.
+        """
+        try:
+            return open_usable(self.store_file(source), source, self.embedder, self._options)
+        except TooManyOpenFiles:
+            raise
+        except StoreError:
+            return None
 
     def current(self, repository: Repository) -> Repository:
         """Return the repository updated with all changes of its folder since it was opened.

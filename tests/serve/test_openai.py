@@ -46,7 +46,7 @@ def test_models_are_the_repositories(client):
 def test_a_thousand_models_are_listed_at_once_or_in_pages(serve, tmp_path):
     named = tuple((f"r{number:04}", Source(str(tmp_path / f"r{number}"))) for number in range(1_000))
     running = serve(repositories=named)
-    ids = [f"rag:{name}" for name, _ in named]
+    ids = [*(f"rag:{name}" for name, _ in named), "rag:@all"]
     began = time.perf_counter()
     reply = running.get("/v1/models").json
     assert time.perf_counter() - began < 2

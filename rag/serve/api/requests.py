@@ -22,7 +22,7 @@ from pydantic import (
 from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
-from rag.serve.service import MAX_REPOSITORIES
+from rag.serve.service import MAX_NAMED_REPOSITORIES
 from rag.settings import MAX_STEPS, FactScope
 from rag.types import MAX_HISTORY, Kind, SearchFilter, SearchMode
 
@@ -52,7 +52,14 @@ def _checked_preference(value: JsonValue) -> JsonValue:
 
 WHOLE = BeforeValidator(_whole)
 Name = Annotated[str, Field(min_length=1, max_length=300, examples=["sample"])]
-Names = Annotated[list[Name], Field(max_length=MAX_REPOSITORIES, examples=[["sample"]])]
+Names = Annotated[
+    list[Name],
+    Field(
+        max_length=MAX_NAMED_REPOSITORIES,
+        description="Names, or groups (`@all`): of a group, those that the question is about.",
+        examples=[["sample"]],
+    ),
+]
 Question = Annotated[str, Field(min_length=1, examples=["Where is a short code made?"])]
 ConversationName = Annotated[str, Field(min_length=1, max_length=200, examples=["login"])]
 SubjectName = Annotated[

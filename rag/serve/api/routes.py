@@ -134,14 +134,19 @@ def _asking(service: Service) -> APIRouter:
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
-            caller, asked.repositories, conversation=asked.conversation, named=False, about=asked.about
+            caller,
+            asked.repositories,
+            conversation=asked.conversation,
+            named=False,
+            about=asked.about,
+            question=asked.question if asked.mode == "question" else "",
         )
         query = SearchQuery(asked.question, asked.mode, asked.ignore_case, asked.k, asked.only)
         async with service.limiter.slot():
             result = await to_thread(dialog.find, query)
         rendered = Renderer(service, caller, str(request.base_url))
         coverage = [sent(service, to_json(one.coverage), "api") for one in dialog.repositories]
-        return _search_result(asked, result, rendered, coverage)
+        return _search_result(asked, result, rendered, coverage, dialog.remarks)
 
     @router.post(
         "/ask",
@@ -160,7 +165,12 @@ def _asking(service: Service) -> APIRouter:
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
-            caller, asked.repositories, conversation=asked.conversation, about=asked.about, steps=asked.steps
+            caller,
+            asked.repositories,
+            conversation=asked.conversation,
+            about=asked.about,
+            steps=asked.steps,
+            question=asked.question,
         )
         if asked.only:
             await to_thread(dialog.restrict, asked.only)
@@ -178,7 +188,11 @@ def _asking(service: Service) -> APIRouter:
 
 
 def _search_result(
-    asked: requests.SearchRequest, found: SearchOutcome, rendered: Renderer, coverage: list[Json]
+    asked: requests.SearchRequest,
+    found: SearchOutcome,
+    rendered: Renderer,
+    coverage: list[Json],
+    remarks: tuple[str, ...],
 ) -> responses.SearchResult:
     retrieval = found.retrieval
     return responses.SearchResult(
@@ -188,7 +202,7 @@ def _search_result(
         subject=rendered.subject(retrieval.sought.subject if retrieval else None),
         hits=[rendered.hit(hit) for hit in found.hits],
         matches=to_json(found.matches) if found.matches else None,
-        remarks=list(found.remarks),
+        remarks=[*remarks, *found.remarks],
         code_facts=rendered.code_facts(retrieval.code_facts if retrieval else None),
         coverage=coverage,
     )

@@ -81,7 +81,7 @@ For one known file or one rare word, plain reading or grep is cheaper."""
 
 OnlyRepo = str | None
 """The name of a repository; may be omitted if only one is served."""
-RepoNames = Annotated[str | list[str] | None, Field(description="One or up to 10.")]
+RepoNames = Annotated[str | list[str] | None, Field(description="One or several; @all: those it is about.")]
 Ref = Annotated[str | None, Field(description="Branch, tag or commit.")]
 Conversation = Annotated[str | None, Field(description="That of an earlier answer.")]
 About = Annotated[str | None, Field(max_length=500, description='What "it" means: a definition or file.')]

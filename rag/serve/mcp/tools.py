@@ -32,9 +32,10 @@ from rag.serve.links import citation_url
 from rag.serve.mcp.arguments import lines_seen
 from rag.serve.mcp.sent_lines import SentLines
 from rag.serve.registry import ServedRepository
-from rag.serve.service import MAX_REPOSITORIES, Service
+from rag.serve.service import Service
 from rag.service import Dialog, Repository
 from rag.service.explore import ExploredPlace, explore
+from rag.service.groups import is_group
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
@@ -241,14 +242,20 @@ class Toolbox:
         """Answer a question about one or more repositories, and store the turn."""
         repos = self._service.registry.only_entry().name if repos is None else repos
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
-        if len(names) > MAX_REPOSITORIES:
-            raise BadRequest(f"{len(names)} repositories were named, the limit is {MAX_REPOSITORIES}")
-        entries = [(await self._ready(caller, name, ref, progress))[0] for name in names]
+        entries = await self._asked(caller, names, ref, progress)
         dialog = await self._service.dialog(
-            caller, entries, conversation=conversation, named=False, about=about, steps=steps
+            caller,
+            entries,
+            conversation=conversation,
+            named=False,
+            about=about,
+            steps=steps,
+            question=question,
         )
         await progress(0.5, 1.0, "answering")
-        served = {entry.source.location: entry for entry in entries}
+        entry_of = self._service.registry.entry_of
+        opened = [entry for one in dialog.repositories if (entry := entry_of(one.source))]
+        served = {entry.source.location: entry for entry in opened}
 
         def places_of(answer: Answer) -> list[Json]:
             return [self._place(citation, served.get(citation.location)) for citation in answer.citations]
@@ -283,6 +290,17 @@ class Toolbox:
             conversationId=answer.conversation_id,
             turnId=answer.turn_id,
         )
+
+    async def _asked(
+        self, caller: Caller, names: Sequence[str], ref: str | None, progress: Progress
+    ) -> Sequence[str | ServedRepository]:
+        """Return the named repositories when they are indexed; names with a group among them as they are."""
+        if any(map(is_group, names)):
+            if ref is not None:
+                raise BadRequest("a group has no ref; name one repository with it")
+            return names
+        self._service.check_count(len(names))
+        return [(await self._ready(caller, name, ref, progress))[0] for name in names]
 
     # ------------------------------------------------------------ tools for exploring code
 

@@ -31,13 +31,14 @@ from rag.serve.api.rendering import json_response, sent
 from rag.serve.api.requests import Steps
 from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
-from rag.serve.openai.messages import done_without_model, read_messages
+from rag.serve.openai.messages import ChatQuestion, done_without_model, read_messages
 from rag.serve.openai.parameters import CHAT, Handling, Parameters, read_parameters
 from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.registry import ServedRepository
-from rag.serve.service import MAX_REPOSITORIES, Service
+from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
+from rag.service.groups import is_group
 from rag.types import Answer, Citation, TraceStep, Usage
 
 _MODEL = "rag:"
@@ -128,23 +129,34 @@ class ChatCompletions:
 
     # ------------------------------------------------------------ request
 
-    def entries(self, model: str, caller: Caller) -> list[ServedRepository]:
-        """Return the repositories that a model names; `rag` alone is the only listed one.
+    async def entries(self, model: str, caller: Caller, read: ChatQuestion) -> list[ServedRepository]:
+        """Return the repositories that a model names; of a group those that the first question is about.
 
         Raises:
             UnknownRepository: it names no served repository.
+            BadRequest: it names too many.
+            NotFound: none of the group is indexed.
+        """
+        question = read.history[0][0] if read.history else read.question
+        return (await self.service.chosen(self.names(model), caller, question))[0]
+
+    def names(self, model: str) -> list[str]:
+        """Return the repositories and groups that a model names; `rag` alone is the only listed one.
+
+        Raises:
+            UnknownRepository: it names none.
         """
         registry = self.service.registry
         names = [name for name in model.removeprefix(_MODEL).split(",") if name]
         listed = [entry.name for entry in registry.entries() if entry.is_listed]
         if model in ("rag", _MODEL) and len(listed) == 1:
             names = listed
-        if not names or len(names) > MAX_REPOSITORIES:
+        if not names:
             raise UnknownRepository(
                 f"the model {model[:80]!r} names no repository; use rag:NAME, see /v1/models for the names",
                 param="model",
             )
-        return [registry.entry(name, caller=caller) for name in dict.fromkeys(names)]
+        return list(dict.fromkeys(names))
 
     async def dialog(
         self,
@@ -313,26 +325,31 @@ def add_models(router: APIRouter, chat: ChatCompletions) -> None:
         ] = None,
         after: Annotated[str | None, Query(max_length=1_000, description="The id before the page.")] = None,
     ) -> Models:
-        """List one model for each repository, and for each ref that the caller has requested.
+        """List one model for each repository, for each ref that the caller has requested, and for each group.
 
         Without `limit` the list is complete, as in OpenAI's API, which has no pages.
         """
-        entries = chat.service.registry.visible_to(caller)
-        begin = 0 if after is None else _position_after(after, entries)
-        end = len(entries) if limit is None else begin + limit
-        found = [_model(entry) for entry in entries[begin:end]]
+        registry = chat.service.registry
+        known = [_model(entry) for entry in registry.visible_to(caller)]
+        known += [Model(id=f"{_MODEL}{group}", created=0) for group in registry.groups()]
+        begin = 0 if after is None else _position_after(after, known)
+        end = len(known) if limit is None else begin + limit
+        found = known[begin:end]
         return Models(
             data=found,
             first_id=found[0].id if found else None,
             last_id=found[-1].id if found else None,
-            has_more=end < len(entries),
+            has_more=end < len(known),
         )
 
     @router.get("/models/{model:path}")
     async def model(model: str, caller: CallerOf) -> Model:
         """Return one model."""
-        (entry, *_) = chat.entries(model, caller)
-        return _model(entry)
+        (name, *_) = chat.names(model)
+        if is_group(name):
+            chat.service.registry.members(name)
+            return Model(id=f"{_MODEL}{name}", created=0)
+        return _model(chat.service.registry.entry(name, caller=caller))
 
 
 def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
@@ -357,8 +374,8 @@ def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         by the messages before the question.
         """
         service.limiter.check_history(len(asked.messages))
-        entries = chat.entries(asked.model, caller)
         read = read_messages([(message.role, message.content) for message in asked.messages])
+        entries = await chat.entries(asked.model, caller, read)
         parameters = chat.parameters(asked.model_extra or {}, CHAT, read.instructions)
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
         wants_usage = bool(asked.stream_options and asked.stream_options.include_usage)
@@ -426,10 +443,10 @@ def _model(entry: ServedRepository) -> Model:
     return Model(id=f"{_MODEL}{entry.name}", created=int(entry.indexed or 0))
 
 
-def _position_after(model: str, entries: Sequence[ServedRepository]) -> int:
+def _position_after(model: str, known: Sequence[Model]) -> int:
     """Return the index of the model after this one. Raises BadRequest if it is not in the list."""
-    for number, entry in enumerate(entries, start=1):
-        if f"{_MODEL}{entry.name}" == model:
+    for number, one in enumerate(known, start=1):
+        if one.id == model:
             return number
     raise BadRequest(
         f"`after` names {model[:80]!r}, which is not in the list; send the last_id of the previous page",

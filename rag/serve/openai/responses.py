@@ -32,6 +32,7 @@ from rag.serve.openai.thread_matching import TurnHistory
 from rag.serve.registry import ServedRepository
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog, Engine
+from rag.service.groups import is_group
 from rag.types import Answer, DialogTurn, GenerationOptions, Usage
 
 _SHELF = "openai-response"
@@ -127,8 +128,8 @@ def _add_create(router: APIRouter, chat: ChatCompletions) -> None:
 
         The answer is stored as a turn, unless `store` is false.
         """
-        entries = chat.entries(asked.model, caller)
         read = _question(asked)
+        entries = await _entries(chat, caller, asked, read)
         service.limiter.check_history(len(read.history) + 1)
         service.limiter.check_question(read.question, param="input")
         instructions = "\n\n".join(text for text in (asked.instructions or "", read.instructions) if text)
@@ -193,6 +194,17 @@ def _question(asked: ResponseRequest) -> ChatQuestion:
         return read_messages(messages)
     except BadRequest as error:
         raise BadRequest(str(error), param="input") from error
+
+
+async def _entries(
+    chat: ChatCompletions, caller: Caller, asked: ResponseRequest, read: ChatQuestion
+) -> list[ServedRepository]:
+    """Return the repositories that the model names; of a group, those of the conversation that goes on."""
+    if asked.previous_response_id is None or not any(map(is_group, chat.names(asked.model))):
+        return await chat.entries(asked.model, caller, read)
+    engine = chat.service.engine_for(caller)
+    turn = await to_thread(_turn_of, engine, asked.previous_response_id)
+    return chat.service.entries_of(await to_thread(engine.conversation_of, turn))
 
 
 async def _dialog(
@@ -324,8 +336,13 @@ def _turn_and_model(engine: Engine, response: str) -> tuple[DialogTurn, str]:
 
 def _stored(chat: ChatCompletions, caller: Caller, response: str, base: str) -> dict[str, Any]:
     """Return a stored response from its turn. Raises NotFound."""
-    turn, model = _turn_and_model(chat.service.engine_for(caller), response)
-    entries = chat.entries(model, caller)
+    engine = chat.service.engine_for(caller)
+    turn, model = _turn_and_model(engine, response)
+    names = chat.names(model)
+    if any(map(is_group, names)):
+        entries = chat.service.entries_of(engine.conversation_of(turn))
+    else:
+        entries = [chat.service.registry.entry(name, caller=caller) for name in names]
     citations = tuple(citation for citation in turn.citations if citation.used)
     answer = Answer(text=turn.answer or "", question=turn.question, citations=citations)
     parameters = Parameters(GenerationOptions(), True, (turn.metadata or {}).get("request", {}), ())

@@ -22,7 +22,7 @@ ROOMS = {
     "review",
 }
 GROUND = set(
-    "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
+    "types errors analysis resources schema searchable quoting parsing messages markup lines top_k display".split()
 ) | {"isolated", "isolation", "processes"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
@@ -57,6 +57,7 @@ for door in ("cli", "serve", "adapters"):
     }  # facts, preferences and what was recalled are shown as they are
 for door in ("cli", "serve"):
     MAY[door] = MAY[door] | {"review"}  # a review is shown as it is
+MAY["evaluation"] |= {"corpus"}  # which commit was searched, and which lines may be shown
 MAY["integrations"] = GROUND | PORTS | {"integrations"}
 MAY["cli"] |= {"integrations"}
 MAY["cli"] |= {"answer"}  # how sure an answer is, in words

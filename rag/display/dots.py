@@ -44,7 +44,7 @@ def multiples(
 ) -> str:
     """Return a panel for each group (downwards) and measure (across), on one scale from `low` to `high`.
 
-    Several systems are told apart by colour and by their order in a panel, which is that of the legend.
+    Several systems differ by colour and by their order in a panel, which is that of the legend.
     """
     label = min(max([_MIN_LABEL, *(text_width(row.name) + 12 for row in rows)]), _MAX_LABEL)
     step = panel_px + figure_px + _GAP

@@ -19,7 +19,7 @@ _MAX_BYTES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class PlaceLines:
     """A place and its first lines; `start` is 0 for a file as a whole, whose lines are not known."""
 
     path: str
@@ -33,7 +33,7 @@ class Excerpt:
         return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
 
-def excerpts(root: Path, places: Iterable[LineSpan | str]) -> tuple[Excerpt, ...]:
+def excerpts(root: Path, places: Iterable[LineSpan | str]) -> tuple[PlaceLines, ...]:
     """Return the first lines of places in a folder; of a file (a path) its first lines.
 
     The text is "" where the file cannot be read, is outside the folder, or may hold a secret.
@@ -48,7 +48,9 @@ def excerpts(root: Path, places: Iterable[LineSpan | str]) -> tuple[Excerpt, ...
         last = min(span.end or MAX_LINES, first + MAX_LINES - 1)
         shown = [line[:_MAX_WIDTH] for line in texts[span.path][first - 1 : last]]
         text = "\n".join(shown)
-        found.append(Excerpt(span.path, span.start, span.end, "" if find_secret(text, span.path) else text))
+        found.append(
+            PlaceLines(span.path, span.start, span.end, "" if find_secret(text, span.path) else text)
+        )
     return tuple(found)
 
 
@@ -62,13 +64,13 @@ def _lines(root: Path, path: str) -> list[str]:
         return []  # the place is shown without its lines
 
 
-def excerpt_json(one: Excerpt) -> dict[str, Any]:
+def excerpt_json(one: PlaceLines) -> dict[str, Any]:
     """Return an excerpt as JSON values."""
     lines = {"start_line": one.start, "end_line": one.end} if one.start else {}
     return {"path": one.path, **lines, "text": one.text}
 
 
-def excerpt_from(written: Mapping[str, Any]) -> Excerpt:
+def excerpt_from(written: Mapping[str, Any]) -> PlaceLines:
     """Return the excerpt of `excerpt_json`.
 
     Raises:
@@ -80,4 +82,4 @@ def excerpt_from(written: Mapping[str, Any]) -> Excerpt:
         isinstance(path, str) and isinstance(text, str) and isinstance(start, int) and isinstance(end, int)
     ):
         raise SettingsError(f"{written!r} is not a place: it needs path, start_line, end_line and text")
-    return Excerpt(path, start, end, text)
+    return PlaceLines(path, start, end, text)

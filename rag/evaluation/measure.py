@@ -13,9 +13,10 @@ from typing import Literal
 
 from rag.corpus.acquire import acquire
 from rag.errors import SettingsError, SourceError
-from rag.evaluation.evaluation import Conditions, Evaluation, MeasuredRepository
+from rag.evaluation.evaluation import Evaluation
 from rag.evaluation.mine import Mined, mine_commits, mine_docstrings
 from rag.evaluation.questions import Question, read_questions
+from rag.evaluation.results import Conditions, MeasuredRepository
 from rag.evaluation.runner import run
 from rag.evaluation.systems import OURS, System, read_systems
 from rag.evaluation.trees import plan

@@ -6,18 +6,18 @@ import math
 from collections.abc import Sequence
 
 from rag.display.svg import plain, share
-from rag.evaluation.evaluation import Evaluation
-from rag.evaluation.excerpts import Excerpt
+from rag.evaluation.excerpts import PlaceLines
 from rag.evaluation.page import scrolling
 from rag.evaluation.questions import Question
+from rag.evaluation.results import Results
 from rag.evaluation.runner import Scores
 
 _MAX_SYSTEMS = 2
-"""The number of systems whose places are shown beside the expected ones."""
+"""The number of systems whose places are shown next to the expected ones."""
 _MAX_EXPECTED = 3
 
 
-def question_list(evaluation: Evaluation, name: str = "questions") -> str:
+def question_list(evaluation: Results, name: str = "questions") -> str:
     """Return the list, the worst rank of the first system first. `name` is its id on the page."""
     ordered = sorted(evaluation.questions, key=lambda one: -_sortable(_first(evaluation, one).rank))
     columns = _columns(evaluation)
@@ -35,13 +35,13 @@ def question_list(evaluation: Evaluation, name: str = "questions") -> str:
     return _choices(evaluation, name) + scrolling(listed, "Questions")
 
 
-def ranks_moved(evaluation: Evaluation) -> tuple[int, int, int]:
+def ranks_moved(evaluation: Results) -> tuple[int, int, int]:
     """Return how many questions have a better, a worse and the same rank with the first system."""
     moved = [_moved(evaluation, question) for question in evaluation.questions]
     return sum(m > 0 for m in moved), sum(m < 0 for m in moved), sum(m == 0 for m in moved)
 
 
-def _first(evaluation: Evaluation, question: Question) -> Scores:
+def _first(evaluation: Results, question: Question) -> Scores:
     return evaluation.outcomes[0].scores[question.id]
 
 
@@ -49,17 +49,17 @@ def _sortable(rank: int | None) -> float:
     return math.inf if rank is None else rank
 
 
-def _moved(evaluation: Evaluation, question: Question) -> int:
+def _moved(evaluation: Results, question: Question) -> int:
     """Return 1 if the first system ranks the answer before the second does, -1 if after, 0 if equal."""
     first, second = (_sortable(o.scores[question.id].rank) for o in evaluation.outcomes[:2])
     return (first < second) - (first > second)
 
 
-def _has(evaluation: Evaluation, attribute: str) -> bool:
+def _has(evaluation: Results, attribute: str) -> bool:
     return any(getattr(_first(evaluation, one), attribute) is not None for one in evaluation.questions)
 
 
-def _columns(evaluation: Evaluation) -> list[tuple[str, bool]]:
+def _columns(evaluation: Results) -> list[tuple[str, bool]]:
     """Return the heads, and whether the column has words. A column of one value only is left out."""
     systems = evaluation.systems
     ranks = [f"rank, {system}" for system in systems] if len(systems) > 1 else ["rank"]
@@ -74,7 +74,7 @@ def _columns(evaluation: Evaluation) -> list[tuple[str, bool]]:
     ]
 
 
-def _row(evaluation: Evaluation, question: Question, width: int, name: str) -> str:
+def _row(evaluation: Results, question: Question, width: int, name: str) -> str:
     scores = _first(evaluation, question)
     cells = [
         f'<td class="words"><button type="button" aria-controls="{name}">{plain(question.text)}</button></td>'
@@ -101,7 +101,7 @@ def _number(value: float | None) -> str:
     return '<td data-v="-1">–</td>' if value is None else f'<td data-v="{value:.6g}">{share(value)}</td>'
 
 
-def _states(evaluation: Evaluation, question: Question) -> list[tuple[str, bool]]:
+def _states(evaluation: Results, question: Question) -> list[tuple[str, bool]]:
     rank = _first(evaluation, question).rank
     states = [("later", rank is not None and rank > 1), ("missed", rank is None)]
     if len(evaluation.outcomes) == _MAX_SYSTEMS:
@@ -118,7 +118,7 @@ _CHOICES = {
 }
 
 
-def _choices(evaluation: Evaluation, name: str) -> str:
+def _choices(evaluation: Results, name: str) -> str:
     """Return the choice of the questions that are listed, and the line that reports their number."""
     total = len(evaluation.questions)
     counts: dict[str, int] = {}
@@ -134,8 +134,8 @@ def _choices(evaluation: Evaluation, name: str) -> str:
     return f'<fieldset><legend>Show</legend>{drawn}</fieldset><p id="{plain(name)}-status" role="status"></p>'
 
 
-def _sides(evaluation: Evaluation, question: Question) -> str:
-    """Return the expected places, and beside them what the first systems showed."""
+def _sides(evaluation: Results, question: Question) -> str:
+    """Return the expected places, and next to them what the first systems showed."""
     expected = evaluation.expected(question)
     more = len(expected) - _MAX_EXPECTED
     parts = [f"<div><h3>Expected</h3>{''.join(map(_excerpt, expected[:_MAX_EXPECTED]))}"]
@@ -153,7 +153,7 @@ def _sides(evaluation: Evaluation, question: Question) -> str:
     return f'{before}<div class="sides">{"".join(parts)}</div>'
 
 
-def _answers(place: Excerpt, expected: Sequence[Excerpt]) -> bool:
+def _answers(place: PlaceLines, expected: Sequence[PlaceLines]) -> bool:
     with_lines = any(one.start for one in expected)
     return any(
         place.path == one.path
@@ -162,7 +162,7 @@ def _answers(place: Excerpt, expected: Sequence[Excerpt]) -> bool:
     )
 
 
-def _excerpt(one: Excerpt, rank: int = 0, is_right: bool = False) -> str:
+def _excerpt(one: PlaceLines, rank: int = 0, is_right: bool = False) -> str:
     first = max(one.start, 1)
     lines = [f"{n:>5}  {line}" for n, line in enumerate(one.text.split("\n"), first)] if one.text else []
     more = one.end - first + 1 - len(lines) if one.start else 0

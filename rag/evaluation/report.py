@@ -7,9 +7,10 @@ import math
 from rag.display.dots import Dot, DotRow, multiples, strips
 from rag.display.svg import Axis, colour, dot, drawing, line, plain, share, text
 from rag.evaluation.answers import calibration_error, separation
-from rag.evaluation.evaluation import Evaluation, plot_of
 from rag.evaluation.page import figure, page, table
+from rag.evaluation.plots import plot_of
 from rag.evaluation.question_list import question_list, ranks_moved
+from rag.evaluation.results import Results
 from rag.evaluation.summary import RESAMPLES, Measure, Summary, SummaryRow, measures_of
 
 _BINS = 5
@@ -19,7 +20,7 @@ _Z = 1.96
 _SIDE = 220  # pixels of the square of the calibration
 
 
-def html_report(evaluation: Evaluation) -> str:
+def html_report(evaluation: Results) -> str:
     """Return a self-contained page; all text of repositories and questions is escaped."""
     parts = [
         f"<p>{plain(_verdict(evaluation))}</p>",
@@ -27,13 +28,13 @@ def html_report(evaluation: Evaluation) -> str:
         quality(evaluation.summary),
         calibration(evaluation),
         "<h2>Questions</h2>",
-        "<p>Open one to see the expected lines beside the lines that were found.</p>",
+        "<p>Open one to see the expected lines next to the lines that were found.</p>",
         question_list(evaluation),
     ]
     return page("Retrieval, measured", parts, script=True)
 
 
-def measured_part(evaluation: Evaluation, name: str) -> str:
+def measured_part(evaluation: Results, name: str) -> str:
     """Return an evaluation as part of a page of several; `name` is the id of its list of questions."""
     listed = f"<details><summary>Questions</summary>{question_list(evaluation, name)}</details>"
     return f"{_conditions(evaluation)}{quality(evaluation.summary)}{calibration(evaluation)}{listed}"
@@ -50,7 +51,7 @@ def quality(summary: Summary) -> str:
     return f"{figure(plot.inline_svg, 'Means', note)}{_differences(summary)}{figures}{_costs(summary)}"
 
 
-def _verdict(evaluation: Evaluation) -> str:
+def _verdict(evaluation: Results) -> str:
     """Return in a sentence what was found."""
     total = len(evaluation.questions)
     ranks = [evaluation.outcomes[0].scores[one.id].rank for one in evaluation.questions]
@@ -68,7 +69,7 @@ def _verdict(evaluation: Evaluation) -> str:
     return found
 
 
-def _conditions(evaluation: Evaluation) -> str:
+def _conditions(evaluation: Results) -> str:
     about = evaluation.conditions
     named = [
         f"{one.name}, {f'commit {one.commit}' if one.commit else 'no commit'}"
@@ -88,7 +89,7 @@ def _conditions(evaluation: Evaluation) -> str:
     return f'<dl class="about">{shown}</dl>'
 
 
-def _commands(evaluation: Evaluation) -> list[tuple[str, str]]:
+def _commands(evaluation: Results) -> list[tuple[str, str]]:
     lines = {o.system.name: " ".join(o.system.command) for o in evaluation.outcomes}
     if len(set(lines.values())) == 1:
         return [("Command", next(iter(lines.values())))]
@@ -180,7 +181,7 @@ def _costs(summary: Summary) -> str:
     return f"<h2>Cost</h2>{figure(drawn, 'Cost')}"
 
 
-def calibration(evaluation: Evaluation) -> str:
+def calibration(evaluation: Results) -> str:
     """Return how often the first place was right, by how sure the first system was of it; "" if unknown."""
     scores = [evaluation.outcomes[0].scores[one.id] for one in evaluation.questions]
     judged = [(one.first_right, one.rank == 1) for one in scores if one.first_right is not None]

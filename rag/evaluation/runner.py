@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from rag.evaluation.excerpts import Excerpt, excerpts
+from rag.evaluation.excerpts import PlaceLines, excerpts
 from rag.evaluation.metrics import LineSpan, lines_found, ndcg, ranked_files, recall, reciprocal_rank
 from rag.evaluation.questions import Question
 from rag.evaluation.systems import Running, System
@@ -48,7 +48,7 @@ class Scores:
     lines: float | None
     latency_s: float
     rank: int | None = None
-    places: tuple[Excerpt, ...] = ()
+    places: tuple[PlaceLines, ...] = ()
     first_right: float | None = None
 
 
@@ -72,7 +72,7 @@ class Outcome:
     history: bool
     starts: tuple[Start, ...]
     scores: Mapping[str, Scores]
-    expected: Mapping[str, tuple[Excerpt, ...]] = field(default_factory=dict)
+    expected: Mapping[str, tuple[PlaceLines, ...]] = field(default_factory=dict)
 
 
 def is_documentation(path: str) -> bool:
@@ -136,7 +136,7 @@ def run(
     scores: dict[str, dict[str, Scores]] = {system.name: {} for system in systems}
     starts: dict[str, list[Start]] = {system.name: [] for system in systems}
     history = dict.fromkeys(scores, False)
-    expected: dict[str, tuple[Excerpt, ...]] = {}
+    expected: dict[str, tuple[PlaceLines, ...]] = {}
     done = 0
     for tree in trees:
         with indexed_folder(tree) as root:
@@ -169,7 +169,7 @@ def _asked(running: Running, root: Path, questions: Sequence[Question], k: int) 
     return found
 
 
-def _expected(root: Path, question: Question) -> tuple[Excerpt, ...]:
+def _expected(root: Path, question: Question) -> tuple[PlaceLines, ...]:
     known = {span.path for span in question.spans}
     return excerpts(root, [*question.spans, *sorted(question.files - known)])
 

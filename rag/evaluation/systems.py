@@ -54,7 +54,7 @@ class System:
     """A search system: its name, and its command, in which `{path}` is replaced by the folder.
 
     A command that is not `ours` is the user's own: it runs in the user's folder, with the user's variables.
-    `variables` are added to its environment: settings, for one of ours.
+    `variables` are added to its environment: the settings, if it is `ours`.
     """
 
     name: str

@@ -20,12 +20,12 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from rag.errors import ConfigError, SettingsError
 from rag.evaluation import Evaluation, evaluate, read_evaluation
-from rag.evaluation.evaluation import Conditions, MeasuredRepository
-from rag.evaluation.excerpts import Excerpt, excerpts
+from rag.evaluation.excerpts import PlaceLines, excerpts
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.page import page as html_page
 from rag.evaluation.questions import Question
 from rag.evaluation.report import calibration, html_report, measured_part
+from rag.evaluation.results import Conditions, MeasuredRepository
 from rag.evaluation.runner import Outcome, Scores, Start
 from rag.evaluation.summary import measures_of
 from rag.evaluation.systems import System
@@ -52,7 +52,7 @@ def question(number: int, *, kind: str = "question", text: str = "", lines: bool
     )
 
 
-def scores(rank: int | None, place: Excerpt, sure: float | None = None, *, lines: bool = True) -> Scores:
+def scores(rank: int | None, place: PlaceLines, sure: float | None = None, *, lines: bool = True) -> Scores:
     found = 0.0 if rank is None else 1 / rank
     right = float(rank is not None and rank <= 3)
     return Scores(
@@ -72,8 +72,8 @@ def evaluation(
     """An evaluation with these ranks by system; every excerpt has the text."""
     count = len(next(iter(ranks.values())))
     asked = tuple(question(n, text=text and f"{text} {n}", lines=lines) for n in range(count))
-    expected = {one.id: (Excerpt(next(iter(one.files)), 1, 4, text or "def a(): ..."),) for one in asked}
-    place = Excerpt(name, 1, 9, text or "def b(): ...")
+    expected = {one.id: (PlaceLines(next(iter(one.files)), 1, 4, text or "def a(): ..."),) for one in asked}
+    place = PlaceLines(name, 1, 9, text or "def b(): ...")
     outcomes = tuple(
         Outcome(
             System(system, ("run", "{path}")),
@@ -90,7 +90,7 @@ def evaluation(
 class Tags(HTMLParser):
     """The tags of a page, which nest, and its text."""
 
-    VOID = ("meta", "line", "circle", "input")
+    VOID = ("meta", "input")
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ def test_excerpts_stay_inside_the_folder_and_hide_secrets(tmp_path: Path) -> Non
         LineSpan("a.py", 90, 99),
     ]
     shown = excerpts(root, places)
-    assert shown[0] == Excerpt("a.py", 3, 4, "line 3\nline 4")
+    assert shown[0] == PlaceLines("a.py", 3, 4, "line 3\nline 4")
     assert (shown[1].place, shown[1].text.count("\n")) == ("a.py", 11)
     assert [one.text for one in shown[2:]] == [""] * 5
 

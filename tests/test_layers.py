@@ -22,8 +22,8 @@ ROOMS = {
     "review",
 }
 GROUND = set(
-    "types errors analysis resources schema searchable quoting parsing messages markup lines top_k display".split()
-) | {"isolated", "isolation", "processes"}
+    "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
+) | {"display", "isolated", "isolation", "processes"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
 

@@ -48,9 +48,8 @@ def excerpts(root: Path, places: Iterable[LineSpan | str]) -> tuple[PlaceLines, 
         last = min(span.end or MAX_LINES, first + MAX_LINES - 1)
         shown = [line[:_MAX_WIDTH] for line in texts[span.path][first - 1 : last]]
         text = "\n".join(shown)
-        found.append(
-            PlaceLines(span.path, span.start, span.end, "" if find_secret(text, span.path) else text)
-        )
+        kept = "" if find_secret(text, span.path) else text
+        found.append(PlaceLines(span.path, span.start, span.end, kept))
     return tuple(found)
 
 

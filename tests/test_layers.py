@@ -42,7 +42,8 @@ MAY = {
         DOORS,
         GROUND | PORTS | DOORS | {"component", "service", "diagnosis", "database", "retrieval", "testing"},
     ),
-    "__init__": GROUND | PORTS | {"component", "service"},
+    "notebook": GROUND | PORTS | {"service", "component", "notebook"},
+    "__init__": GROUND | PORTS | {"component", "service", "notebook"},
 }
 MAY["corpus"] = MAY["corpus"] | {"code"}
 MAY["database"] = MAY["database"] | {"corpus", "code"}

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from rag.errors import SettingsError
-from rag.evaluation.excerpts import excerpt_from, excerpt_json
+from rag.evaluation.excerpts import PlaceLines, excerpt_from, excerpt_json
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import Outcome, Scores, Start

@@ -1,0 +1,200 @@
+"""The magics of a notebook: `%ask` for a question on one line, `%%ask` for one in a cell."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from typing import Any, NoReturn
+
+from rag.display.answers import answer_html
+from rag.errors import BackendMissing, ConfigError, ProviderError, RagError
+from rag.types import Answer, TraceStep
+
+_REDRAWN_S = 0.15
+"""A running answer is drawn again at most this often."""
+_VARIABLE = "answer"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Options of a magic; a wrong one is an error of ours, not the end of the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; %ask --help lists the options")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise _Helped(message or "")
+
+
+class _Helped(Exception):
+    """The help was shown."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="%ask",
+        description="Ask about a repository; the conversation goes on from cell to cell. The Answer is in "
+        f"the variable `{_VARIABLE}`, and `ask_rag()` returns the RAG with its memory and repositories.",
+    )
+    parser.add_argument("-r", "--repository", action="append", default=[], metavar="PATH_OR_URL")
+    parser.add_argument("--ref", metavar="REF", help="a branch, tag or commit of it")
+    parser.add_argument(
+        "-c", "--conversation", metavar="NAME", help="continue or begin this conversation"
+    )
+    parser.add_argument("--new", action="store_true", help="begin another conversation")
+    parser.add_argument("-m", "--model", metavar="NAME")
+    parser.add_argument("--base-url", metavar="URL", help="the model's server")
+    parser.add_argument("--steps", type=int, metavar="N", help="how many times the model may look again")
+    parser.add_argument("-o", "--out", default=_VARIABLE, metavar="NAME", help="the variable for the Answer")
+    parser.add_argument("question", nargs=argparse.REMAINDER, help="the rest of the line, or the cell")
+    return parser
+
+
+def load(ipython: Any) -> None:
+    """Register the magics in an IPython shell.
+
+    Raises:
+        BackendMissing: IPython is not installed.
+    """
+    try:
+        from IPython.display import HTML, display
+    except ImportError as error:
+        raise BackendMissing(backend="%load_ext rag", missing="IPython", extra="notebook") from error
+    asking = _Asking(ipython, HTML, display)
+    ipython.register_magic_function(asking.ask, "line_cell", "ask")
+    ipython.push({"ask_rag": asking.current})
+
+
+class _Asking:
+    """`%ask` in one shell."""
+
+    def __init__(self, shell: Any, html: Any, display: Any) -> None:
+        self._shell, self._html, self._display = shell, html, display
+        self._session: Any = None
+
+    def current(self) -> Any:
+        """Return the `RAG` of `%ask`: its `memory`, its `repositories`. None before the first question."""
+        return self._session.rag if self._session else None
+
+    def ask(self, line: str, cell: str | None = None) -> None:
+        """Ask a question about a repository; `%ask --help` lists the options."""
+        try:
+            self._ask(line, cell)
+        except _Helped:
+            return
+        except RagError as error:
+            self._say(str(error))
+        except KeyboardInterrupt:
+            self._say("stopped; what was written so far is stored as an incomplete turn")
+
+    def _say(self, message: str) -> None:
+        print(f"rag: {message}", file=sys.stderr)  # noqa: T201 - a notebook shows it below the cell
+
+    def _ask(self, line: str, cell: str | None) -> None:
+        from rag.notebook.session import AskOptions, AskSession
+
+        chosen, question = _options(line, cell)
+        if self._session is None:
+            self._session = AskSession(self._say)
+        options = AskOptions(
+            tuple(chosen.repository),
+            chosen.ref,
+            chosen.conversation,
+            chosen.new,
+            chosen.model,
+            chosen.base_url,
+            chosen.steps,
+        )
+        shown = _Shown(self._html, self._display, question)
+        try:
+            for piece in self._session.ask(question, options):
+                if isinstance(piece, Answer):
+                    shown.end(piece)
+                    self._shell.push({chosen.out: piece})
+                elif isinstance(piece, str):
+                    shown.add(piece)
+                elif isinstance(piece, TraceStep):
+                    shown.note(piece.line)
+        except ProviderError as error:
+            if error.quotes is None:
+                shown.stop()
+            else:
+                shown.end(error.quotes)  # the model failed; what was found is shown
+            raise
+        except (RagError, KeyboardInterrupt):
+            shown.stop()
+            raise
+
+
+def _options(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
+    """Return the options, and the question: the rest of the line and the cell.
+
+    Raises:
+        ConfigError: an option is wrong, or the question is empty.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:  # an apostrophe: everything after the options is the question as it is
+        words = line.split()
+    chosen = _parser().parse_args(words)
+    rest = line[_begin(line, len(words) - len(chosen.question)) :] if chosen.question else ""
+    question = "\n".join(part for part in (rest.strip(), (cell or "").strip()) if part)
+    if len(question) > 1 and question[0] == question[-1] and question[0] in "\"'":
+        question = question[1:-1]
+    if not question:
+        raise ConfigError("the question is empty; for example: %ask Where is a token checked?")
+    if not chosen.out.isidentifier():
+        raise ConfigError(f"{chosen.out!r} is no name of a variable; for example: -o first")
+    return chosen, question
+
+
+def _begin(line: str, words: int) -> int:
+    """Return where the rest of a line begins after some words, which may be quoted."""
+    at = 0
+    for _ in range(words):
+        while at < len(line) and line[at].isspace():
+            at += 1
+        mark = ""
+        while at < len(line) and (mark or not line[at].isspace()):
+            if line[at] in "\"'" and (not mark or mark == line[at]):
+                mark = "" if mark else line[at]
+            at += 1
+    return at
+
+
+class _Shown:
+    """An answer while it is written: one output, drawn again as it grows."""
+
+    def __init__(self, html: Any, display: Any, question: str) -> None:
+        self._html, self._question = html, question
+        self._text, self._note, self._drawn_s = "", "searching …", time.monotonic()
+        self._handle = display(self._now(), display_id=True)
+
+    def _now(self) -> Any:
+        return self._html(answer_html(self._question, self._text, notes=[self._note] if self._note else []))
+
+    def add(self, piece: str) -> None:
+        """Add a piece of the text."""
+        self._text, self._note = self._text + piece, ""
+        self._redraw()
+
+    def note(self, line: str) -> None:
+        """Show what is being done."""
+        self._note = line
+        self._redraw()
+
+    def _redraw(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn_s >= _REDRAWN_S:
+            self._handle.update(self._now())
+            self._drawn_s = now
+
+    def stop(self) -> None:
+        """Show what there is of an answer that is not completed."""
+        self._note = "" if self._text else "no answer"
+        self._handle.update(self._now())
+
+    def end(self, answer: Answer) -> None:
+        """Show the whole answer with its sources."""
+        self._handle.update(answer)

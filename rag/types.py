@@ -506,10 +506,10 @@ class Hits(tuple[Hit, ...]):
             f'<meter value="{max(hit.score, 0) / most:.2f}" title="{hit.score:.2f}"></meter>' for hit in self
         )
         rows = [
-            (str(n), _opened_hit(hit), plain(hit.label), bar, plain(hit.reason))
+            (str(n), _opened_hit(hit), plain(" ".join(filter(None, (hit.label, hit.reason)))), bar)
             for n, (hit, bar) in enumerate(zip(self, bars, strict=True), 1)
         ]
-        return framed(table(("", "place", "defines", "score", "why"), rows))
+        return framed(table(("", "place", "defines", "score"), rows))
 
 
 def _opened_hit(hit: Hit) -> str:
@@ -1045,13 +1045,21 @@ class CheckedTurns(tuple[DialogTurn, ...]):
                 str(turn.number),
                 plain(turn.question),
                 _state_html(turn.freshness) if turn.freshness else "not checked",
-                "<br>".join(
-                    f"{place(c.location, c.path, c.place)} {_state_html(found)}" for c, found in turn.checked
-                ),
+                _places_html(turn),
             )
             for turn in self
         ]
         return framed(table(("", "question", "state", "places"), rows))
+
+
+def _places_html(turn: DialogTurn) -> str:
+    """Return the number of places in each state, and when it is opened each place."""
+    counts = Counter(found.state for _, found in turn.checked)
+    head = ", ".join(f"{n} {state}" for state, n in counts.items())
+    shown = (
+        f"{place(one.location, one.path, one.place)} {_state_html(found)}" for one, found in turn.checked
+    )
+    return f"<details><summary>{head}</summary>{'<br>'.join(shown)}</details>"
 
 
 def _pair(citation: Citation, found: Freshness) -> tuple[str, str, str, str, str]:

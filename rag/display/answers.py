@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from rag.display.html import code, framed, place
+from rag.display.html import code, file_link, framed, place
 from rag.display.svg import plain
 
 _REFERENCE = re.compile(r"\[(\d{1,3})\]")
@@ -45,18 +45,29 @@ def answer_html(
 ) -> str:
     """Return a question, its answer, the sources that it refers to, and notes.
 
-    References in the text lead to the sources. Places that the text only lists are left to the sources.
+    References in the text lead to the sources. A place is shown once: those that the text only lists are
+    left to the sources, and those whose lines it quotes are not repeated there.
     """
+    quoted = [source for source in sources if _is_quoted(source, text)]
+    sources = [source for source in sources if source not in quoted]
     mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "replace")).hexdigest()[:8]
     numbers = {source.n: f"rag-{mark}-{source.n}" for source in sources}
     parts = [f"<p><strong>{plain(title)}</strong></p>" if title else ""]
     parts.append(f"<p>{plain(warning)}</p>" if warning else "")
-    parts.append(_markdown(_without_list(text, numbers), numbers))
+    targets = {n: f"#{name}" for n, name in numbers.items()}
+    targets |= {source.n: file_link(source.location, source.path) for source in quoted}
+    parts.append(_markdown(_without_list(text, targets), targets))
     if sources:
-        parts.append("<p><strong>Sources</strong></p>")
+        parts.append(f"<p><strong>{'Further sources' if quoted else 'Sources'}</strong></p>")
         parts += [_source(source, numbers[source.n]) for source in sources]
     parts += [f'<p class="quiet">{plain(note)}</p>' for note in notes]
     return framed("".join(parts))
+
+
+def _is_quoted(source: ShownSource, text: str) -> bool:
+    """Whether the text names the source's file and number on one line and quotes its code below."""
+    head = re.compile(rf"`{re.escape(source.path)}:\d[^\n]*\[{source.n}\][^\n]*\n\n```")
+    return head.search(text) is not None
 
 
 def _without_list(text: str, numbers: Mapping[int, str]) -> str:
@@ -80,7 +91,7 @@ def _source(source: ShownSource, name: str) -> str:
     return f'<details><summary>{head}</summary><div id="{name}">{lines}</div></details>'
 
 
-def _markdown(text: str, numbers: Mapping[int, str]) -> str:
+def _markdown(text: str, targets: Mapping[int, str]) -> str:
     from markdown_it import MarkdownIt
     from markdown_it.renderer import RendererHTML
 
@@ -100,8 +111,8 @@ def _markdown(text: str, numbers: Mapping[int, str]) -> str:
             """Return words, with references as links."""
             return _REFERENCE.sub(
                 lambda found: (
-                    f'<a href="#{numbers[int(found[1])]}">[{found[1]}]</a>'
-                    if int(found[1]) in numbers
+                    f'<a href="{plain(target)}">[{found[1]}]</a>'
+                    if (target := targets.get(int(found[1])))
                     else found[0]
                 ),
                 plain(tokens[at].content),

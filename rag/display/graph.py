@@ -18,6 +18,7 @@ _MAX_LABEL = 190
 _MAX_LAYER = 6
 """The number of nodes in a layer; the rest of it moves to the next."""
 _SWEEPS = 8
+_BEND = 36
 _Place = tuple[float, float, float]
 """The middle of a node, the top of its box, and half of its width."""
 
@@ -51,6 +52,8 @@ def graph_plot(
         shapes.append(_box(node, at[node.id], colour(groups.index(node.group))))
     width = max((x + half for x, _, half in at.values()), default=200) + _MARGIN
     height = max((y for _, y, _ in at.values()), default=0) + _BOX + _MARGIN
+    if any(edge in drawn for edge in back):
+        width += 2 * _BEND
     if len(groups) > 1:
         key, end = legend([name or "other" for name in groups], _MARGIN, height + 14)
         shapes.append(key)
@@ -164,7 +167,7 @@ def _edge(source: _Place, target: _Place, weight: float, up: bool, note: str) ->
     if up or y2 < y1:
         x1, y1 = source[0] + source[2], source[1] + _BOX / 2
         x2, y2 = target[0] + target[2], target[1] + _BOX / 2
-        bend = max(x1, x2) + 36
+        bend = max(x1, x2) + _BEND
         way = f"M{x1:.0f} {y1:.0f} C{bend:.0f} {y1:.0f} {bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
     else:
         middle = (y1 + y2) / 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag.display.plot import Plot
-from rag.display.svg import colour, dot, drawing, legend, plain, text_width
+from rag.display.svg import colour, drawing, legend, plain, text_width
 
 _WIDTH, _HEIGHT, _MARGIN, _ROW = 760, 520, 14, 18  # pixels
 
@@ -36,15 +36,14 @@ def map_plot(points: Sequence[MapPoint], regions: Sequence[MapRegion], caption: 
     """Draw points in the colour of their folder, and the names of the regions above them."""
     groups = list(dict.fromkeys(point.group for point in points))
     shapes = []
-    for point in points:
-        note = f"{point.place} {point.name}".strip()
-        fill = colour(groups.index(point.group))
-        shapes.append(dot(_x(point.x), _y(point.y), 3.2, fill, note, 'fill-opacity=".55"'))
+    for n, name in enumerate(groups):
+        dots = "".join(_dot(point) for point in points if point.group == name)
+        shapes.append(f'<g fill="{colour(n)}" fill-opacity=".55">{dots}</g>')
     taken: list[tuple[float, float, float]] = []
     for region in sorted(regions, key=lambda one: -one.count):
         shapes.append(_label(region, taken))
     y, x = _HEIGHT + 8.0, float(_MARGIN)
-    for n, name in enumerate(groups):
+    for n, name in enumerate(groups if len(groups) > 1 else []):
         if x + text_width(name) + 34 > _WIDTH and x > _MARGIN:
             x, y = float(_MARGIN), y + _ROW
         key, x = legend([name], x, y + 8, [colour(n)])
@@ -78,9 +77,14 @@ def _y(value: float) -> float:
     return _MARGIN + (1 - value) / 2 * (_HEIGHT - 2 * _MARGIN)
 
 
+def _dot(point: MapPoint) -> str:
+    note = plain(f"{point.place} {point.name}".strip())
+    return f'<circle cx="{_x(point.x):.0f}" cy="{_y(point.y):.0f}" r="3"><title>{note}</title></circle>'
+
+
 def _label(region: MapRegion, taken: list[tuple[float, float, float]]) -> str:
     """Return the name of a region on a plate, moved down where another name is already."""
-    width = text_width(region.name, 13) + 14
+    width = text_width(region.name, 14) + 16
     x = min(max(_x(region.x), width / 2), _WIDTH - width / 2)
     y = _y(region.y)
     while any(abs(y - other_y) < 22 and abs(x - other_x) < (width + w) / 2 for other_x, other_y, w in taken):

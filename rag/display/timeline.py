@@ -16,7 +16,7 @@ COLOURS = {
     "changed": "#c2660a",
     "gone": "#dc2626",
 }
-_LEFT, _STEP, _ROW, _TOP = 290, 104, 38, 46  # pixels
+_LEFT, _STEP, _ROW, _TOP = 340, 104, 38, 46  # pixels
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import time
@@ -15,6 +16,7 @@ from rag.types import Answer, TraceStep
 _REDRAWN_S = 0.15
 """A running answer is drawn again at most this often."""
 _VARIABLE = "answer"
+_ASKED = re.compile(r"(\s*)%ask\s+(.*\?)\s*$")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,9 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-r", "--repository", action="append", default=[], metavar="PATH_OR_URL")
     parser.add_argument("--ref", metavar="REF", help="a branch, tag or commit of it")
-    parser.add_argument(
-        "-c", "--conversation", metavar="NAME", help="continue or begin this conversation"
-    )
+    parser.add_argument("-c", "--conversation", metavar="NAME", help="continue or begin this conversation")
     parser.add_argument("--new", action="store_true", help="begin another conversation")
     parser.add_argument("-m", "--model", metavar="NAME")
     parser.add_argument("--base-url", metavar="URL", help="the model's server")
@@ -64,6 +64,19 @@ def load(ipython: Any) -> None:
     asking = _Asking(ipython, HTML, display)
     ipython.register_magic_function(asking.ask, "line_cell", "ask")
     ipython.push({"ask_rag": asking.current})
+    ipython.input_transformers_cleanup.append(questions_as_calls)
+
+
+def questions_as_calls(lines: list[str]) -> list[str]:
+    """Return the lines of a cell with each `%ask …?` as a call: IPython takes a `?` at the end for its help."""
+    if lines and lines[0].startswith("%%"):
+        return lines
+    return [
+        f"{found[1]}get_ipython().run_line_magic('ask', {found[2]!r})\n"
+        if (found := _ASKED.match(line))
+        else line
+        for line in lines
+    ]
 
 
 class _Asking:
@@ -197,4 +210,5 @@ class _Shown:
 
     def end(self, answer: Answer) -> None:
         """Show the whole answer with its sources."""
-        self._handle.update(answer)
+        drawn = {"text/html": answer._repr_html_(), "text/plain": answer.text}
+        self._handle.update(drawn, raw=True)

@@ -8,6 +8,7 @@ named after the words of their definitions and files that are rarer elsewhere.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag.analysis import is_stop_word, words
+from rag.analysis import is_stop_word
 from rag.database.quantise import restored
 from rag.database.store import Store
 from rag.display.plot import Plot
@@ -38,6 +39,8 @@ _MAX_REGIONS, _CHUNKS_PER_REGION = 9, 25
 _ROUNDS = 30
 _NAME_WORDS = 2
 _MIN_WORD = 3
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+"""The words of an identifier: `parseHTMLText` has three."""
 
 
 @dataclass(frozen=True)
@@ -147,36 +150,34 @@ def map_of(store: Store, name: str) -> Plot:
         )
         for chunk, of, named, (first, last) in zip(chunks, file.tolist(), names, places, strict=True)
     ]
-    about = [
-        [*words(named), *words(PurePosixPath(files[of]).stem)] for named, of in zip(names, file, strict=True)
-    ]
+    stems = [PurePosixPath(path).stem for path in files]
+    about = [_plain_words(f"{named} {stems[of]}") for named, of in zip(names, file, strict=True)]
     found = regions(plane.points[chunks], about)
     total = len(live_chunks(store))
     shown = f"{len(points):,} of {total:,} chunks" if len(points) < total else f"{total:,} chunks"
-    caption = (
-        f"{name}: {shown}. Near points are similar; a colour is a folder. The map shows "
-        f"{plane.explained:.0%} of the differences."
-    )
+    colours = " A colour is a folder." if len({point.group for point in points}) > 1 else ""
+    caption = f"{name}: {shown}. Near points are similar.{colours} The map shows "
+    caption += f"{plane.explained:.0%} of the differences."
     return map_plot(points, found, caption)
 
 
 def regions(points: npt.NDArray[np.float32], about: list[list[str]]) -> list[MapRegion]:
     """Return the regions of a map; `about` are the words of each point. None for few points."""
     count = min(len(points) // _CHUNKS_PER_REGION, _MAX_REGIONS)
-    if count < 2:
+    if count <= 1:
         return []
     own = _clusters(points, count)
     everywhere = Counter(word for found in about for word in set(found))
     named, taken = [], set[str]()
     for n in np.argsort(-np.bincount(own, minlength=count)).tolist():
         members = np.flatnonzero(own == n)
-        here = Counter(word for member in members for word in set(about[member]) if _says_something(word))
+        here = Counter(word for member in members for word in set(about[member]))
         scored = {
             word: found * math.log(found / len(members) / (everywhere[word] / len(points)))
             for word, found in here.items()
             if word not in taken
         }
-        best = sorted(scored, key=lambda word: (-scored[word], word))[:_NAME_WORDS]
+        best = _unlike(sorted(scored, key=lambda word: (-scored[word], word)))
         taken |= set(best)
         if len(members) and best:
             x, y = np.median(points[members], axis=0).tolist()
@@ -184,8 +185,19 @@ def regions(points: npt.NDArray[np.float32], about: list[list[str]]) -> list[Map
     return named
 
 
-def _says_something(word: str) -> bool:
-    return len(word) >= _MIN_WORD and not word.isdigit() and not is_stop_word(word)
+def _unlike(ordered: list[str]) -> list[str]:
+    """Return the first words that do not begin alike, as `parse` and `parser` do."""
+    found: list[str] = []
+    for word in ordered:
+        if len(found) < _NAME_WORDS and not any(word[:4] == other[:4] for other in found):
+            found.append(word)
+    return found
+
+
+def _plain_words(names: str) -> list[str]:
+    """Return the words of identifiers in small letters, without short, common and generated ones."""
+    parts = _PARTS.findall(names)
+    return [w for part in parts if len(w := part.lower()) >= _MIN_WORD and not is_stop_word(w)]
 
 
 def _clusters(points: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:

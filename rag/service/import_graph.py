@@ -49,11 +49,14 @@ def imports_plot(store: Store, name: str, limit: int) -> Plot:
         )
         for path in sorted(chosen)
     ]
-    left = [f"{len(set(group_of.values())) - len(chosen):,} less connected {what}"]
-    left += [f"{len(kept) - len(drawn):,} arrows that follow from others"]
+    left = [
+        (len(set(group_of.values())) - len(chosen), f"less connected {what}"),
+        (len(kept) - len(drawn), "arrows that follow from others"),
+    ]
+    omitted = " and ".join(f"{count:,} {words}" for count, words in left if count)
     caption = (
-        f"{name}: an arrow leads from {what} that import to what they import; a dashed one closes a circle. "
-        f"Not drawn: {' and '.join(left)}."
+        f"{name}: {what} above import those below; a dashed arrow closes a circle. Imports for types alone "
+        f"and inside of functions do not count.{f' Not drawn: {omitted}.' if omitted else ''}"
     )
     return graph_plot(nodes, drawn, caption=caption, relation="imports")
 
@@ -105,14 +108,15 @@ def _called(targets: Sequence[CodeDefinition], path: str) -> Sequence[CodeDefini
 
 
 def _imports(graph: RepositoryGraph, files: Sequence[str]) -> Edges:
+    """Return the imports that take place when a file is loaded, with their number."""
     known = set(files)
     inside: dict[str, list[str]] = defaultdict(list)
     for path in files:
         inside[str(PurePosixPath(path).parent)].append(path)
     edges: Edges = Counter()
     for path in files:
-        for _, binding in graph.bindings(graph.file(path)):
-            if binding is None:
+        for imported, binding in graph.bindings(graph.file(path)):
+            if binding is None or imported.types_only or imported.within >= 0:
                 continue
             whole = binding.target.endswith("/")
             targets = inside.get(binding.target.rstrip("/"), [])[:1] if whole else [binding.target]

@@ -56,7 +56,7 @@ def outputs(notebook: Any, kind: str) -> str:
 
 
 def understands_a_codebase(printed: str, drawn: str) -> None:
-    assert re.search(r"<th>files</th><td>\d+ of \d+ seen</td>", drawn)
+    assert re.search(r"<th>files</th><td>\d+ of \d+ seen", drawn)
     assert "files above import those below" in drawn
     assert len(re.findall(r'marker-end="url\(#rag-arrow\)"', drawn)) > 15
     assert re.search(r'font-weight="600" fill="#fff">\w+ · \w+</text>', drawn), "a region has its name"
@@ -67,9 +67,8 @@ def understands_a_codebase(printed: str, drawn: str) -> None:
     assert '<span class="k">def</span>' in drawn
     assert "Who calls Environment.compile" in drawn
     assert 'class="dataframe"' in drawn
-    assert (
-        "1. How is the source of a template turned into tokens?\n2. And who reads them?\n3. Where" in printed
-    )
+    turns = re.findall(r"^(\d\. .*)$", printed, re.MULTILINE)
+    assert turns[1:] == ["2. And who reads them?", "3. Where is Python code generated"]
 
 
 def shows_how_a_conversation_ages(printed: str, drawn: str) -> None:
@@ -89,7 +88,7 @@ def shows_how_a_conversation_ages(printed: str, drawn: str) -> None:
 
 def measures_retrieval(printed: str, drawn: str) -> None:
     assert "Means of 40 questions, with 95% intervals" in drawn
-    assert "after: reranker student" in drawn
+    assert "rag reranker=student" in drawn
     assert "not found" in printed + drawn
     assert re.search(r"^ndcg +[+-]\.?\d", printed, re.MULTILINE)
     assert "How does a loader find a file?" in drawn

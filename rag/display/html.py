@@ -6,6 +6,7 @@ system. Without the style (some viewers remove it) everything is still readable.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -98,9 +99,8 @@ def file_link(location: str, path: str) -> str:
     """Return the relative address of a file below the current folder, which notebooks open; else ""."""
     if "://" in location or not location:
         return ""
-    file = Path(location) / path
     try:
-        here = Path.cwd()
+        here, file = Path.cwd(), Path(os.path.normpath(Path(location) / path))
         if not file.is_relative_to(here) or not file.is_file():
             return ""
     except (OSError, ValueError):

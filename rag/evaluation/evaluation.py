@@ -36,7 +36,7 @@ class Evaluation(Results):
         Raises:
             BackendMissing: pandas is not installed.
         """
-        return frame(
+        table = frame(
             {
                 "id": question.id,
                 "question": question.text,
@@ -54,6 +54,7 @@ class Evaluation(Results):
             for outcome in self.outcomes
             for scores in [outcome.scores[question.id]]
         )
+        return table.astype({"rank": "Int64"})  # a rank is a whole number, or missing
 
     def compare(self, other: Evaluation) -> Evaluation:
         """Return an evaluation of the questions of both, by the first systems of this run and a later one.

@@ -58,32 +58,28 @@ def load(ipython: Any) -> None:
         BackendMissing: IPython is not installed.
     """
     try:
-        from IPython.display import HTML, display
+        import IPython.display  # noqa: F401 - whether it is there
     except ImportError as error:
         raise BackendMissing(backend="%load_ext rag", missing="IPython", extra="notebook") from error
-    asking = _Asking(ipython, HTML, display)
+    asking = _Asking(ipython)
     ipython.register_magic_function(asking.ask, "line_cell", "ask")
     ipython.push({"ask_rag": asking.current})
     ipython.input_transformers_cleanup.append(questions_as_calls)
 
 
 def questions_as_calls(lines: list[str]) -> list[str]:
-    """Return the lines of a cell with each `%ask …?` as a call: IPython takes a `?` at the end for its help."""
+    """Return the lines of a cell with `%ask …?` as a call: IPython takes a `?` at the end for its help."""
     if lines and lines[0].startswith("%%"):
         return lines
-    return [
-        f"{found[1]}get_ipython().run_line_magic('ask', {found[2]!r})\n"
-        if (found := _ASKED.match(line))
-        else line
-        for line in lines
-    ]
+    call = "{}get_ipython().run_line_magic('ask', {!r})\n"
+    return [call.format(*found.groups()) if (found := _ASKED.match(line)) else line for line in lines]
 
 
 class _Asking:
     """`%ask` in one shell."""
 
-    def __init__(self, shell: Any, html: Any, display: Any) -> None:
-        self._shell, self._html, self._display = shell, html, display
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
         self._session: Any = None
 
     def current(self) -> Any:
@@ -119,7 +115,7 @@ class _Asking:
             chosen.base_url,
             chosen.steps,
         )
-        shown = _Shown(self._html, self._display, question)
+        shown = _Shown(question) if hasattr(self._shell, "kernel") else _Printed(question)
         try:
             for piece in self._session.ask(question, options):
                 if isinstance(piece, Answer):
@@ -176,16 +172,45 @@ def _begin(line: str, words: int) -> int:
     return at
 
 
-class _Shown:
-    """An answer while it is written: one output, drawn again as it grows."""
+class _Printed:
+    """An answer in a terminal, printed while it is written."""
 
-    def __init__(self, html: Any, display: Any, question: str) -> None:
-        self._html, self._question = html, question
-        self._text, self._note, self._drawn_s = "", "searching …", time.monotonic()
-        self._handle = display(self._now(), display_id=True)
+    def __init__(self, question: str) -> None:
+        self._has_text = False
 
-    def _now(self) -> Any:
-        return self._html(answer_html(self._question, self._text, notes=[self._note] if self._note else []))
+    def add(self, piece: str) -> None:
+        """Print a piece of the text."""
+        self._has_text = True
+        print(piece, end="", flush=True)  # noqa: T201
+
+    def note(self, line: str) -> None:
+        """Print nothing: only the answer stays in a terminal."""
+
+    def stop(self) -> None:
+        """End the line."""
+        if self._has_text:
+            print()  # noqa: T201
+
+    def end(self, answer: Answer) -> None:
+        """Print the sources."""
+        text = "" if self._has_text else f"{answer.text}\n"
+        print(text, *map(str, answer.citations), sep="\n")  # noqa: T201
+
+
+class _Shown(_Printed):
+    """An answer in a notebook while it is written: one output, drawn again as it grows."""
+
+    def __init__(self, question: str) -> None:
+        from IPython.display import DisplayHandle
+
+        self._question, self._text, self._note = question, "", "searching …"
+        self._drawn_s = time.monotonic()
+        self._handle = DisplayHandle()
+        self._handle.display(self._now(), raw=True)
+
+    def _now(self) -> dict[str, str]:
+        notes = [self._note] if self._note else []
+        return {"text/html": answer_html(self._question, self._text, notes=notes), "text/plain": self._text}
 
     def add(self, piece: str) -> None:
         """Add a piece of the text."""
@@ -200,13 +225,13 @@ class _Shown:
     def _redraw(self) -> None:
         now = time.monotonic()
         if now - self._drawn_s >= _REDRAWN_S:
-            self._handle.update(self._now())
+            self._handle.update(self._now(), raw=True)
             self._drawn_s = now
 
     def stop(self) -> None:
         """Show what there is of an answer that is not completed."""
         self._note = "" if self._text else "no answer"
-        self._handle.update(self._now())
+        self._handle.update(self._now(), raw=True)
 
     def end(self, answer: Answer) -> None:
         """Show the whole answer with its sources."""

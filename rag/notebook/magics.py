@@ -20,7 +20,7 @@ _ASKED = re.compile(r"(\s*)%ask\s+(.*\?)\s*$")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options of a magic; a wrong one is an error of ours, not the end of the process."""
+    """Options of a magic; a wrong one raises ConfigError, and does not end the process."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message}; %ask --help lists the options")

@@ -16,14 +16,14 @@ from urllib.parse import quote
 from rag.display.svg import plain
 
 _LIGHT = "--k:#7c2d92;--s:#0a6b3d;--c:#626a76;--n:#1d4ed8;--f:#8a4b00;--link:#1d4ed8;--soft:#8881"
-_DARK = "--k:#d3a4f5;--s:#7fd6a4;--c:#a3abb8;--n:#9db8ff;--f:#f0b45f;--link:#9db8ff;--soft:#fff1"
+_DARK = "--k:#d3a4f5;--s:#7fd6a4;--c:#a3abb8;--n:#9db8ff;--f:#f0b45f;--link:#9db8ff;--soft:#fff2"
 STYLE = (
     f"<style>.rag{{{_LIGHT};max-width:60em}}"
     "@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]):not(.vscode-light) "
     f".rag{{{_DARK}}}}}"
     f'body[data-jp-theme-light="false"] .rag,body.vscode-dark .rag{{{_DARK}}}'
-    ".rag pre{background:var(--soft);padding:.4em .7em;margin:.2em 0 .6em;overflow-x:auto;white-space:pre}"
-    ".rag code,.rag pre{background-color:var(--soft);color:inherit}.rag pre code{background:none}"
+    ".rag.rag pre{background:var(--soft);padding:.4em .7em;margin:.2em 0 .6em;overflow-x:auto;white-space:pre}"
+    ".rag.rag code{background:var(--soft);color:inherit}.rag.rag pre code{background:none}"
     ".rag a{color:var(--link)}.rag summary{cursor:pointer}.rag .quiet{opacity:.75;font-size:90%}"
     ".rag .k{color:var(--k)}.rag .s{color:var(--s)}.rag .c{color:var(--c);font-style:italic}"
     ".rag .n{color:var(--n)}.rag .f{color:var(--f)}"

@@ -38,7 +38,7 @@ def map_plot(points: Sequence[MapPoint], regions: Sequence[MapRegion], caption: 
     shapes = []
     for n, name in enumerate(groups):
         dots = "".join(_dot(point) for point in points if point.group == name)
-        shapes.append(f'<g fill="{colour(n)}" fill-opacity=".55">{dots}</g>')
+        shapes.append(f'<g fill="{colour(n)}" fill-opacity=".7">{dots}</g>')
     taken: list[tuple[float, float, float]] = []
     for region in sorted(regions, key=lambda one: -one.count):
         shapes.append(_label(region, taken))

@@ -314,5 +314,6 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
 def _with_documents(piece: str | TraceStep | Answer) -> str | TraceStep | Answer:
     if isinstance(piece, Answer):
+        piece.hits = Hits(piece.hits)
         piece.documents = [retriever_output(piece.question, piece.hits)]
     return piece

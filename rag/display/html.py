@@ -22,7 +22,7 @@ STYLE = (
     "@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]):not(.vscode-light) "
     f".rag{{{_DARK}}}}}"
     f'body[data-jp-theme-light="false"] .rag,body.vscode-dark .rag{{{_DARK}}}'
-    ".rag.rag pre{background:var(--soft);padding:.4em .7em;margin:.2em 0 .6em;overflow-x:auto;white-space:pre}"
+    ".rag.rag pre{background:var(--soft);padding:.4em .7em;margin:.2em 0 .6em;overflow-x:auto}"
     ".rag.rag code{background:var(--soft);color:inherit}.rag.rag pre code{background:none}"
     ".rag a{color:var(--link)}.rag summary{cursor:pointer}.rag .quiet{opacity:.75;font-size:90%}"
     ".rag .k{color:var(--k)}.rag .s{color:var(--s)}.rag .c{color:var(--c);font-style:italic}"

@@ -59,21 +59,21 @@ class AskSession:
     def _ready(self, options: AskOptions) -> RAG:
         model = {"model": options.model, "base_url": options.base_url, "steps": options.steps}
         self._model |= {name: value for name, value in model.items() if value is not None}
-        repositories = options.repositories or self._repositories
         if options.new or options.conversation is not None or self._rag is None:
             self._rag = self._opened(options.conversation)
         elif any(value is not None for value in model.values()):
             conversation = self._rag.memory.conversation
             self._rag = self._opened(None)
             self._rag.memory.conversation = conversation
-        ref = options.ref if options.repositories else self._ref
-        if repositories:
-            self._prepare(self._rag, repositories, ref)
-        elif self._rag.memory.conversation is None:
+        if options.repositories:
+            self._repositories, self._ref = options.repositories, options.ref
+        elif self._rag.memory.conversation is not None:
+            return self._rag  # about what the conversation is about
+        if not self._repositories:
             raise ConfigError(
                 "no repository is chosen yet; name a folder or git URL once: %ask -r PATH_OR_URL Where is …?"
             )
-        self._repositories, self._ref = repositories, ref
+        self._prepare(self._rag, self._repositories, self._ref)
         return self._rag
 
     def _opened(self, conversation: str | None) -> RAG:

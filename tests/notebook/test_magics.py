@@ -80,6 +80,24 @@ def test_a_conversation_goes_on_by_its_name_in_another_shell(shell: InteractiveS
     assert len(other.user_ns["ask_rag"]().memory()) == 2
 
 
+def test_two_repositories_stay_with_the_conversation_whatever_changes(
+    shell: InteractiveShell, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.py").write_text("def brew_tea():\n    return 'tea'\n")
+    cell(shell, "%ask -r snip -r other -c both How is tea brewed?")
+    assert shell.user_ns["answer"].citations[0].path == "a.py"
+    with ProviderServer() as provider:
+        cell(shell, f"%ask -m m --base-url {provider.base_url} {SIGNED}")
+    rag = shell.user_ns["ask_rag"]()
+    assert len(rag.memory()) == 2
+    assert {repository.source.name for repository in rag.repositories} == {"snip", "other"}
+    cell(shell, f"%ask -r snip -c one {SIGNED}")
+    assert "rag: " in cell(shell, "%ask -r other -c one Is there tea?").stderr, "it is about another one"
+    cell(shell, "%ask -c both And how is tea brewed?")
+    assert len(shell.user_ns["ask_rag"]().memory()) >= 2
+
+
 def test_variables_of_the_notebook_can_be_used(shell: InteractiveShell) -> None:
     shell.user_ns["place"] = shell.user_ns["what"] = "snip"
     cell(shell, "%ask -r $place What is {what}?")

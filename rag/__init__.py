@@ -118,5 +118,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """Add `%ask` and `%%ask` to a notebook: `%load_ext rag`."""
+    from rag.notebook.magics import load
+
+    load(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -48,10 +48,7 @@ where the library is called, with `raise … from error`.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rag.types import Answer
+from typing import Any
 
 
 class RagError(Exception):
@@ -332,12 +329,12 @@ class SettingsError(ConfigError):
 class ProviderError(RagError):
     """A service failed. `retryable` says whether the same call may succeed later.
 
-    If a model failed to answer a question, `quotes` is the answer without a model: the lines nearest to the
+    If a model failed to answer a question, `quotes` is the `Answer` without a model: the lines nearest to the
     question. It is not stored.
     """
 
     exit_code = 3
-    quotes: Answer | None = None
+    quotes: Any = None
 
     def __init__(self, message: str, *, provider: str, retryable: bool, status: int | None = None) -> None:
         super().__init__(message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -17,7 +18,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from rag.markup import framed
+from rag.display.answers import ShownSource, answer_html
+from rag.display.frames import frame
+from rag.display.html import bytes_of, code, framed, pairs, place, table
+from rag.display.svg import plain
+from rag.display.timeline import COLOURS as STATE_COLOURS
 
 Kind = Literal["code", "test", "doc", "config"]
 Unit = Literal["function", "class", "section", "block"]
@@ -359,6 +364,21 @@ class IndexReport:
         """The paths of submodules, which are not indexed."""
         return tuple(skip.path for skip in self.skipped if skip.reason == SUBMODULE)
 
+    def _repr_html_(self) -> str:
+        """Render the report for a notebook."""
+        left_out = Counter(skip.reason for skip in self.skipped)
+        rows = [
+            ("index", f"{self.action}{f': {self.reason}' if self.reason else ''}"),
+            (
+                "files",
+                f"{self.files:,} of {self.seen:,} seen; {self.changed:,} read, {self.removed:,} removed",
+            ),
+            ("chunks", f"{self.chunks:,}, {bytes_of(self.size_bytes)}, {self.seconds:.2f} s"),
+            ("left out", ", ".join(f"{n:,} {why}" for why, n in left_out.most_common())),
+            ("commit", self.commit or "none"),
+        ]
+        return framed(pairs([*rows, *(("note", remark) for remark in self.remarks)]))
+
     @property
     def remarks(self) -> list[str]:
         """Remarks for the user on what is not in the index, as sentences."""
@@ -454,6 +474,47 @@ class Hit(Located):
     legs: Mapping[str, float] = field(default_factory=dict)
     blank_end: str = ""
     reason: str = ""
+
+
+class Hits(tuple[Hit, ...]):
+    """The hits of a search, best first."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row for each hit; `legs` has the score of each ranking signal.
+
+        Raises:
+            BackendMissing: pandas is not installed.
+        """
+        fields = "repo path start end symbol scope kind language score reason text".split()
+        columns = ["rank", *fields, "legs"]
+        return frame(
+            (
+                {"rank": n, **{name: getattr(hit, name) for name in fields}, "legs": dict(hit.legs)}
+                for n, hit in enumerate(self, 1)
+            ),
+            columns,
+        )
+
+    def _repr_html_(self) -> str:
+        """Render the hits for a notebook: each shows its lines when it is opened."""
+        if not self:
+            return framed("<p>nothing found</p>")
+        most = max(max(hit.score for hit in self), 1e-9)
+        bars = (
+            f'<meter value="{max(hit.score, 0) / most:.2f}" title="{hit.score:.2f}"></meter>' for hit in self
+        )
+        rows = [
+            (str(n), _opened_hit(hit), plain(" ".join(filter(None, (hit.label, hit.reason)))), bar)
+            for n, (hit, bar) in enumerate(zip(self, bars, strict=True), 1)
+        ]
+        return framed(table(("", "place", "defines", "score"), rows))
+
+
+def _opened_hit(hit: Hit) -> str:
+    lines = code(hit.text, hit.language, hit.start)
+    return f"<details><summary>{place(hit.location, hit.path, hit.place)}</summary>{lines}</details>"
 
 
 @_pickled_by_arguments
@@ -695,10 +756,19 @@ class Freshness:
         """`path:start-end`, the path alone if the lines are not known, "" if nothing is."""
         return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
+    def _repr_html_(self) -> str:
+        """Render the state for a notebook."""
+        return framed(f"<p>{_state_html(self)}</p>")
+
     def __str__(self) -> str:
         where = f" → {self.place}" if self.state not in ("fresh", "unknown", "gone") and self.place else ""
         of = f"{self.symbol}: " if self.symbol else ""
         return f"{of}{self.state}{where}{f' ({self.reason})' if self.reason else ''}"
+
+
+def _state_html(one: Freshness) -> str:
+    dot = f'<span style="color:{STATE_COLOURS[one.state]}">●</span>'
+    return f"{dot} {plain(str(one))}"
 
 
 _FRESHEST_FIRST: tuple[FreshnessState, ...] = ("fresh", "moved", "reformatted", "unknown", "changed", "gone")
@@ -713,16 +783,33 @@ def worst(found: Iterable[Freshness]) -> Freshness:
     return max(found, key=lambda one: _FRESHEST_FIRST.index(one.state), default=unknown)
 
 
-def _source_rows(citations: Iterable[Citation]) -> list[tuple[str, ...]]:
-    return [
-        (
-            f"[{c.n}]",
-            c.place,
-            c.qualified_name,
-            f"at {c.commit[:10]}{' + changes' if c.dirty else ''}" if c.commit else "",
+def _shown_sources(citations: Iterable[Citation], hits: Sequence[Hit] = ()) -> list[ShownSource]:
+    """Return citations with their lines, as far as the hits have them; places that repeat are left out."""
+    found: dict[str, ShownSource] = {}
+    for one in citations:
+        commit = f"at {one.commit[:10]}{' + changes' if one.dirty else ''}" if one.commit else ""
+        hit = next((hit for hit in hits if _holds(hit, one)), None)
+        lines = hit.text.split("\n")[one.start - hit.start : one.end - hit.start + 1] if hit else []
+        found.setdefault(
+            f"{one.location} {one.place}",
+            ShownSource(
+                one.n,
+                one.location,
+                one.path,
+                one.start,
+                one.end,
+                one.qualified_name,
+                commit,
+                "\n".join(lines),
+                hit.language if hit else "",
+            ),
         )
-        for c in citations
-    ]
+    return list(found.values())
+
+
+def _holds(hit: Hit, citation: Citation) -> bool:
+    same = (hit.location, hit.path) == (citation.location, citation.path)
+    return same and hit.start <= citation.start and citation.end <= hit.end
 
 
 @dataclass(slots=True)
@@ -898,6 +985,11 @@ class DialogTurn:
         return self.assistant_response.response_str if self.assistant_response else ""
 
     @property
+    def number(self) -> int:
+        """The number of the turn in its conversation, from 1; 0 before it is stored."""
+        return 0 if self.order is None else self.order + 1
+
+    @property
     def complete(self) -> bool:
         """Whether it has a whole answer."""
         return self.state == "answered"
@@ -936,8 +1028,58 @@ class DialogTurn:
     def _repr_html_(self) -> str:
         """Render the turn for a notebook."""
         number = "" if self.order is None else f"{self.order + 1}. "
-        rows = _source_rows(c for c in self.citations if c.used)
-        return framed(number + self.question, self.answer, rows, "" if self.complete else "broke off")
+        sources = _shown_sources(c for c in self.citations if c.used)
+        notes = [] if self.complete else [f"{self.state}: {self.error}" if self.error else "broke off"]
+        return answer_html(number + self.question, self.answer, sources, notes)
+
+
+class CheckedTurns(tuple[DialogTurn, ...]):
+    """Turns with the freshness of their citations (`checks`)."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row for each place that an answer rests on.
+
+        Raises:
+            BackendMissing: pandas is not installed.
+        """
+        columns = ("turn", "question", "place", "symbol", "state", "now", "reason")
+        return frame(
+            (
+                dict(zip(columns, (turn.number, turn.question, *_pair(*pair)), strict=True))
+                for turn in self
+                for pair in turn.checked
+            ),
+            columns,
+        )
+
+    def _repr_html_(self) -> str:
+        """Render the turns for a notebook, each with the state of the places it rests on."""
+        rows = [
+            (
+                str(turn.number),
+                plain(turn.question),
+                _state_html(turn.freshness) if turn.freshness else "not checked",
+                _places_html(turn),
+            )
+            for turn in self
+        ]
+        return framed(table(("", "question", "state", "places"), rows))
+
+
+def _places_html(turn: DialogTurn) -> str:
+    """Return the number of places in each state, and when it is opened each place."""
+    counts = Counter(found.state for _, found in turn.checked)
+    head = ", ".join(f"{n} {state}" for state, n in counts.items())
+    shown = (
+        f"{place(one.location, one.path, one.place)} {_state_html(found)}" for one, found in turn.checked
+    )
+    return f"<details><summary>{head}</summary>{'<br>'.join(shown)}</details>"
+
+
+def _pair(citation: Citation, found: Freshness) -> tuple[str, str, str, str, str]:
+    return citation.place, citation.qualified_name, found.state, found.place, found.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -1134,7 +1276,8 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Render the answer and its sources for a notebook."""
-        return framed(self.question, self.text, _source_rows(self.citations), " · ".join(self.notes))
+        sources = _shown_sources(self.citations, self.hits)
+        return answer_html(self.question, self.text, sources, self.notes, self.warning)
 
 
 RAGAnswer = Answer

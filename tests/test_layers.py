@@ -23,7 +23,7 @@ ROOMS = {
 }
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
-) | {"isolated", "isolation", "processes"}
+) | {"display", "isolated", "isolation", "processes"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
 
@@ -42,7 +42,8 @@ MAY = {
         DOORS,
         GROUND | PORTS | DOORS | {"component", "service", "diagnosis", "database", "retrieval", "testing"},
     ),
-    "__init__": GROUND | PORTS | {"component", "service"},
+    "notebook": GROUND | PORTS | {"service", "component", "notebook"},
+    "__init__": GROUND | PORTS | {"component", "service", "notebook"},
 }
 MAY["corpus"] = MAY["corpus"] | {"code"}
 MAY["database"] = MAY["database"] | {"corpus", "code"}
@@ -57,6 +58,7 @@ for door in ("cli", "serve", "adapters"):
     }  # facts, preferences and what was recalled are shown as they are
 for door in ("cli", "serve"):
     MAY[door] = MAY[door] | {"review"}  # a review is shown as it is
+MAY["evaluation"] |= {"corpus"}  # which commit was searched, and which lines may be shown
 MAY["integrations"] = GROUND | PORTS | {"integrations"}
 MAY["cli"] |= {"integrations"}
 MAY["cli"] |= {"answer"}  # how sure an answer is, in words

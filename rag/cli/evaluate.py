@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,8 +18,11 @@ from rag.errors import SettingsError
 
 if TYPE_CHECKING:
     from rag.evaluation.answers import Shares
+    from rag.evaluation.evaluation import Evaluation
+    from rag.evaluation.measure import Material
+    from rag.evaluation.mine import Mined
     from rag.evaluation.questions import Question
-    from rag.evaluation.summary import QuestionGroup, Summary, SummaryRow
+    from rag.evaluation.summary import Measure, Summary, SummaryRow
     from rag.evaluation.trees import Tree
 
 
@@ -97,9 +99,18 @@ def evaluate(
         ),
     ] = False,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of results of each system.")] = 50,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--compare",
+            metavar="BEFORE AFTER",
+            help="Compare two saved results of --json instead: the questions that both have.",
+        ),
+    ] = None,
     json: options.Json = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML report with plots.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report: plots, and the rank of each question."),
     ] = None,
 ) -> None:
     """Measure retrieval on your questions: NDCG, MRR, recall, lines and times, next to other systems.
@@ -111,38 +122,48 @@ def evaluate(
     rag eval . --questions questions.jsonl --answers
 
     rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}' --html report.html
+
+    rag eval --compare before.json after.json --html changed.html
     """
     with errors_as_exit_codes():
-        from rag.evaluation.report import html_report
-        from rag.evaluation.runner import run
-        from rag.evaluation.summary import as_json, summarise
+        from rag.evaluation.evaluation import read_evaluation
+        from rag.evaluation.measure import measure
         from rag.evaluation.systems import OURS, read_systems
         from rag.evaluation.trees import plan
 
+        if compare is not None:
+            if folder is not None or material.questions or material.mine or system or answers:
+                raise SettingsError("--compare reads two results; combine it with --json and --html only")
+            before, after = map(read_evaluation, compare)
+            _show(before.compare(after), json=json, html=html)
+            return
         if answers and (system or html is not None or without_rag):
             raise SettingsError("--answers cannot be combined with --system, --without-rag or --html")
         systems = read_systems(system or [], first=() if without_rag else (OURS,))
         if not systems:
             raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")
-        with _opened_material(folder, material) as (asked, folders):
+        with _opened_material(folder, material) as opened:
             if answers:
-                _measure_answers(plan([*asked, *_unanswerable(material)], folders), json=json)
+                asked = [*opened.questions, *_unanswerable(material)]
+                _measure_answers(plan(asked, opened.folders), json=json)
                 return
-            outcomes = run(systems, plan(asked, folders), k=k, progress=_progress())
-        summary = summarise(asked, outcomes, k=k)
-        if json:
-            out_json(as_json(summary, asked, outcomes))
-        else:
-            print_summary(summary)
-        if html is not None:  # last, so that a missing folder does not lose the measurement
-            _write(html, html_report(summary))
+            found = measure(systems, opened, k=k, progress=_progress())
+        _show(found, json=json, html=html)
+
+
+def _show(found: Evaluation, *, json: bool, html: Path | None) -> None:
+    if json:
+        out_json(found.to_json())
+    else:
+        print_summary(found.summary)
+    if html is not None:  # last, so that a missing folder does not lose the measurement
+        _write(html, found.html())
 
 
 @contextmanager
-def _opened_material(
-    folder: Path | None, material: QuestionOptions
-) -> Iterator[tuple[list[Question], dict[str, Path]]]:
+def _opened_material(folder: Path | None, material: QuestionOptions) -> Iterator[Material]:
     """Yield the questions and the folders they are about; mined ones are removed at the end."""
+    from rag.evaluation.measure import Material, mined
     from rag.evaluation.questions import read_questions
 
     kinds = material.wanted_kinds()
@@ -151,8 +172,19 @@ def _opened_material(
             raise SettingsError(
                 "--mine takes the questions from one folder: give DIR, without --questions and --repositories"
             )
-        with _mined(material.mine, folder, material.number, material.save) as (file, root):
-            yield read_questions([file], kinds), {"": root}
+        if not folder.is_dir():
+            raise SettingsError(f"there is no folder {folder}")
+
+        def keep(text: str, found: Mined) -> None:
+            _say_mined(found)
+            if material.save is not None:
+                _write(material.save, text)
+
+        with mined(material.mine, folder.resolve(), material.number, keep) as found:
+            chosen = [one for one in found.questions if not kinds or one.kind in kinds]
+            if not chosen:
+                raise SettingsError(f"--mine {material.mine} gives no question of the kinds {material.kinds}")
+            yield replace(found, questions=chosen)
         return
     if not material.questions:
         raise SettingsError(
@@ -161,38 +193,18 @@ def _opened_material(
         )
     asked = read_questions(material.questions, kinds)
     names = {question.repo for question in asked}
-    yield asked, _folders(folder, material.repositories, material.cache, names)
+    about = ", ".join(file.name for file in material.questions)
+    yield Material(asked, _folders(folder, material.repositories, material.cache, names), about)
 
 
-@contextmanager
-def _mined(mine: Mine, folder: Path, number: int, save: Path | None) -> Iterator[tuple[Path, Path]]:
-    """Yield a file of mined questions and the folder they are about."""
-    import json
-
-    from rag.evaluation.mine import mine_commits, mine_docstrings
-    from rag.service import Engine
-    from rag.settings import Settings
-
-    if not folder.is_dir():
-        raise SettingsError(f"there is no folder {folder}")
-    with TemporaryDirectory(prefix="rag-mine-") as workplace:
-        engine = Engine(Settings(home=Path(workplace)))
-        miner = mine_commits if mine is Mine.commits else mine_docstrings
-        mined = miner(engine, folder.resolve(), number)
-        engine.close()
-        asked = counted(len(mined.records), "question")
-        if mined.commit:
-            commits = counted(mined.considered, "commit")
-            say(f"rag: {asked} from {commits}, run on the tree before the oldest, {mined.commit[:10]}")
-        else:
-            definitions = counted(mined.considered, "documented definition")
-            say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")
-        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in mined.records)
-        file = Path(workplace) / "questions.jsonl"
-        file.write_text(text, encoding="utf-8")
-        if save is not None:
-            _write(save, text)
-        yield file, mined.root
+def _say_mined(found: Mined) -> None:
+    asked = counted(len(found.records), "question")
+    if found.commit:
+        commits = counted(found.considered, "commit")
+        say(f"rag: {asked} from {commits}, run on the tree before the oldest, {found.commit[:10]}")
+    else:
+        definitions = counted(found.considered, "documented definition")
+        say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")
 
 
 def _folders(
@@ -314,10 +326,22 @@ def print_shares(found: Sequence[Shares]) -> None:
 
 def print_summary(summary: Summary) -> None:
     """Print the tables: quality by kind, by language and in total, then the cost of each system."""
-    from rag.evaluation.summary import MEASURES
+    from rag.evaluation.summary import measures_of
 
-    columns = ["group", "n", "system", *(measure.title for measure in MEASURES), f"{summary.first} ahead by"]
-    rows = [_row(group, row) for group in summary.groups for row in group.rows]
+    measures, several = measures_of(summary), len(summary.costs) > 1
+    ahead = [f"{summary.first} ahead by"] if several else []
+    columns = ["group", "n", "system", *(measure.title for measure in measures), *ahead]
+    rows = [
+        [
+            group.name,
+            str(group.count),
+            row.system,
+            *_means(row, measures),
+            *([_ahead(row)] if several else []),
+        ]
+        for group in summary.distinct_groups
+        for row in group.rows
+    ]
     table("Quality (lines: within the first 200 shown)", columns, rows)
     out()
     table(
@@ -330,8 +354,11 @@ def print_summary(summary: Summary) -> None:
     )
 
 
-def _row(group: QuestionGroup, row: SummaryRow) -> list[str]:
-    means = ["–" if value is None else f"{value:.3f}" for value in row.means.values()]
+def _means(row: SummaryRow, measures: Sequence[Measure]) -> list[str]:
+    values = [row.means[measure.name] for measure in measures]
+    return ["–" if value is None else f"{value:.3f}" for value in values]
+
+
+def _ahead(row: SummaryRow) -> str:
     ahead = row.differences.get("ndcg")
-    interval = f"{ahead.mean:+.3f} [{ahead.low:+.3f}, {ahead.high:+.3f}]" if ahead else ""
-    return [group.name, str(group.count), row.system, *means, interval]
+    return f"{ahead.mean:+.3f} [{ahead.low:+.3f}, {ahead.high:+.3f}]" if ahead else ""

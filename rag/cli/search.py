@@ -268,7 +268,12 @@ def _batch_reply(opened: Callable[[], list[Repository]], line: bytes) -> dict[st
         for hit in found.hits
     ]
     subject = to_json(found.sought.subject) if found.sought.subject else None
-    return {"id": request.get("id"), "results": with_old_names(results, "cli"), "subject": subject}
+    reply = {"id": request.get("id"), "results": with_old_names(results, "cli"), "subject": subject}
+    if request.get("confidence") is True:
+        from rag.retrieval.answerability import judge
+
+        reply["first_right"] = judge(searchers, found).first_right
+    return reply
 
 
 def _checked_request(request: Any) -> tuple[str, list[str], int]:

@@ -14,13 +14,16 @@ from typing import Any
 
 from rag.adal import adalflow
 from rag.component.conversation import CustomConversation, as_query, as_response
+from rag.display.plot import Plot
 from rag.errors import NotFound
 from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
 from rag.ports import Marks, MemoryStore
 from rag.schema import turn_from_record, turn_record
-from rag.service import retention
-from rag.types import AssistantResponse, Conversation, DialogTurn, Message, Source, UserQuery
+from rag.service import Engine, retention
+from rag.service.freshness import checked
+from rag.service.timeline import timeline
+from rag.types import AssistantResponse, CheckedTurns, Conversation, DialogTurn, Message, Source, UserQuery
 
 __all__ = ["CustomConversation", "Memory"]
 
@@ -48,6 +51,8 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         self.conversation = conversation
         self.state_mode: Mode = "full"
         self._registered_states: dict[str, tuple[Any, Any]] = {}
+        self.engine: Engine | None = None
+        """What knows the repositories of the turns; that of the `RAG` whose memory it is."""
 
     @property
     def store(self) -> MemoryStore:
@@ -141,7 +146,9 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
             NotFound: there is nothing with this order, or no conversation yet.
         """
         forked = self.store.fork(self._begun(), at=at, name=name, namespace=self.namespace)
-        return Memory(self.store, forked, self.namespace)
+        memory = Memory(self.store, forked, self.namespace)
+        memory.engine = self.engine
+        return memory
 
     def rewind(self, to: int) -> int:
         """Remove everything after order `to` (-1: everything); return the number of turns removed.
@@ -185,6 +192,43 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return self.store.turns(
             self._current.conversation.id, namespace=self.namespace, mark=mark, exclude_mark=exclude_mark
         )
+
+    # ---- the code that the turns are about
+
+    def freshness(self, *, as_of: str | None = None) -> CheckedTurns:
+        """Return the turns with the state of the lines they cite: fresh, moved, changed, gone.
+
+        Args:
+            as_of: a commit, tag or branch to compare with; None is the current state.
+
+        Raises:
+            NotFound: this is not the memory of a `RAG`.
+            RefNotFound: the repository has no `as_of`.
+        """
+        engine, sources = self._code()
+        return CheckedTurns(checked(engine, self._current.turns(), sources, as_of=as_of))
+
+    def timeline(self, commits: Sequence[str] = (), *, limit: int = 8) -> Plot:
+        """Return a drawing of what became of each answer over the history of its repository.
+
+        Args:
+            commits: commits, tags or branches, oldest first; by default some since the oldest answer.
+            limit: the number of commits that are shown by default.
+
+        Raises:
+            NotFound: there is no turn, no history, or this is not the memory of a `RAG`.
+            RefNotFound: the repository has no such commit.
+        """
+        engine, sources = self._code()
+        return timeline(engine, self._current.turns(), sources, commits=commits, limit=limit)
+
+    def _code(self) -> tuple[Engine, Sequence[Source]]:
+        if self.engine is None:
+            raise NotFound("this memory does not know its repositories; use the `memory` of a `RAG`")
+        conversation = self.conversation
+        return self.engine, conversation.sources if conversation else ()
+
+    # ---- marks
 
     def mark(self, mark: str, ids: str | Sequence[str] | None = None) -> int:
         """Mark turns and messages (None: all); return how many did not have the mark before."""

@@ -26,7 +26,7 @@ from rag.service.engine import FailedGenerator
 from rag.service.history import History
 from rag.service.search import SearchQuery
 from rag.settings import Settings, load_settings
-from rag.types import Answer, Conversation, Hit, SearchFilter, SearchMode, Source, TraceStep
+from rag.types import Answer, Conversation, Hits, SearchFilter, SearchMode, Source, TraceStep
 
 
 class RAG(adalflow.core.component.Component):  # type: ignore[misc]
@@ -75,6 +75,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         self.engine = base.with_settings(**changes)
         self.database = DatabaseManager(engine=self.engine)
         self.memory = Memory(store=self.engine.turns, namespace=self.engine.settings.namespace)
+        self.memory.engine = self.engine
         self.repositories: tuple[Repository, ...] = ()
         self._generator: Any = None
         self._named = conversation
@@ -144,7 +145,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         mode: SearchMode = "question",
         ignore_case: bool = False,
         only: SearchFilter | None = None,
-    ) -> tuple[Hit, ...]:
+    ) -> Hits:
         """Search without generating, in the context of the conversation; return hits, best first.
 
         Args:
@@ -154,7 +155,8 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             ignore_case: whether a string or an expression ignores case.
             only: the files to search.
         """
-        return self._dialog().find(SearchQuery(query, mode, ignore_case, k, only or SearchFilter())).hits
+        found = self._dialog().find(SearchQuery(query, mode, ignore_case, k, only or SearchFilter()))
+        return Hits(found.hits)
 
     @property
     def transformed_docs(self) -> Sequence[Any]:
@@ -198,7 +200,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             ProviderError: the model failed, and so did the turn. `quotes` is the extractive answer.
             ConfigError: an error that the user can fix, for example a context that is too small.
         """
-        with closing(self._pieces(query, language)) as pieces:
+        with closing(self.pieces(query, language)) as pieces:
             for piece in pieces:
                 if isinstance(piece, Answer):
                     return piece
@@ -218,7 +220,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         The text so far of an answer that is abandoned (`close`) is stored as a "partial" turn. If the model
         fails, the turn is "failed"; with `keep_broken` it is "partial" too.
         """
-        with closing(self._pieces(query, language, keep_broken)) as pieces:
+        with closing(self.pieces(query, language, keep_broken)) as pieces:
             for piece in pieces:
                 if isinstance(piece, str):
                     yield piece
@@ -276,9 +278,10 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         engine = self.engine if language is None else self.engine.with_settings(language=language)
         return Dialog(engine, self.repositories, history=History(engine, conversation, begin=self._begin))
 
-    def _pieces(
-        self, query: str, language: str | None, keep_broken: bool = False
+    def pieces(
+        self, query: str, language: str | None = None, keep_broken: bool = False
     ) -> Generator[str | TraceStep | Answer, None, None]:
+        """Yield the pieces of an answer, the steps of a second look, and at the end the `Answer`."""
         dialog = self._dialog(language)
         try:
             with closing(
@@ -311,5 +314,6 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
 def _with_documents(piece: str | TraceStep | Answer) -> str | TraceStep | Answer:
     if isinstance(piece, Answer):
+        piece.hits = Hits(piece.hits)
         piece.documents = [retriever_output(piece.question, piece.hits)]
     return piece

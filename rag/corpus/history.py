@@ -162,6 +162,17 @@ def is_ancestor(root: Path, commit: str, of: str) -> bool | None:
         return None
 
 
+def first_parents(root: Path, limit: int) -> list[tuple[str, datetime, str]]:
+    """Return id, date and title of the last commits along the first parents, newest first; [] without git."""
+    command = ["log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H%x01%ct%x01%s"]
+    try:
+        output = run_git(command, cwd=root)
+    except GitError:
+        return []
+    records = [one.split("\x01", 2) for one in output.decode("utf-8", "replace").split("\0") if one]
+    return [(commit, datetime.fromtimestamp(int(made), UTC), title) for commit, made, title in records]
+
+
 def commit_time(root: Path, commit: str) -> datetime:
     """Return when a commit was made. Raises GitError if git does not have it."""
     seconds = run_git(["log", "-1", "--format=%ct", "--end-of-options", commit, "--"], cwd=root)

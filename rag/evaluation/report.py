@@ -1,132 +1,238 @@
-"""Render the evaluation as one HTML page: tables, bars and intervals."""
+"""Render an evaluation as one HTML page: dots with intervals, the questions with what came instead."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+import math
 
-from rag.evaluation.charts import BAR, LABEL, WIDTH, bar, colour, key, page, svg, table, text
-from rag.evaluation.summary import MEASURES, RESAMPLES, Measure, QuestionGroup, Summary, SummaryRow
+from rag.display.dots import Dot, DotRow, multiples, strips
+from rag.display.svg import Axis, colour, dot, drawing, line, plain, share, text
+from rag.evaluation.answers import calibration_error, separation
+from rag.evaluation.page import figure, page, table
+from rag.evaluation.plots import plot_of
+from rag.evaluation.question_list import question_list, ranks_moved
+from rag.evaluation.results import Results
+from rag.evaluation.summary import RESAMPLES, Measure, Summary, SummaryRow, measures_of
+
+_BINS = 5
+_MIN_JUDGED = 20
+"""With fewer questions the calibration says nothing."""
+_Z = 1.96
+_SIDE = 220  # pixels of the square of the calibration
 
 
-def html_report(summary: Summary) -> str:
-    """Return a self-contained page; every name in it is escaped."""
-    return page("Retrieval, measured", [quality(summary)])
+def html_report(evaluation: Results) -> str:
+    """Return a self-contained page; all text of repositories and questions is escaped."""
+    parts = [
+        f"<p>{plain(_verdict(evaluation))}</p>",
+        _conditions(evaluation),
+        quality(evaluation.summary),
+        calibration(evaluation),
+        "<h2>Questions</h2>",
+        "<p>Open one to see the expected lines next to the lines that were found.</p>",
+        question_list(evaluation),
+    ]
+    return page("Retrieval, measured", parts, script=True)
+
+
+def measured_part(evaluation: Results, name: str) -> str:
+    """Return an evaluation as part of a page of several; `name` is the id of its list of questions."""
+    listed = f"<details><summary>Questions</summary>{question_list(evaluation, name)}</details>"
+    return f"{_conditions(evaluation)}{quality(evaluation.summary)}{calibration(evaluation)}{listed}"
 
 
 def quality(summary: Summary) -> str:
-    """Return a summary as part of a page: plots by measure, differences, languages, tables, costs."""
-    kinds = [group for group in summary.groups if group.by in ("all", "kind")]
-    languages = [group for group in summary.groups if group.by == "language"]
-    parts = [
-        f"<p>{summary.groups[0].count} questions, {summary.k} results asked for, on "
-        f"{escape(summary.machine)}. Files: NDCG, MRR and recall among the first 10, documentation "
-        "skipped. Lines: of the answer, within the first 200 lines shown.</p>",
-        key([cost.system for cost in summary.costs]),
-        *(f"<h3>{escape(measure.title)}</h3>{_bars(kinds, measure)}" for measure in MEASURES),
-        _differences(summary, kinds),
-        f"<h3>NDCG@10 by language</h3>{_bars(languages, MEASURES[0])}",
-        "<h3>All figures</h3>",
-        _quality(summary.groups),
-        "<h3>Cost</h3>",
-        _latency(summary),
-        _costs(summary),
+    """Return a summary as part of a page: means and differences with intervals, figures, costs."""
+    plot = plot_of(summary)
+    note = (
+        f"{plot.caption[:-1]}. Files: among the first 10, documentation skipped. Lines: of the answer, "
+        "within the first 200 lines shown."
+    )
+    figures = f"<details><summary>All figures</summary>{_figures(summary)}</details>"
+    return f"{figure(plot.inline_svg, 'Means', note)}{_differences(summary)}{figures}{_costs(summary)}"
+
+
+def _verdict(evaluation: Results) -> str:
+    """Return in a sentence what was found."""
+    total = len(evaluation.questions)
+    ranks = [evaluation.outcomes[0].scores[one.id].rank for one in evaluation.questions]
+    first, missed = sum(rank == 1 for rank in ranks), sum(rank is None for rank in ranks)
+    found = (
+        f"{evaluation.summary.first}: the first place answers {first} of {total} questions; for {missed} "
+        f"none of the {evaluation.k} places shown does."
+    )
+    if len(evaluation.outcomes) == 2:
+        better, worse, same = ranks_moved(evaluation)
+        found += (
+            f" Compared with {evaluation.systems[1]}, {better} have a better rank, {worse} a worse one, "
+            f"{same} the same."
+        )
+    return found
+
+
+def _conditions(evaluation: Results) -> str:
+    about = evaluation.conditions
+    named = [
+        f"{one.name}, {f'commit {one.commit}' if one.commit else 'no commit'}"
+        f"{' with uncommitted changes' if one.dirty else ''}"
+        for one in about.repositories
     ]
-    return "".join(parts)
+    rows = [
+        ("Repository" if len(named) == 1 else "Repositories", "; ".join(named)),
+        ("Questions", about.questions),
+        ("Date", about.date and f"{about.date} UTC"),
+        ("Settings", ", ".join(f"{name} {value}" for name, value in about.settings.items())),
+        ("Version", about.version and f"rag {about.version}"),
+        ("Machine", evaluation.summary.machine),
+        *_commands(evaluation),
+    ]
+    shown = "".join(f"<dt>{plain(name)}</dt><dd>{plain(value)}</dd>" for name, value in rows if value)
+    return f'<dl class="about">{shown}</dl>'
 
 
-def _bars(groups: Sequence[QuestionGroup], measure: Measure) -> str:
-    """Return horizontal bars from 0 to 1: a block for each group, a bar for each system."""
-    shapes, y = [], 4
-    for group in groups:
-        shapes.append(text(LABEL - 8, y + BAR, f"{group.name} ({group.count})", "end"))
-        for n, row in enumerate(group.rows):
-            value = row.means[measure.name]
-            if value is not None:
-                shapes.append(bar(y, value, n))
-                shapes.append(text(LABEL + value * WIDTH + 5, y + BAR - 2, f"{value:.3f}"))
-            y += BAR + 2
-        y += 10
-    return svg(y, shapes, measure.title)
+def _commands(evaluation: Results) -> list[tuple[str, str]]:
+    lines = {o.system.name: " ".join(o.system.command) for o in evaluation.outcomes}
+    if len(set(lines.values())) == 1:
+        return [("Command", next(iter(lines.values())))]
+    return [(f"Command of {name}", line) for name, line in lines.items()]
 
 
-def _differences(summary: Summary, groups: Sequence[QuestionGroup]) -> str:
-    """Return, for each group and other system, the first system's lead in NDCG@10, with its interval."""
-    if len(summary.costs) < 2:
+def _differences(summary: Summary) -> str:
+    """Return, for each group and other system, the first system's lead with its interval."""
+    others = [cost.system for cost in summary.costs[1:]]
+    measures = measures_of(summary)
+    if not others:
         return ""
     rows = [
-        (group, n, row) for group in groups for n, row in enumerate(group.rows) if "ndcg" in row.differences
+        DotRow(
+            f"{group.name} ({group.count})",
+            [[_lead(row, measure) for row in group.rows[1:]] for measure in measures],
+        )
+        for group in summary.distinct_groups
     ]
-    shown = [row.differences["ndcg"] for _, _, row in rows]
-    low = min([0.0, *(d.low for d in shown)])
-    span = max([0.0, *(d.high for d in shown)]) - low or 1.0
+    shown = [d for row in rows for panel in row.panels for d in panel if d]
+    if not shown:
+        return ""
+    reach = max(max(abs(one.low), abs(one.high)) for one in shown) or 0.1
+    reach = math.ceil(reach * 20) / 20
+    title = f"{summary.first} ahead of {others[0] if len(others) == 1 else 'the others'} by"
+    drawn = multiples(
+        title,
+        [measure.title for measure in measures],
+        others,
+        rows,
+        low=-reach,
+        high=reach,
+        figure_px=52,
+    )
+    note = f"95 % intervals, paired bootstrap over conversations, {RESAMPLES:,} resamples."
+    return f"<h2>{plain(title)}</h2>{figure(drawn, title, note)}"
 
-    def x(value: float) -> float:
-        return LABEL + (value - low) / span * WIDTH
 
-    height = 24 + 18 * len(rows)
-    shapes = [
-        f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="0" y2="{height - 18}" stroke="currentColor" '
-        'opacity=".4"/>',
-        text(x(0), height - 4, "0", "middle"),
+def _lead(row: SummaryRow, measure: Measure) -> Dot | None:
+    found = row.differences.get(measure.name)
+    if found is None:
+        return None
+    note = f"{row.system}, {measure.title}: {found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    return Dot(found.mean, found.low, found.high, f"{found.mean:+.3f}".replace("-", "−"), note)
+
+
+def _figures(summary: Summary) -> str:
+    measures, several = measures_of(summary), len(summary.costs) > 1
+    heads = ["questions", "n", *(["system"] if several else []), *(measure.title for measure in measures)]
+    rows = [
+        [
+            group.name,
+            str(group.count),
+            *([row.system] if several else []),
+            *(_with_interval(row, measure) for measure in measures),
+        ]
+        for group in summary.distinct_groups
+        for row in group.rows
     ]
-    for line, (group, n, row) in enumerate(rows):
-        y, d = 12 + 18 * line, row.differences["ndcg"]
-        shapes += [
-            text(LABEL - 8, y + 4, f"{group.name}: {row.system}", "end"),
-            f'<line x1="{x(d.low):.1f}" x2="{x(d.high):.1f}" y1="{y}" y2="{y}" stroke="{colour(n)}" '
-            'stroke-width="3"/>',
-            f'<circle cx="{x(d.mean):.1f}" cy="{y}" r="4.5" fill="{colour(n)}"/>',
-            text(LABEL + WIDTH + 8, y + 4, f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"),
-        ]
-    title = f"How far {summary.first} is ahead, NDCG@10"
-    note = f"<p>95 % intervals, paired bootstrap over conversations, {RESAMPLES:,} resamples.</p>"
-    return f"<h3>{escape(title)}</h3>{note}{svg(height, shapes, title)}"
+    return table(heads, rows)
 
 
-def _quality(groups: Sequence[QuestionGroup]) -> str:
-    heads = ["", "n", "system", *(measure.title for measure in MEASURES), "ahead in NDCG@10"]
-    return table(heads, [_cells(group, row) for group in groups for row in group.rows])
-
-
-def _cells(group: QuestionGroup, row: SummaryRow) -> list[str]:
-    means = ["–" if value is None else f"{value:.3f}" for value in row.means.values()]
-    d = row.differences.get("ndcg")
-    ahead = f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]" if d else ""
-    return [group.name, str(group.count), row.system, *means, ahead]
-
-
-def _latency(summary: Summary) -> str:
-    """Return bars of the median query, with a mark at the 95th percentile."""
-    most = max(cost.p95_ms for cost in summary.costs) or 1.0
-    shapes, y = [], 4
-    for n, cost in enumerate(summary.costs):
-        mark = LABEL + cost.p95_ms / most * WIDTH
-        shapes += [
-            text(LABEL - 8, y + BAR - 2, cost.system, "end"),
-            bar(y, cost.p50_ms / most, n),
-            f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="{y}" y2="{y + BAR}" stroke="currentColor"/>',
-            text(mark + 6, y + BAR - 2, f"p50 {cost.p50_ms:.2f} ms, p95 {cost.p95_ms:.2f} ms"),
-        ]
-        y += BAR + 8
-    return svg(y, shapes, "query latency")
+def _with_interval(row: SummaryRow, measure: Measure) -> str:
+    value, interval = row.means[measure.name], row.intervals.get(measure.name)
+    if value is None:
+        return "–"
+    return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if interval else share(value)
 
 
 def _costs(summary: Summary) -> str:
-    heads = ["system", "chunks", "ready, median s", "ready, all s", "query p50 ms", "p95 ms", "uses history"]
-    rows = [
+    """Return the time of a question and of an index; one system is a sentence, several are a drawing."""
+    costs = summary.costs
+    if len(costs) == 1:
+        (one,) = costs
+        return (
+            f"<p>{one.chunks:,} chunks were ready after {one.ready_s:.2f} s; a question took "
+            f"{one.p50_ms:.1f} ms in the median, {one.p95_ms:.1f} ms at the 95th percentile.</p>"
+        )
+    columns = ["question, ms (median to 95th percentile)", "ready after, s", "chunks"]
+    cells = [
         [
-            cost.system,
-            f"{cost.chunks:,}",
-            f"{cost.ready_s:.2f}",
-            f"{cost.ready_total_s:.1f}",
-            f"{cost.p50_ms:.2f}",
-            f"{cost.p95_ms:.2f}",
-            "yes" if cost.history else "no",
+            Dot(one.p50_ms, one.p50_ms, one.p95_ms, f"{one.p50_ms:.1f} to {one.p95_ms:.1f}"),
+            Dot(one.ready_s, one.ready_s, one.ready_s, f"{one.ready_s:.2f}"),
+            Dot(one.chunks, one.chunks, one.chunks, f"{one.chunks:,}"),
         ]
-        for cost in summary.costs
+        for one in costs
     ]
-    commands = "".join(
-        f"<li><b>{escape(cost.system)}</b> <code>{escape(cost.command)}</code></li>" for cost in summary.costs
+    drawn = strips("Cost of each system", columns, [one.system for one in costs], cells)
+    return f"<h2>Cost</h2>{figure(drawn, 'Cost')}"
+
+
+def calibration(evaluation: Results) -> str:
+    """Return how often the first place was right, by how sure the first system was of it; "" if unknown."""
+    scores = [evaluation.outcomes[0].scores[one.id] for one in evaluation.questions]
+    judged = [(one.first_right, one.rank == 1) for one in scores if one.first_right is not None]
+    if len(judged) < _MIN_JUDGED:
+        return ""
+    sure, right = [one for one, _ in judged], [is_right for _, is_right in judged]
+    error, area = calibration_error(sure, right), separation(sure, right)
+    shapes = _square()
+    lines = []
+    for n in range(_BINS):
+        inside = [(s, r) for s, r in judged if min(int(s * _BINS), _BINS - 1) == n]
+        if not inside:
+            continue
+        said, hit = sum(s for s, _ in inside) / len(inside), sum(r for _, r in inside)
+        low, high = _wilson(hit, len(inside))
+        note = f"sure to {said:.0%}: right for {hit} of {len(inside)}"
+        lines.append(note)
+        x, y = _ACROSS(said), _UP
+        shapes.append(line(x, y(low), x, y(high), stroke=colour(0), style='stroke-width="2" opacity=".55"'))
+        shapes.append(dot(x, y(hit / len(inside)), 5, colour(0), note))
+    drawn = drawing(_SIDE + 120, _SIDE + 70, shapes, f"Calibration. {'; '.join(lines)}")
+    separated = f", area under the ROC curve {share(area)}" if area is not None else ""
+    note = (
+        f"How often the first place was right, by how sure {evaluation.systems[0]} was of it ({len(judged)} "
+        f"questions; 95 % intervals). Expected calibration error {share(error)}{separated}."
     )
-    return table(heads, rows) + f"<p>Every system uses the same pipe protocol:</p><ul>{commands}</ul>"
+    return f"<h2>Calibration</h2>{figure(drawn, 'Calibration', note)}"
+
+
+_ACROSS = Axis([0, 1], 70, 70 + _SIDE)
+_UP = Axis([0, 1], 10 + _SIDE, 10)
+
+
+def _square() -> list[str]:
+    shapes = [line(_ACROSS(0), _UP(0), _ACROSS(1), _UP(1), style='opacity=".35" stroke-dasharray="4 4"')]
+    for tick in (0, 0.5, 1):
+        shapes += [
+            line(_ACROSS(0), _UP(tick), _ACROSS(1), _UP(tick), style='opacity=".18"'),
+            line(_ACROSS(tick), _UP(0), _ACROSS(tick), _UP(1), style='opacity=".18"'),
+            text(_ACROSS(0) - 8, _UP(tick) + 4, f"{tick:.0%}", "end", 'font-size="10"'),
+            text(_ACROSS(tick), _UP(0) + 16, f"{tick:.0%}", "middle", 'font-size="10"'),
+        ]
+    shapes.append(text(_ACROSS(0.5), _UP(0) + 36, "sure of the first place", "middle"))
+    shapes.append(
+        text(0, 0, "right", "middle", f'transform="translate(18 {_UP(0.5):.0f}) rotate(-90)"'),
+    )
+    return shapes
+
+
+def _wilson(hits: int, count: int) -> tuple[float, float]:
+    """Return Wilson's interval of a share (1927)."""
+    p, z2 = hits / count, _Z * _Z / count
+    middle, half = p + z2 / 2, _Z * math.sqrt(p * (1 - p) / count + z2 / (4 * count))
+    return max((middle - half) / (1 + z2), 0.0), min((middle + half) / (1 + z2), 1.0)

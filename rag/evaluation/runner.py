@@ -10,10 +10,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+from rag.evaluation.excerpts import PlaceLines, excerpts
 from rag.evaluation.metrics import LineSpan, lines_found, ndcg, ranked_files, recall, reciprocal_rank
 from rag.evaluation.questions import Question
 from rag.evaluation.systems import Running, System
@@ -24,6 +25,8 @@ DEPTH = 10
 """The number of files that count in NDCG, MRR and recall."""
 BUDGET_LINES = 200
 """The number of lines that a reader reads."""
+SHOWN = 3
+"""The number of first places of which a report shows the lines."""
 
 _DOC_SUFFIXES = frozenset(".md .markdown .mdx .rst .txt .adoc .asciidoc .org .rdoc .textile".split())
 _DOC_NAMES = frozenset("readme license licence copying notice changelog changes news authors todo".split())
@@ -32,13 +35,21 @@ _NO_DOCS = frozenset({"cmakelists.txt"})
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of one system for one question. `lines` is None when no answer of the question has lines."""
+    """The scores of one system for one question. `lines` is None when no answer of the question has lines.
+
+    `rank` is the position of the first place that answers (by lines if the question has lines, else by file),
+    None if none was shown. `places` are the first places that were shown. `first_right` is the probability
+    that the system gives its first place of being right, None if it gives none.
+    """
 
     ndcg: float
     mrr: float
     recall: float
     lines: float | None
     latency_s: float
+    rank: int | None = None
+    places: tuple[PlaceLines, ...] = ()
+    first_right: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +63,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The results of one system: its scores by question id, and its starts in the order of the trees."""
+    """The results of one system: its scores by question id, and its starts in the order of the trees.
+
+    `expected` are the places that answer each question, with their lines in the searched tree.
+    """
 
     system: System
     history: bool
     starts: tuple[Start, ...]
     scores: Mapping[str, Scores]
+    expected: Mapping[str, tuple[PlaceLines, ...]] = field(default_factory=dict)
 
 
 def is_documentation(path: str) -> bool:
@@ -70,8 +85,7 @@ def is_documentation(path: str) -> bool:
 
 def judge(question: Question, results: Sequence[LineSpan], latency_s: float) -> Scores:
     """Score one question's results, best first."""
-    if not any(is_documentation(path) for path in question.files):
-        results = [span for span in results if not is_documentation(span.path)]
+    results = counted_results(question, results)
     ranking = ranked_files(results)
     return Scores(
         ndcg=ndcg(ranking, question.files, DEPTH),
@@ -79,6 +93,22 @@ def judge(question: Question, results: Sequence[LineSpan], latency_s: float) -> 
         recall=recall(ranking, question.files, DEPTH),
         lines=lines_found(results, question.spans, BUDGET_LINES) if question.spans else None,
         latency_s=latency_s,
+        rank=next((n for n, span in enumerate(results, 1) if _answers(question, span)), None),
+    )
+
+
+def counted_results(question: Question, results: Sequence[LineSpan]) -> list[LineSpan]:
+    """Return the results that count: without documentation, unless that answers the question."""
+    if any(is_documentation(path) for path in question.files):
+        return list(results)
+    return [span for span in results if not is_documentation(span.path)]
+
+
+def _answers(question: Question, span: LineSpan) -> bool:
+    if not question.spans:
+        return span.path in question.files
+    return any(
+        span.path == one.path and span.start <= one.end and one.start <= span.end for one in question.spans
     )
 
 
@@ -106,23 +136,42 @@ def run(
     scores: dict[str, dict[str, Scores]] = {system.name: {} for system in systems}
     starts: dict[str, list[Start]] = {system.name: [] for system in systems}
     history = dict.fromkeys(scores, False)
+    expected: dict[str, tuple[PlaceLines, ...]] = {}
     done = 0
     for tree in trees:
         with indexed_folder(tree) as root:
+            expected |= {one.id: _expected(root, one) for one in tree.questions}
             for system in systems:
                 progress(f"{tree.label}: {system.name}", done, total)
-                with _fresh_home() as environment, Running(system, root, environment) as running:
+                with _fresh_home() as home, Running(system, root, {**home, **system.variables}) as running:
                     starts[system.name].append(Start(tree.label, running.ready_s, running.chunks))
                     history[system.name] = running.history
-                    for number, question in enumerate(tree.questions):
-                        reply = running.ask(number, question.text, question.history, k)
-                        scores[system.name][question.id] = judge(question, reply.results, reply.seconds)
+                    scores[system.name] |= _asked(running, root, tree.questions, k)
                 done += len(tree.questions)
     progress("", total, total)
     return [
-        Outcome(system, history[system.name], tuple(starts[system.name]), scores[system.name])
+        Outcome(system, history[system.name], tuple(starts[system.name]), scores[system.name], expected)
         for system in systems
     ]
+
+
+def _asked(running: Running, root: Path, questions: Sequence[Question], k: int) -> dict[str, Scores]:
+    """Ask all questions; then, untimed, read the lines of the first places and ask how sure the system is."""
+    found = {}
+    replies = [running.ask(n, one.text, one.history, k) for n, one in enumerate(questions)]
+    for number, (question, reply) in enumerate(zip(questions, replies, strict=True)):
+        shown = counted_results(question, reply.results)[:SHOWN]
+        found[question.id] = replace(
+            judge(question, reply.results, reply.seconds),
+            places=excerpts(root, shown),
+            first_right=running.first_right(number, question.text, question.history, k),
+        )
+    return found
+
+
+def _expected(root: Path, question: Question) -> tuple[PlaceLines, ...]:
+    known = {span.path for span in question.spans}
+    return excerpts(root, [*question.spans, *sorted(question.files - known)])
 
 
 @contextmanager

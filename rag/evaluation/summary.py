@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,9 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first system's mean minus another's, with the interval that holds 95 % of the resampled ones."""
+    """A mean (of one system, or of its differences from another) with the interval that holds 95 % of the
+    resampled ones.
+    """
 
     mean: float
     low: float
@@ -53,11 +55,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One system in one group: means by measure (None where no question has it), differences by measure."""
+    """One system in one group: means by measure (None where no question has it), the differences of the first
+    system's means from them, and the intervals of the means.
+    """
 
     system: str
     means: Mapping[str, float | None]
     differences: Mapping[str, Difference]
+    intervals: Mapping[str, Difference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,24 @@ class Summary:
         """The system that the others are compared to."""
         return self.costs[0].system
 
+    @property
+    def distinct_groups(self) -> list[QuestionGroup]:
+        """The groups that are not all questions under another name."""
+        several = {by for by in ("kind", "language") if sum(g.by == by for g in self.groups) > 1}
+        return [group for group in self.groups if group.by == "all" or group.by in several]
+
+
+def measures_of(summary: Summary) -> list[Measure]:
+    """Return the measures that some question has, without those that equal an earlier one everywhere."""
+    found: list[Measure] = []
+    seen: set[tuple[float | None, ...]] = set()
+    for measure in MEASURES:
+        values = tuple(row.means[measure.name] for group in summary.groups for row in group.rows)
+        if any(value is not None for value in values) and values not in seen:
+            found.append(measure)
+            seen.add(values)
+    return found
+
 
 def summarise(questions: Sequence[Question], outcomes: Sequence[Outcome], *, k: int) -> Summary:
     """Average the scores by kind, by language and in all; kinds and languages in alphabetical order."""
@@ -123,15 +146,17 @@ def _group(by: str, name: str, questions: Sequence[Question], outcomes: Sequence
     rows = []
     for outcome in outcomes:
         means: dict[str, float | None] = {}
-        differences = {}
+        differences, intervals = {}, {}
         for measure in MEASURES:
             values = _values(measure, outcome, questions)
             known = ~np.isnan(values)
             means[measure.name] = float(values[known].mean()) if known.any() else None
+            if known.any():
+                intervals[measure.name] = weights.mean(values)
             if outcome is not first and known.any():
                 ahead = _values(measure, first, questions) - values
-                differences[measure.name] = weights.difference(ahead)
-        rows.append(SummaryRow(outcome.system.name, means, differences))
+                differences[measure.name] = weights.mean(ahead)
+        rows.append(SummaryRow(outcome.system.name, means, differences, intervals))
     return QuestionGroup(by, name, len(questions), tuple(rows))
 
 
@@ -153,17 +178,17 @@ class _Resampling:
         random = np.random.default_rng([SEED, count])
         self._draws = random.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float32)
 
-    def difference(self, ahead: Numbers) -> Difference:
-        """Return the mean of paired differences, and its interval. NaN is ignored."""
-        known = ~np.isnan(ahead)
+    def mean(self, values: Numbers) -> Difference:
+        """Return the mean of values or paired differences, and its interval. NaN is ignored."""
+        known = ~np.isnan(values)
         size = self._draws.shape[1]
-        sums = np.bincount(self._member[known], ahead[known], minlength=size)
+        sums = np.bincount(self._member[known], values[known], minlength=size)
         counts = np.bincount(self._member[known], minlength=size)
         drawn = self._draws @ counts.astype(np.float32)
         means = (self._draws @ sums.astype(np.float32))[drawn > 0] / drawn[drawn > 0]
         tail = 100 * (1 - LEVEL) / 2
         low, high = np.percentile(means, [tail, 100 - tail])
-        return Difference(float(ahead[known].mean()), float(low), float(high))
+        return Difference(float(values[known].mean()), float(low), float(high))
 
 
 def _cost(outcome: Outcome) -> Cost:
@@ -181,25 +206,8 @@ def _cost(outcome: Outcome) -> Cost:
     )
 
 
-def as_json(summary: Summary, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the summary, each system's starts and every question's scores, as JSON values."""
-    value = asdict(summary)
-    value["starts"] = {o.system.name: [asdict(start) for start in o.starts] for o in outcomes}
-    value["questions"] = [
-        {
-            "id": question.id,
-            "repo": question.repo,
-            "kind": question.kind,
-            "language": question.language,
-            "scores": {o.system.name: asdict(o.scores[question.id]) for o in outcomes},
-        }
-        for question in questions
-    ]
-    return value
-
-
 def summary_of(value: Mapping[str, Any]) -> Summary:
-    """Return the summary from the result of `dataclasses.asdict` or `as_json`."""
+    """Return the summary from the result of `dataclasses.asdict`."""
     groups = [
         QuestionGroup(
             group["by"],
@@ -210,6 +218,7 @@ def summary_of(value: Mapping[str, Any]) -> Summary:
                     row["system"],
                     row["means"],
                     {name: Difference(**found) for name, found in row["differences"].items()},
+                    {name: Difference(**found) for name, found in row.get("intervals", {}).items()},
                 )
                 for row in group["rows"]
             ),

@@ -7,8 +7,9 @@ A system is a command. It indexes the folder that replaces `{path}` in it, print
 
 and then answers each line `{"id", "query", "history": [earlier questions], "k"}` with one line `{"id",
 "results": [{"path", "start_line", "end_line", "symbol", "score"}, …]}` (`start` and `end` before 0.2), best
-first, paths relative to the folder. A system with `"history": false` gets no history. Its stderr is shown
-when it fails.
+first, paths relative to the folder. A system with `"history": false` gets no history. Our own is
+asked once more, untimed, with `"confidence": true`, and adds `"first_right"` to its answer: the probability
+that its first place is right. The stderr of a system is shown when it fails.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -53,11 +54,13 @@ class System:
     """A search system: its name, and its command, in which `{path}` is replaced by the folder.
 
     A command that is not `ours` is the user's own: it runs in the user's folder, with the user's variables.
+    `variables` are added to its environment: the settings, if it is `ours`.
     """
 
     name: str
     command: tuple[str, ...]
     ours: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def on(self, root: Path) -> list[str]:
         """Return the command for one folder."""
@@ -173,18 +176,35 @@ class Running:
         Raises:
             ProviderBroke: no valid answer to this question arrived within REPLY_TIMEOUT_S.
         """
-        request = {"id": number, "query": question, "history": [*history] if self.history else [], "k": k}
-        line = json.dumps(request).encode() + b"\n"
         began = time.perf_counter()
+        reply = self._reply({"id": number, "query": question, "history": self._given(history), "k": k})
+        seconds = time.perf_counter() - began
+        return SystemReply(tuple(self._span(result) for result in reply["results"][:k]), seconds)
+
+    def first_right(self, number: object, question: str, history: Sequence[str], k: int) -> float | None:
+        """Return the probability, as the system sees it, that its first place is right; None if it has none.
+
+        Raises:
+            ProviderBroke: as `ask`.
+        """
+        if not self._system.ours:
+            return None
+        request = {"id": number, "query": question, "history": self._given(history), "k": k}
+        value = self._reply({**request, "confidence": True}).get("first_right")
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def _given(self, history: Sequence[str]) -> list[str]:
+        return [*history] if self.history else []
+
+    def _reply(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            self._write(line)
+            self._write(json.dumps(request).encode() + b"\n")
         except OSError as error:
             raise self._broke(f"does not read its questions any more ({error})") from error
         reply = self._read(REPLY_TIMEOUT_S)
-        seconds = time.perf_counter() - began
-        if reply.get("id") != number or not isinstance(reply.get("results"), list):
-            raise self._broke(f"answered {str(reply)[:300]} to the question {number!r}")
-        return SystemReply(tuple(self._span(result) for result in reply["results"][:k]), seconds)
+        if reply.get("id") != request["id"] or not isinstance(reply.get("results"), list):
+            raise self._broke(f"answered {str(reply)[:300]} to the question {request['id']!r}")
+        return reply
 
     def close(self) -> None:
         """End the system by closing its input; kill it if it continues."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from rag.database.update import (
     stored_skips,
     write_texts,
 )
+from rag.display.html import bytes_of, framed, pairs
+from rag.display.plot import Plot
 from rag.errors import (
     ConfigError,
     ConversationMismatch,
@@ -74,6 +77,7 @@ Notice = Callable[[str], None]
 Confirm = Callable[[Sequence[str], Embedder], None]
 
 
+_SHOWN_LANGUAGES = 4
 _MAX_VERIFIED = 10_000
 """The maximum number of verified store states that are remembered."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
@@ -89,6 +93,37 @@ class Repository:
     searcher: Searcher
     report: IndexReport | None
     coverage: Coverage = field(default_factory=Coverage)
+
+    def graph(self, of: str = "", *, limit: int = 18) -> Plot:
+        """Return a drawing of which files (of a large repository: folders) import which.
+
+        With `of`, the name of a definition (`parse`, `Parser.parse`): who calls it, and what it calls.
+
+        Raises:
+            NotFound: nothing is called `of`.
+        """
+        from rag.service.import_graph import calls_plot, imports_plot
+
+        name = self.source.name
+        return calls_plot(self.store, name, of, limit) if of else imports_plot(self.store, name, limit)
+
+    def map(self) -> Plot:
+        """Return a drawing of all chunks: near ones are similar, and regions are named after their words."""
+        from rag.service.chunk_map import map_of
+
+        return map_of(self.store, self.source.name)
+
+    def _repr_html_(self) -> str:
+        """Render what is indexed for a notebook."""
+        languages = Counter(language for language, _ in self.store.files().values())
+        shown = ", ".join(f"{n:,} {language}" for language, n in languages.most_common(_SHOWN_LANGUAGES))
+        rows = [
+            ("repository", str(self.source)),
+            ("files", f"{self.store.file_count:,} ({shown})"),
+            ("chunks", f"{self.store.live_count:,}, {bytes_of(self.store.size_bytes)}"),
+            ("searched", self.coverage.summary),
+        ]
+        return framed(pairs(rows))
 
 
 class Engine:

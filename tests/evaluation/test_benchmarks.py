@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.benchmarks.bench import Bench, draw, not_measured, show
+from rag.evaluation import evaluate
+from tools.benchmarks.bench import Bench, draw, not_measured, show, show_quality
 from tools.benchmarks.report import keep_run, write_report
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -56,3 +57,20 @@ def test_the_report_shows_what_was_measured_and_says_what_was_not(tmp_path: Path
     again = write_report(bench, {"scale": "How it grows.", "dev": "Quality."}).read_text()
     assert "no room" in again
     assert "1.50 / 2.00" in again, "a run of one benchmark keeps the others"
+
+
+def test_the_report_lists_the_questions_of_a_saved_evaluation(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, tmp_path, tmp_path / "results")
+    bench.results.mkdir()
+    file = tmp_path / "q.jsonl"
+    file.write_text('{"question": "Where are sessions signed?", "answers": [{"path": "snip/sessions.py"}]}\n')
+    found = evaluate(CHECKOUT / "data" / "sample_repo", file)
+    found.save(bench.results / "dev.json")
+    show_quality("Quality", found.summary, "dev")
+    keep_run(bench, "dev", "Quality.", 0.0, 1.0)
+    page = write_report(bench, {"dev": "Quality."}).read_text()
+    assert "Where are sessions signed?" in page
+    assert "<h3>Found</h3>" in page
+    assert page.count("<script") == 1
+    (bench.results / "dev.json").unlink()
+    assert "Where are sessions signed?" not in write_report(bench, {"dev": "Quality."}).read_text()

@@ -53,11 +53,14 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
     PARTS.append({"table": title, "columns": [*columns], "rows": cells})
 
 
-def show_quality(title: str, summary: Summary) -> None:
-    """Print what a summary says; the report draws it."""
+def show_quality(title: str, summary: Summary, saved: str = "") -> None:
+    """Print what a summary says; the report draws it.
+
+    With its questions, if the evaluation was saved as `saved`.json among the results.
+    """
     out(f"\n{title}\n{where()}")
     print_summary(summary)
-    PARTS.append({"quality": title, "summary": asdict(summary)})
+    PARTS.append({"quality": title, "summary": asdict(summary), "saved": saved})
 
 
 def draw(
@@ -67,7 +70,7 @@ def draw(
     *,
     log: bool = False,
 ) -> None:
-    """Curves of (x, y) for the report; nothing is printed. See `rag.evaluation.charts.curves`."""
+    """Curves of (x, y) for the report; nothing is printed. See `rag.display.svg.curves`."""
     PARTS.append({"curves": title, "axes": [*axes], "series": {**series}, "log": log})
 
 

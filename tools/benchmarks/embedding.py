@@ -22,10 +22,11 @@ from rag.database.digest import head_text
 from rag.database.embed import idf
 from rag.database.store import Store
 from rag.database.update import Options, refresh
+from rag.evaluation.evaluation import Evaluation
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import FOLLOW_UP, Question, read_questions
 from rag.evaluation.runner import Outcome, Scores, Start, judge
-from rag.evaluation.summary import as_json, summarise
+from rag.evaluation.summary import summarise
 from rag.evaluation.systems import System
 from rag.evaluation.trees import Tree, indexed_folder, plan
 from rag.ports import Embedder, Role, Vectors
@@ -170,7 +171,7 @@ def _compared(
     for kind, outcomes in (("alone", alone), ("fused", fused)):
         summary = summarise(questions, outcomes, k=DEPTH)
         show_quality(f"Embedders {kind}, {title}", summary)
-        found[f"{kind}, {title}"] = as_json(summary, questions, outcomes)
+        found[f"{kind}, {title}"] = Evaluation(tuple(questions), tuple(outcomes), DEPTH).to_json()
     return found
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
+from rag.evaluation.measure import Material
+from rag.evaluation.measure import measure as evaluation_of
 from rag.evaluation.questions import Question, read_questions
-from rag.evaluation.report import html_report
 from rag.evaluation.repositories import obtain_all, read_repositories
-from rag.evaluation.runner import run
-from rag.evaluation.summary import as_json, summarise
 from rag.evaluation.systems import OURS, System
-from rag.evaluation.trees import plan
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, show_quality
 from tools.benchmarks.peer_systems import peer_systems
 
@@ -39,20 +36,16 @@ def _measure(bench: Bench, name: str) -> None:
 
 def measure(bench: Bench, name: str, title: str, questions: list[Question], folders: dict[str, Path]) -> None:
     """Measure our search and the peers' on the questions; print, and write the results as `name`."""
-    systems = [OURS, *_peers(bench)]
-    outcomes = run(
-        systems,
-        plan(questions, folders),
+    found = evaluation_of(
+        [OURS, *_peers(bench)],
+        Material(questions, folders, title),
         k=DEPTH,
         progress=lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr),
     )
-    summary = summarise(questions, outcomes, k=DEPTH)
-    show_quality(title, summary)
     bench.results.mkdir(parents=True, exist_ok=True)
-    figures = json.dumps(as_json(summary, questions, outcomes), indent=1)
-    (bench.results / f"{name}.json").write_text(figures, encoding="utf-8")
-    (bench.results / f"{name}.html").write_text(html_report(summary), encoding="utf-8")
-    out(f"report: {bench.results / f'{name}.html'}")
+    found.save(bench.results / f"{name}.json")
+    show_quality(title, found.summary, name)
+    out(f"report: {found.save(bench.results / f'{name}.html')}")
 
 
 def repositories_of(toml: Path, questions: list[Question], cache: Path) -> dict[str, Path]:

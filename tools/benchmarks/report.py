@@ -14,14 +14,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rag.evaluation.charts import bars, curves, page, table
-from rag.evaluation.report import quality
+from rag.display.dots import Dot, strips
+from rag.display.svg import curves
+from rag.errors import SettingsError
+from rag.evaluation.evaluation import read_evaluation
+from rag.evaluation.page import figure, has_questions, page, table
+from rag.evaluation.report import measured_part, quality
 from rag.evaluation.summary import summary_of
 from tools.benchmarks.bench import PARTS, Bench, where
 
 _NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 _SIDE_BY_SIDE = ("system", "embedder")
-"""What heads the first column of a table whose columns are drawn as bars."""
+"""What heads the first column of a table whose columns are drawn as dots."""
 
 
 def keep_run(bench: Bench, name: str, about: str, began: float, seconds: float, failed: str = "") -> None:
@@ -54,37 +58,53 @@ def write_report(bench: Bench, every: Mapping[str, str]) -> Path:
     for name, about in every.items():
         file = bench.results / f"{name}.run.json"
         run = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-        sections.append(_section(name, about, run))
+        sections.append(_section(name, about, run, bench.results))
     target = bench.results.parent / "report.html"
     contents = "".join(
         f'<li><a href="#{escape(name)}">{escape(name)}</a>: {escape(about)}</li>'
         for name, about in every.items()
     )
-    target.write_text(page("Benchmarks", [f"<ul>{contents}</ul>", *sections]), encoding="utf-8")
+    target.write_text(
+        page("Benchmarks", [f"<ul>{contents}</ul>", *sections], script=any(map(has_questions, sections))),
+        encoding="utf-8",
+    )
     return target
 
 
-def _section(name: str, about: str, run: Mapping[str, Any] | None) -> str:
+def _section(name: str, about: str, run: Mapping[str, Any] | None, results: Path) -> str:
     head = f'<section id="{escape(name)}"><h2>{escape(name)}</h2><p>{escape(about)}</p>'
     if run is None:
         return f"{head}{_missing(f'run `make bench ONLY={name}`')}</section>"
     when = f"{run['began']} UTC, {run['seconds']:,.0f} s, {run['where']}"
     failed = f"<p><b>failed:</b> {escape(run['failed'])}</p>" if run["failed"] else ""
     first = next((part for part in run["parts"] if "quality" in part), None)
-    parts = "".join(_part(part, unfolded=part is first) for part in run["parts"])
-    return f'{head}<p class="quiet">{escape(when)}</p>{failed}{parts}</section>'
+    parts = "".join(_part(part, results, unfolded=part is first) for part in run["parts"])
+    return f"{head}<p>{escape(when)}</p>{failed}{parts}</section>"
 
 
-def _part(part: Mapping[str, Any], *, unfolded: bool) -> str:
+def _part(part: Mapping[str, Any], results: Path, *, unfolded: bool) -> str:
     if "missing" in part:
         return _missing(part["missing"])
     if "quality" in part:
-        return _folded(part["quality"], quality(summary_of(part["summary"])), unfolded)
+        return _folded(part["quality"], _quality(part, results), unfolded)
     if "curves" in part:
         drawn = curves(part["curves"], tuple(part["axes"]), part["series"], log=part["log"])
-        return f"<h3>{escape(part['curves'])}</h3>{drawn}"
-    drawn = _side_by_side(part["columns"], part["rows"])
-    return f"<h3>{escape(part['table'])}</h3>{table(part['columns'], part['rows'])}{drawn}"
+        return f"<h3>{escape(part['curves'])}</h3>{figure(drawn, part['curves'])}"
+    drawn = _side_by_side(part["table"], part["columns"], part["rows"])
+    return f"<h3>{escape(part['table'])}</h3>{drawn or table(part['columns'], part['rows'])}"
+
+
+def _quality(part: Mapping[str, Any], results: Path) -> str:
+    """With every question, where the evaluation is still among the results and is the one that was shown."""
+    saved, summary = part.get("saved"), summary_of(part["summary"])
+    if saved:
+        try:
+            evaluation = read_evaluation(results / f"{saved}.json")
+        except SettingsError:
+            return quality(summary)
+        if evaluation.summary.costs == summary.costs:
+            return measured_part(evaluation, f"{saved}-questions")
+    return quality(summary)
 
 
 def _folded(title: str, inside: str, unfolded: bool) -> str:
@@ -96,14 +116,22 @@ def _missing(reason: str) -> str:
     return f"<p>not measured: {escape(reason)}</p>"
 
 
-def _side_by_side(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Bars for each column of figures of a table that has a system a row, by the first figure of a cell."""
+def _side_by_side(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Dots for a table that has a system a row and figures alone, by the first figure of a cell; else ""."""
     if columns[0] not in _SIDE_BY_SIDE or len(rows) < 2:
         return ""
-    drawn = []
-    for n, column in enumerate(columns[1:], 1):
-        figures = [(row[0], _NUMBER.search(row[n]), row[n]) for row in rows]
-        values = [(name, float(found[0].replace(",", "")), shown) for name, found, shown in figures if found]
-        if len(values) == len(rows):
-            drawn.append(f"<h4>{escape(column)}</h4>{bars(column, values)}")
-    return "".join(drawn)
+    cells = [[_figure(cell) for cell in row[1:]] for row in rows]
+    complete = [[one for one in row if one is not None] for row in cells]
+    if any(len(row) != len(columns) - 1 for row in complete) or any(
+        d.value < 0 for row in complete for d in row
+    ):
+        return ""
+    return figure(strips(title, columns[1:], [row[0] for row in rows], complete), title)
+
+
+def _figure(cell: str) -> Dot | None:
+    found = _NUMBER.search(cell)
+    if found is None:
+        return None
+    value = float(found[0].replace(",", ""))
+    return Dot(value, value, value, cell)

@@ -55,7 +55,7 @@ def written(rng: Random, most: int = _MOST) -> str:
 
 def _functions() -> dict[str, Callable[[str], Any]]:
     """What reads a text alone, by name."""
-    from rag import markup, messages, quoting
+    from rag import messages, quoting
     from rag.agent.protocol import read_text
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
@@ -64,6 +64,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.code.survey import Survey
     from rag.code.symbols import File
     from rag.corpus.address import without_credentials
+    from rag.display import answers
     from rag.memory import consolidate, extractive_summary, statements
     from rag.memory.facts import Fact
     from rag.retrieval import question
@@ -77,6 +78,9 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.service.review import ReviewRange
     from rag.wiki import entry_points, mermaid, project_summary, sanitize, steering
     from rag.wiki import markdown as wiki_markdown
+
+    def source(words: str) -> answers.ShownSource:
+        return answers.ShownSource(1, words, words, 1, 9, words, words, words, words)
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])
@@ -137,7 +141,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "without_places": question.without_places,
         "meaning": lambda words: meaning(words, ["sample", "snip"]),
         "count_terms": lambda words: count_terms([words], [words]),
-        "framed": lambda words: markup.framed(words, words, [[words, words]], words),
+        "answer_html": lambda words: answers.answer_html(words, words, [source(words)], [words], words),
         "split_messages": messages.split_messages,
         "quoting": lambda words: (
             quoting.one_line(words),

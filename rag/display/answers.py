@@ -1,0 +1,128 @@
+"""An answer as HTML: its Markdown with highlighted code, and each source once, with its lines.
+
+The text is untrusted: HTML in it is shown as text, and links and images are shown as they were written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from rag.display.html import code, file_link, framed, place
+from rag.display.svg import plain
+
+_REFERENCE = re.compile(r"\[(\d{1,3})\]")
+_LISTED = re.compile(r"^- .*\[(\d{1,3})\]", re.MULTILINE)
+_FURTHER = "Further places:"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSource:
+    """A source of an answer: its number, place, name and lines ("" if they are not known)."""
+
+    n: int
+    location: str
+    path: str
+    start: int
+    end: int
+    name: str = ""
+    note: str = ""
+    text: str = ""
+    language: str = ""
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`."""
+        return f"{self.path}:{self.start}-{self.end}"
+
+
+def answer_html(
+    title: str, text: str, sources: Sequence[ShownSource] = (), notes: Sequence[str] = (), warning: str = ""
+) -> str:
+    """Return a question, its answer, the sources that it refers to, and notes.
+
+    References in the text lead to the sources. A place is shown once: those that the text only lists are
+    left to the sources, and those whose lines it quotes are not repeated there.
+    """
+    quoted = [source for source in sources if _is_quoted(source, text)]
+    sources = [source for source in sources if source not in quoted]
+    mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "replace")).hexdigest()[:8]
+    numbers = {source.n: f"rag-{mark}-{source.n}" for source in sources}
+    parts = [f"<p><strong>{plain(title)}</strong></p>" if title else ""]
+    parts.append(f"<p>{plain(warning)}</p>" if warning else "")
+    targets = {n: f"#{name}" for n, name in numbers.items()}
+    targets |= {source.n: file_link(source.location, source.path) for source in quoted}
+    parts.append(_markdown(_without_list(text, targets), targets))
+    if sources:
+        parts.append(f"<p><strong>{'Further sources' if quoted else 'Sources'}</strong></p>")
+        parts += [_source(source, numbers[source.n]) for source in sources]
+    parts += [f'<p class="quiet">{plain(note)}</p>' for note in notes]
+    return framed("".join(parts))
+
+
+def _is_quoted(source: ShownSource, text: str) -> bool:
+    """Whether the text names the source's file and number on one line and quotes its code below."""
+    head = re.compile(rf"`{re.escape(source.path)}:\d[^\n]*\[{source.n}\][^\n]*\n\n```")
+    return head.search(text) is not None
+
+
+def _without_list(text: str, numbers: Mapping[int, str]) -> str:
+    """Return the text without the list of further places at its end, if all of them are sources."""
+    head, found, rest = text.rpartition(f"\n{_FURTHER}\n")
+    listed = [line for line in rest.splitlines() if line.strip()]
+    named = [_LISTED.match(line) for line in listed]
+    if found and listed and all(one and int(one[1]) in numbers for one in named):
+        return head
+    return text
+
+
+def _source(source: ShownSource, name: str) -> str:
+    """Return a source that shows its lines when it is opened."""
+    more = "".join(f" {plain(part)}" for part in (source.name, source.note) if part)
+    head = f"[{source.n}] {place(source.location, source.path, source.place)}{more}"
+    if not source.text:
+        return f'<div id="{name}">{head}</div>'
+    suffix = PurePosixPath(source.path).suffix.removeprefix(".")
+    lines = code(source.text, source.language or suffix, source.start)
+    return f'<details><summary>{head}</summary><div id="{name}">{lines}</div></details>'
+
+
+def _markdown(text: str, targets: Mapping[int, str]) -> str:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+
+    class Renderer(RendererHTML):
+        """Renders code with colours, and references to sources as links."""
+
+        def fence(self, tokens: Sequence[Any], at: int, options: Any, env: Any) -> str:
+            """Return a block of code."""
+            language = tokens[at].info.strip().split(" ")[0]
+            return code(tokens[at].content.rstrip("\n"), language)
+
+        def code_block(self, tokens: Sequence[Any], at: int, options: Any, env: Any) -> str:
+            """Return a block that is indented."""
+            return code(tokens[at].content.rstrip("\n"))
+
+        def text(self, tokens: Sequence[Any], at: int, options: Any, env: Any) -> str:
+            """Return words, with references as links."""
+            return _REFERENCE.sub(
+                lambda found: (
+                    f'<a href="{plain(target)}">[{found[1]}]</a>'
+                    if (target := targets.get(int(found[1])))
+                    else found[0]
+                ),
+                plain(tokens[at].content),
+            )
+
+    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=Renderer).enable("table")
+    parser.disable(["link", "image", "autolink", "reference", "html_block", "html_inline", "entity"])
+    return str(parser.render(_valid(text)))
+
+
+def _valid(text: str) -> str:
+    """Return text without characters that cannot be shown; the parser replaces NUL only."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x1b", "\ufffd")

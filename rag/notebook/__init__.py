@@ -1,0 +1,1 @@
+"""`%load_ext rag`: ask in a notebook, with `%ask` and `%%ask`."""

@@ -1,0 +1,336 @@
+"""Values as a notebook shows them: what strangers wrote never becomes markup, and nothing is said twice."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from conftest import git
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag import RAG
+from rag.display.answers import ShownSource, answer_html
+from rag.display.graph import GraphNode, graph_plot, layered
+from rag.display.html import code, file_link
+from rag.display.plot import Plot
+from rag.display.regions import MapPoint, MapRegion, map_plot
+from rag.display.timeline import TimelineColumn, TimelineRow, timeline_plot
+from rag.errors import BackendMissing, ConfigError, NotFound
+from rag.settings import Settings
+from rag.types import Answer, AssistantResponse, Citation, DialogTurn, Freshness, Hit, Hits, Span, UserQuery
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</pre></title></svg>\x00\x1b[2J"
+TAGS = set(
+    "div p strong em ol ul li h1 h2 h3 h4 h5 h6 hr br blockquote pre code span a style table thead tbody tr "
+    "th td details summary meter figure figcaption svg g defs marker path rect circle line text title".split()
+)
+ATTRIBUTES = set(
+    "style class id href target rel value title start align viewbox width height role aria-label font-family "
+    "font-size fill fill-opacity x y x1 y1 x2 y2 cx cy r rx d text-anchor font-weight opacity stroke "
+    "stroke-width stroke-dasharray refx refy markerwidth markerheight orient marker-end points".split()
+)
+words = st.text(st.sampled_from("a<>&\"'`*_\n []()!#-1|~:/\\script\x00"), max_size=60) | st.text(max_size=30)
+
+
+class Reader(HTMLParser):
+    """Fails for a tag or attribute that is not ours; collects the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.links: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in TAGS, tag
+        assert {name for name, _ in attrs} <= ATTRIBUTES, attrs
+        self.links += [str(value) for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def source(n: int, path: str = "snip/a.py", text: str = "", **more: Any) -> ShownSource:
+    return ShownSource(n, "/repo", path, 3, 9, "sign", "", text, **more)
+
+
+@settings(max_examples=300, deadline=None)
+@given(words, words, words)
+def test_no_text_becomes_markup(answer: str, title: str, path: str) -> None:
+    page = Reader(answer_html(title, answer, [source(1, path, answer)], [title], path))
+    assert all(re.fullmatch(r"#rag-[0-9a-f]{8}-1", link) for link in page.links)
+    letters = set(answer) - set("`*_\n []()!#-1|~:/\\<>&\"'\x00 \x1b0123456789.+=\r\t")
+    visible = {letter for letter in letters if letter.isalpha() and letter.isascii()}
+    assert visible <= set(page.text)
+
+
+def test_links_and_images_of_an_answer_are_shown_as_they_were_written() -> None:
+    text = "[here](javascript:alert(1)) ![x](http://evil/x.png) <http://evil> [1]\n\n[1]: http://evil\n"
+    page = Reader(answer_html("", text, [source(1)]))
+    assert [link[:5] for link in page.links] == ["#rag-", "#rag-"], "both are references to the source"
+    assert "![x](http://evil/x.png)" in page.text
+
+
+def test_markdown_and_code_of_an_answer_are_rendered() -> None:
+    text = "It does **two** things [2]:\n\n- signs\n- checks `a*b*c`\n\n"
+    text += "```python\ndef f(x):  # why\n    return '1'\n```\n"
+    html = answer_html("How?", text, [source(2, text="a\nb")])
+    assert "<li>signs</li>" in html
+    assert "<strong>two</strong>" in html
+    assert "<code>a*b*c</code>" in html
+    assert '<span class="k">def</span> <span class="f">f</span>' in html
+    assert '<span class="c"># why</span>' in html
+    assert re.search(r'<a href="#(rag-\w+-2)">\[2\]</a>.*<div id="\1">', html, re.DOTALL)
+    assert '<span class="c">    4</span>  b' in html, "a source shows its lines with their numbers"
+
+
+def test_a_place_is_listed_once() -> None:
+    text = (
+        "Function `sign`, `snip/a.py:3-9` [1] — matches *sign*\n\n```python\nx\n```\n\n"
+        "Further places:\n\n- `snip/b.py:3` [2] `def g():`\n- `snip/c.py:3` [3] `def h():`\n"
+    )
+    sources = [source(1), source(2, "snip/b.py"), source(3, "snip/c.py")]
+    page = Reader(answer_html("", text, sources))
+    for path in ("snip/a.py", "snip/b.py", "snip/c.py"):
+        assert page.text.count(path) == 1
+    assert "Further places:" not in page.text
+    assert "Further sources" in page.text
+    unknown = Reader(answer_html("", text, sources[:2]))
+    assert unknown.text.count("snip/c.py") == 1, "what is no source stays in the text"
+
+
+def test_lines_of_one_place_are_cited_once() -> None:
+    citation = Citation(
+        1, Span("r", "a.py", 1, 2, commit="0123456789abcdef", symbol="f"), dirty=True, location="/r"
+    )
+    again = Citation(2, Span("r", "a.py", 1, 2), location="/r")
+    answer = Answer(
+        "So [1].", question="How?", citations=(citation, again), notes=("cut",), warning="Perhaps not."
+    )
+    text = Reader(answer._repr_html_()).text
+    assert text.count("a.py:1-2") == 1
+    for shown in ("How?", "So [1].", "f at 0123456789 + changes", "cut", "Perhaps not."):
+        assert shown in text
+    turn = DialogTurn(
+        user_query=UserQuery("How?"),
+        assistant_response=AssistantResponse("So [1]."),
+        citations=(citation,),
+        order=0,
+        state="partial",
+    )
+    assert "1. How?" in Reader(turn._repr_html_()).text
+    assert "broke off" in Reader(turn._repr_html_()).text
+
+
+def test_code_of_any_language_and_size_is_shown_whole() -> None:
+    for language in ("python", "no such language", "", "c++"):
+        assert Reader(code("a < b\n\nc", language, 7)).text == "    7  a < b\n    8  \n    9  c"
+    assert Reader(code("x <\n" * 9_000, "python")).text == "x <\n" * 9_000
+
+
+def test_only_files_below_the_current_folder_are_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "a b.py").write_text("")
+    (tmp_path / "out.py").write_text("")
+    monkeypatch.chdir(here)
+    assert file_link(str(here), "a b.py") == "a%20b.py"
+    assert file_link(str(tmp_path), "out.py") == ""
+    assert file_link(str(here), "../out.py") == ""
+    assert file_link(str(here), "gone\0.py") == ""
+    assert file_link("https://example.org/a.git", "a.py") == ""
+
+
+def test_hits_are_a_table_and_a_frame() -> None:
+    hit = Hit(
+        Span("r", HOSTILE, 3, 4, symbol=HOSTILE), HOSTILE + "\nx", 2.0, legs={"dense": 1.5}, reason=HOSTILE
+    )
+    hits = Hits([hit])
+    assert "alert(1)" in Reader(hits._repr_html_()).text
+    table = hits.to_frame()
+    assert list(table.columns[:5]) == ["rank", "repo", "path", "start", "end"]
+    assert (table.loc[0, "rank"], table.loc[0, "legs"]) == (1, {"dense": 1.5})
+    assert list(Hits().to_frame().columns) == list(table.columns), "an empty table has its columns"
+    assert "nothing found" in Hits()._repr_html_()
+    assert hits == (hit,)
+
+
+def test_freshness_has_its_state_in_words() -> None:
+    text = Reader(Freshness("changed", HOSTILE, "a.py", 1, 2)._repr_html_()).text
+    assert "changed → a.py:1-2" in text
+
+
+@pytest.mark.parametrize("package", ["pandas", "altair"])
+def test_without_the_extra_the_drawing_stays_and_the_message_names_the_command(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    plot = drawings()[0]
+    assert "<svg" in plot._repr_html_()
+    with pytest.raises(BackendMissing, match=r"from the checkout run `pip install '\.\[notebook\]'`"):
+        plot.to_frame() if package == "pandas" else plot.to_altair()
+
+
+# ---------------------------------------------------------------- drawings
+
+
+def drawings(text: str = "a.py") -> list[Plot]:
+    nodes = [GraphNode("a", text, text, text), GraphNode("b", "b"), GraphNode("c", text * 20)]
+    return [
+        graph_plot(nodes, {("a", "b"): 2, ("b", "c"): 1, ("c", "a"): 1}, caption=text, relation=text),
+        map_plot([MapPoint(0.1, -0.2, text, text, text)] * 3, [MapRegion(0, 0, text, 3)] * 2, text),
+        timeline_plot(
+            [TimelineColumn("c1", text, text), TimelineColumn("c2", text)],
+            [TimelineRow(1, text, ["", "gone"], ["", text])],
+            text,
+        ),
+    ]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_drawing_is_valid_svg_and_vega_lite_whatever_it_shows(number: int, tmp_path: Path) -> None:
+    plot = drawings(HOSTILE)[number]
+    root = ElementTree.fromstring(plot.svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "script" not in {node.tag.rpartition("}")[2] for node in root.iter()}
+    Reader(plot._repr_html_())
+    assert plot.to_altair().to_dict()["mark"]
+    assert len(plot.to_frame()) == len(plot.rows) > 0
+    saved = plot.save(tmp_path / "plot.svg").read_text()
+    assert "CanvasText" in ElementTree.fromstring(saved).get("style", "")
+    assert "<!doctype html>" in plot.save(tmp_path / "plot.html").read_text()
+    with pytest.raises(ConfigError, match=r"\.svg"):
+        plot.save(tmp_path / "plot.png")
+    with pytest.raises(ConfigError, match="cannot write"):
+        plot.save(tmp_path / "no folder" / "plot.svg")
+
+
+names = st.sampled_from("abcdefgh")
+
+
+@settings(deadline=None)
+@given(st.sets(st.tuples(names, names).filter(lambda pair: pair[0] != pair[1]), max_size=25))
+def test_edges_go_down_except_those_that_close_a_circle(edges: set[tuple[str, str]]) -> None:
+    nodes = sorted({name for edge in edges for name in edge})
+    layers, back = layered(nodes, sorted(edges))
+    assert sorted(name for layer in layers for name in layer) == nodes
+    level = {name: n for n, layer in enumerate(layers) for name in layer}
+    assert all(level[source] < level[target] for source, target in edges - back)
+    assert back <= edges
+    assert layered(nodes, sorted(edges - back))[1] == set(), "without them there is no circle"
+
+
+# ---------------------------------------------------------------- of a repository
+
+
+@pytest.fixture(scope="module")
+def rag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RAG]:
+    """A conversation about a repository that has changed twice since."""
+    home = tmp_path_factory.mktemp("values")
+    root = Path(shutil.copytree(SAMPLE, home / "snip"))
+    git(root, "init", "--quiet", "--template=")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Begin")
+    rag = RAG(settings=Settings(home=home / "home"), conversation="years")
+    rag.prepare_retriever(str(root))
+    rag("How are sessions signed?")
+    sessions = root / "snip" / "sessions.py"
+    sessions.write_text(sessions.read_text().replace("hashlib.sha256", "hashlib.sha512"))
+    git(root, "commit", "--quiet", "--all", "--message", HOSTILE.replace("\x00", ""))
+    rag("How is the rate limited?")
+    (root / "snip" / "ratelimit.py").unlink()
+    git(root, "commit", "--quiet", "--all", "--message", "No limits")
+    rag.prepare_retriever(str(root))
+    yield rag
+    rag.engine.close()
+
+
+def test_a_timeline_follows_each_answer_from_its_commit(rag: RAG) -> None:
+    plot = rag.memory.timeline()
+    states = {(row["turn"], row["title"][:5]): row["state"] for row in plot.rows}
+    assert states[1, "Begin"] == "fresh"
+    assert states[1, "<scri"] == "changed"
+    assert (2, "Begin") not in states, "the second question was not asked yet"
+    assert states[2, "No li"] == "gone"
+    Reader(plot._repr_html_())
+    assert len(rag.memory.timeline(limit=2).rows) == 3
+    assert "1 commits between them" in rag.memory.timeline(limit=2).caption
+    named = rag.memory.timeline(["HEAD~2", "HEAD"])
+    assert [row["title"] for row in named.rows if row["turn"] == 1] == ["Begin", "No limits"]
+
+
+def test_freshness_of_a_conversation_is_a_table(rag: RAG) -> None:
+    checked = rag.memory.freshness()
+    table = checked.to_frame()
+    assert set(table["turn"]) == {1, 2}
+    assert "gone" in set(table["state"])
+    assert "gone" in Reader(checked._repr_html_()).text
+    assert set(rag.memory.freshness(as_of="HEAD~2").to_frame().query("turn == 1")["state"]) == {"fresh"}
+
+
+def test_a_memory_of_no_rag_says_so() -> None:
+    from rag import Memory
+
+    with pytest.raises(NotFound, match="memory` of a `RAG`"):
+        Memory().timeline()
+
+
+def test_the_graph_of_a_repository_draws_imports_downwards(rag: RAG) -> None:
+    (repository,) = rag.repositories
+    plot = repository.graph()
+    pairs = {(row["source"], row["target"]) for row in plot.rows}
+    assert any(source == "snip/app.py" for source, _ in pairs)
+    assert not [row for row in plot.rows if row["source"].startswith("tests/")]
+    calls = repository.graph("authenticate")
+    assert ("snip/app.py Application.current_user", "snip/auth.py authenticate") in {
+        (row["source"], row["target"]) for row in calls.rows
+    }
+    with pytest.raises(NotFound, match="no_such_thing"):
+        repository.graph("no_such_thing")
+    assert "snip" in Reader(repository._repr_html_()).text
+    assert "files" in Reader(repository.report._repr_html_()).text
+
+
+def test_the_map_of_a_repository_names_its_regions(rag: RAG) -> None:
+    (repository,) = rag.repositories
+    plot = repository.map()
+    assert len(plot.rows) == repository.store.live_count
+    labels = re.findall(r'fill="#fff">([^<]+)</text>', plot.svg)
+    assert len(labels) >= 2
+    assert len(set(labels)) == len(labels)
+    assert repository.map().svg == plot.svg, "it is the same each time"
+
+
+def test_a_large_repository_is_drawn_by_folders(tmp_path: Path) -> None:
+    root = tmp_path / "large"
+    for n in range(60):
+        folder = root / f"part{n % 6}" / f"inner{n % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (root / f"part{n % 6}" / "__init__.py").write_text("")
+        (folder / "__init__.py").write_text("")
+        other = (
+            f"from part{(n + 1) % 6}.inner{(n + 1) % 3}.m{n + 1} import f as g\n"
+            if n % 6 < 5 and n < 59
+            else ""
+        )
+        (folder / f"m{n}.py").write_text(f"{other}\n\ndef f():\n    return {n}\n")
+    rag = RAG(settings=Settings(home=tmp_path / "home"))
+    rag.prepare_retriever(str(root))
+    plot = rag.repositories[0].graph(limit=8)
+    assert "folders above import those below" in plot.caption
+    nodes = {row["source"] for row in plot.rows} | {row["target"] for row in plot.rows}
+    assert 2 <= len(nodes) <= 8
+    assert {row["source"][:4] for row in plot.rows} == {"part"}
+    rag.engine.close()

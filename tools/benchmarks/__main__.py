@@ -34,6 +34,7 @@ from tools.benchmarks import (
     serving,
     staleness,
     together,
+    wiki,
 )
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tools.benchmarks.report import keep_run, write_report
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "failover": failover.failover,
     "serve": serving.serve,
     "many": many.many,
+    "wiki": wiki.wiki,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

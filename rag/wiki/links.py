@@ -137,11 +137,12 @@ class CitationWriter:
         self._labels: dict[str, str] = {}
         self._places: dict[str, dict[tuple[int, int], str]] = {}
         self._names: dict[str, str] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._drawn: dict[str, set[tuple[int, int]]] = {}
 
-    def linked(self, label: str, path: str, start: int, end: int) -> str:
+    def linked(self, label: str, path: str, start: int, end: int, name: str = "") -> str:
         """Return Markdown as a link to lines; unchanged if they have no address, or the file has its number
-        of links.
+        of links. The reference is called after the `name`, so that other references do not change with it.
         """
         self.paths.add(path)
         places = self._places.setdefault(path, {})
@@ -153,8 +154,14 @@ class CitationWriter:
         if not self.by_reference or not address:
             return link(label, address)
         if address not in self._labels:
-            self._labels[address] = f"{self._name(path)}-{len(places)}"
+            self._labels[address] = self._label(path, name)
         return f"[{label}][{self._labels[address]}]"
+
+    def _label(self, path: str, name: str) -> str:
+        base = self._name(path)
+        number = self._numbers[base, name] = self._numbers.get((base, name), 0) + 1
+        called = re.sub(r"[^A-Za-z0-9._$-]", "_", name)[:60]
+        return f"{base}{f':{called}' if called else ''}{f'-{number}' if number > 1 or not called else ''}"
 
     def _name(self, path: str) -> str:
         """Return the label of a file's references: its name, with a number for another file of that name."""
@@ -167,7 +174,7 @@ class CitationWriter:
     def references(self, text: str) -> str:
         """Return the addresses of the links in a text, one a line; "" if it has none."""
         used = [(label, address) for address, label in self._labels.items() if f"][{label}]" in text]
-        return "\n".join(f"[{label}]: {address}" for label, address in sorted(used, key=_by_number))
+        return "\n".join(f"[{label}]: {address}" for label, address in sorted(used))
 
     def address(self, path: str, start: int, end: int, fallback: str = "") -> str:
         """Return the address of lines for a node of a diagram; `fallback` where there is none, or where the
@@ -195,7 +202,7 @@ class CitationWriter:
 
     def named(self, name: str, path: str, start: int, end: int) -> str:
         """Return a link to a definition, shown as its name."""
-        return self.linked(code(name), path, start, end)
+        return self.linked(code(name), path, start, end, name)
 
     def page(self, page: WikiPage, label: str = "") -> str:
         """Return a link to another page, shown as its title or as this Markdown."""
@@ -207,8 +214,3 @@ class CitationWriter:
         shown = [self.source(*place) for place in every[:limit]]
         rest = len(every) - len(shown)
         return ", ".join(shown) + (f" and {rest:,} more" if rest else "")
-
-
-def _by_number(reference: tuple[str, str]) -> tuple[str, int]:
-    name, _, number = reference[0].rpartition("-")
-    return name, int(number)

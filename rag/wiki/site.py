@@ -59,18 +59,30 @@ document.addEventListener("DOMContentLoaded", function () {
     }
     return false;
   }
-  function finish(holder) {
+  function built(href) {
+    var page = /^([\\w%-]+)\\.md(#.*)?$/.exec(href);
+    return page ? page[1] + ".html" + (page[2] || "") : href;
+  }
+  function finish(holder, text) {
     var svg = holder.querySelector("svg");
     svg.style.minWidth = Math.min(svg.viewBox.baseVal.width, 680) + "px";  // on a phone it scrolls
     holder.querySelectorAll("a").forEach(function (link) {
       var href = link.getAttribute("xlink:href") || link.getAttribute("href") || "";
-      var page = /^([\\w%-]+)\\.md(#.*)?$/.exec(href);
-      if (page) {
-        link.removeAttribute("xlink:href");
-        link.setAttribute("href", page[1] + ".html" + (page[2] || ""));
-      }
+      link.removeAttribute("xlink:href");
+      link.setAttribute("href", built(href));
       link.setAttribute("target", "_self");
     });
+    // In a sequence mermaid hides the links in menus: the participants themselves become links.
+    (text.match(/^ *link n\\d+: Code @ \\S+$/gm) || []).forEach(function (line) {
+      var parts = /link (n\\d+): Code @ ((?:https?:\\/\\/)?[\\w.~%#\\/:-]+)$/.exec(line);
+      var shape = parts && holder.querySelector('[data-type="participant"][data-id="' + parts[1] + '"]');
+      if (!shape || /^(?!https?:)\\w+:/.test(parts[2])) { return; }
+      var link = document.createElementNS("http://www.w3.org/2000/svg", "a");
+      link.setAttribute("href", built(parts[2]));
+      shape.replaceWith(link);
+      link.appendChild(shape);
+    });
+    holder.querySelectorAll(".actorPopupMenu").forEach(function (menu) { menu.remove(); });
   }
   function draw() {
     window.mermaid.initialize({
@@ -83,7 +95,7 @@ document.addEventListener("DOMContentLoaded", function () {
       }).then(function (result) {
         one.holder.innerHTML = result.svg;
         if (one.before.parentElement) { one.before.replaceWith(one.holder); }
-        finish(one.holder);
+        finish(one.holder, one.text);
       });
     }, Promise.resolve());
   }

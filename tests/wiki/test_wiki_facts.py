@@ -28,7 +28,8 @@ def exported(texts: dict[str, str]) -> set[tuple[str, str]]:
     [
         (
             {
-                "src/pkg/__init__.py": "from .core import Thing\nfrom ._in import hidden\n__all__ = ['Thing']\n",
+                "src/pkg/__init__.py": "from .core import Thing\nfrom ._in import hidden\n"
+                "__all__ = ['Thing']\n",
                 "src/pkg/core.py": "class Thing:\n    pass\n\n\nclass Inner:\n    pass\n",
                 "src/pkg/_in.py": "def hidden():\n    pass\n",
             },

@@ -24,6 +24,9 @@ from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
 
+_MIN_HEAD_WORDS = 3
+"""A comment at the top of a file with fewer words does not document it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -94,7 +97,8 @@ class Survey:
             found = documentation.docstring(file.lines, path, 0, len(file.lines))
             if found is not None:
                 return found
-        return documentation.head_comment(file.lines, path, file.language)
+        comment = documentation.head_comment(file.lines, path, file.language)
+        return comment if comment is not None and len(comment.text.split()) >= _MIN_HEAD_WORDS else None
 
     # ------------------------------------------------------------ imports
 

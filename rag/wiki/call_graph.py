@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +12,9 @@ from rag.code.symbols import Symbol
 
 _REACH_DEPTH = 5
 _MAX_REACH = 300
+_MAX_USERS = 12
+"""What more files call is a helper."""
+_USERS_COST, _DOCUMENTED, _PUBLIC = 0.8, 0.7, 0.5
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "initialize"})
 
 
@@ -91,6 +95,18 @@ class CallGraph:
                     break
             self._reach[symbol] = min(len(seen) - 1, _MAX_REACH)
         return self._reach[symbol]
+
+    def worth(self, symbol: Symbol) -> float:
+        """Return how far a call of a definition leads; helpers that many files call are worth less."""
+        users = len(self.users.get(symbol, ()))
+        known = (symbol.summary is not None) * _DOCUMENTED + symbol.public * _PUBLIC
+        return math.log2(2 + self.reach(symbol)) + known - _USERS_COST * math.log2(1 + users)
+
+    def furthest(self, symbol: Symbol) -> list[Symbol]:
+        """Return what a definition calls, the calls that lead furthest first, without common helpers."""
+        callees = [call.callee for call in self.called_by(symbol)]
+        callees = [callee for callee in callees if len(self.users.get(callee, ())) <= _MAX_USERS]
+        return sorted(callees, key=lambda callee: (-self.worth(callee), callee.path, callee.start))
 
     def importance(self, symbol: Symbol) -> float:
         """Return how much a reader should know a definition: its users, its documentation, its reach."""

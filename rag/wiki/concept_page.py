@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.symbols import Symbol
 from rag.wiki import diagrams
+from rag.wiki.facts import short_name
 from rag.wiki.fields import fields_of
 from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import code, plain, said, title
@@ -16,8 +17,9 @@ from rag.wiki.page_context import PageContext, Part
 from rag.wiki.sections import sections_in
 
 _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS = 5, 14, 12
-_MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 9, 24, 10
-_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS = 4, 8, 20
+_MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
+_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 6
+_MANY_TYPES = 20
 _DRAWN_FROM = 60
 """The diagram is drawn from this many of the most important definitions."""
 
@@ -38,7 +40,9 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
             f"{diagrams.left_out(drawn, 'definitions', 'calls')}"
         )
         yield Part(f"## How it works\n\n{drawn.markdown}\n\n{caption}", "the diagram of calls")
-    types = [symbol for symbol in ranked if symbol.unit == "class" and not symbol.scope][:_MAX_TYPES]
+    types = [symbol for symbol in ranked if symbol.unit == "class" and not symbol.scope]
+    types.sort(key=lambda symbol: not _has_parts(context, symbol))
+    types = types[: _MAX_TYPES if len(types) < _MANY_TYPES else 2 * _MAX_TYPES]
     for number, symbol in enumerate(types):
         head = "## Main types\n\n" if number == 0 else ""
         yield Part(head + _type(context, symbol, cited), code(symbol.name))
@@ -83,6 +87,13 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
     if members:
         parts.append(_members(context, members, cited))
     return "\n\n".join(parts)
+
+
+def _has_parts(context: PageContext, symbol: Symbol) -> bool:
+    """Return whether a type has fields or methods; a list of constants has none."""
+    if fields_of(context.survey.files[symbol.path], symbol) or _methods_elsewhere(context, symbol):
+        return True
+    return any(s.scope == symbol.name for s in context.survey.symbols(symbol.path))
 
 
 def _methods_elsewhere(context: PageContext, symbol: Symbol) -> list[Symbol]:
@@ -153,11 +164,8 @@ def _one_line(context: PageContext, path: str, cited: CitationWriter) -> str:
 
 def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWriter) -> str:
     """Return a file with its outer definitions, in its own sections if it has any."""
-    survey, facts = context.survey, context.facts
+    survey, _facts = context.survey, context.facts
     summary = survey.summary(path)
-    parts = [f"### {title(path)}"]
-    if summary is not None:
-        parts.append(f"{said(summary.text)} (Source: {cited.source(path, summary.start, summary.end)})")
     described = {s.name for s in types}
     outer = [s for s in survey.symbols(path) if s.public and s not in types]
     outer = [s for s in outer if s.scope.partition(".")[0] not in described]
@@ -166,8 +174,8 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     if not outer and summary is None:
         return ""
     sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
-    best = sorted(outer, key=lambda s: (-facts.importance(s), s.start))[:_MAX_ROWS]
-    shown = {s: f"- {context.definition(cited, s)}" for s in best}  # the most important are linked
+    shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)}
+    parts = [f"### {title(path)}", said(summary.text) if summary is not None else ""]
     grouped: dict[str, list[Symbol]] = {"": []}
     for symbol in outer:
         inside = next((s for s in sections if s.start <= symbol.start <= s.end), None)
@@ -181,6 +189,22 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
             parts.append(f"**{plain(name)}** ({cited.linked('source', path, span.start, span.end)})")
         parts += ["\n".join(rows), others]
     return "\n\n".join(part for part in parts if part)
+
+
+def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbol]:
+    """Return the definitions that most of the code uses, and those from which most of it runs, in turn."""
+    facts = context.facts
+    used = sorted(symbols, key=lambda s: (-facts.importance(s), s.start))
+    running = sorted(symbols, key=lambda s: (-facts.graph.reach(s), s.start))
+    merged = dict.fromkeys(symbol for pair in zip(used, running, strict=True) for symbol in pair)
+    return list(merged)[:_MAX_ROWS]
+
+
+def _row(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
+    """Return a definition with the calls in it that lead furthest."""
+    calls = context.facts.graph.furthest(symbol)[:_MAX_CALLS]
+    row = f"- {context.definition(cited, symbol)}"
+    return row + (f" Calls {', '.join(code(short_name(callee)) for callee in calls)}." if calls else "")
 
 
 # ---------------------------------------------------------------- documents, tests

@@ -8,7 +8,6 @@ come last.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ _MIN_NODES = 5
 _MIN_NEW = 0.5
 """The share of a flow's definitions that no flow before it has."""
 _MAX_CANDIDATES = 400
-_DEPTH_COST, _USERS_COST, _DOCUMENTED, _PUBLIC = 0.45, 0.8, 0.7, 0.5
+_DEPTH_COST = 0.45
 _SERVES = re.compile(
     r"process|handle|dispatch|serve|request|query|accept|execute|cron|loop|perform|parse|compile|render|build|run"
     r"|start",
@@ -76,7 +75,9 @@ def flow_from(graph: CallGraph, root: Symbol, begins: str, max_nodes: int = MAX_
     chosen: dict[Symbol, list[Call]] = {}
     pending = {call.callee: (call, root) for call in graph.called_by(root)}
     while pending and len(shown) < max_nodes:
-        best = max(pending, key=lambda s: (_worth(graph, s, depths[pending[s][1]]), s.path, -s.start))
+        best = max(
+            pending, key=lambda s: (graph.worth(s) - _DEPTH_COST * depths[pending[s][1]], s.path, -s.start)
+        )
         call, caller = pending.pop(best)
         shown[best] = None
         depths[best] = depths[caller] + 1
@@ -87,14 +88,6 @@ def flow_from(graph: CallGraph, root: Symbol, begins: str, max_nodes: int = MAX_
     total = sum(len(graph.called_by(symbol)) for symbol in shown)
     steps = tuple(_in_order(root, chosen, 1))
     return CallFlow(root, begins, steps, total - len(steps))
-
-
-def _worth(graph: CallGraph, symbol: Symbol, depth: int) -> float:
-    users = len(graph.users.get(symbol, ()))
-    known = (symbol.summary is not None) * _DOCUMENTED + symbol.public * _PUBLIC
-    return (
-        math.log2(2 + graph.reach(symbol)) + known - _USERS_COST * math.log2(1 + users) - _DEPTH_COST * depth
-    )
 
 
 def _in_order(caller: Symbol, chosen: dict[Symbol, list[Call]], depth: int) -> Iterator[tuple[int, Call]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rag.code.symbols import Symbol
 from rag.wiki import diagrams
@@ -20,7 +20,7 @@ from rag.wiki.project_summary import project_description
 from rag.wiki.roles import is_tool
 
 _MAX_STARTS, _MAX_LANGUAGES, _MAX_CIRCLES, _MAX_TYPES = 12, 10, 6, 4
-_MAX_DOCUMENTS = 4
+_MAX_DOCUMENTS, _MAX_OTHERS = 4, 12
 _ARCHITECTURE = re.compile(
     r"architecture|internals|how (?:it|\w+) works|design\b|concepts|structure|lifecycle|source code layout"
     r"|life of|data flow|overview",
@@ -145,6 +145,9 @@ def _who_uses_whom(context: PageContext, cited: CitationWriter) -> str:
 
 def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
     """Yield the flows: of each a diagram, and its calls as a list."""
+    # The links of a file go to the first flow and to the roots of the others before the rest.
+    for symbol in _linked_first(context.facts.flows):
+        cited.named(short_name(symbol), symbol.path, symbol.start, symbol.end)
     for flow in context.facts.flows:
         drawn = diagrams.flow_diagram(cited, flow, context.address_of)
         name = short_name(flow.root)
@@ -156,6 +159,11 @@ def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> I
             parts += [drawn.markdown, f"Certain calls, in the order of the code. {_not_shown(flow)}"]
         parts.append(_steps(context, flow, cited))
         yield Part("\n\n".join(parts), code(name))
+
+
+def _linked_first(found: Sequence[CallFlow]) -> list[Symbol]:
+    callers = [call.caller for _, call in found[0].steps if call.caller is not None] if found else []
+    return [*list(dict.fromkeys(callers))[:3], *(flow.root for flow in found)]
 
 
 def _not_shown(flow: CallFlow) -> str:
@@ -180,4 +188,7 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
             home = context.page_of.get(callee.path)
             named = code(short_name(callee))
             lines.append(f"    - {cited.page(context.pages[home], named) if home else named}{about}")
+        others = [s for s in context.facts.graph.furthest(caller) if s not in callees][:_MAX_OTHERS]
+        if others:
+            lines.append(f"    - and, not drawn, {', '.join(code(short_name(s)) for s in others)}")
     return "\n".join(lines)

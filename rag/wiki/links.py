@@ -16,7 +16,7 @@ from rag.wiki.forges import forge_of
 from rag.wiki.markdown import code, link, plain, url_path
 from rag.wiki.models import WikiPage, WikiStructure
 
-_DRAWN_PER_FILE = 2
+_DRAWN_PER_FILE = 1
 
 
 class Links(Protocol):

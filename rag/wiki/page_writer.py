@@ -25,13 +25,13 @@ from rag.wiki.structure import package_quote
 Body = Callable[[PageContext, WikiPage, CitationWriter], Iterator[Part]]
 _BODIES: Mapping[PageKind, tuple[Body, int]] = {
     "overview": (overview_parts, 2),
-    "architecture": (architecture_parts, 2),
+    "architecture": (architecture_parts, 1),
     "flow": (flow_parts, 3),
-    "package": (concept_parts, 6),
-    "asked": (concept_parts, 6),
-    "api": (api_parts, 2),
+    "package": (concept_parts, 7),
+    "asked": (concept_parts, 7),
+    "api": (api_parts, 1),
     "extending": (extending_parts, 1),
-    "configuration": (configuration_parts, 2),
+    "configuration": (configuration_parts, 1),
     "testing": (testing_parts, 1),
     "glossary": (glossary_parts, 1),
     "documentation": (documentation_parts, 1),

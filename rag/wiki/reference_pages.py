@@ -166,9 +166,12 @@ def configuration_parts(context: PageContext, page: WikiPage, cited: CitationWri
     found = variables(context.survey)
     rows = []
     for name, settings in found.items():
-        places = [(s.path, s.line, s.line) for s in settings if s.path in context.facts.own]
-        if places:
-            rows.append(f"- {code(name)}, read in {cited.places(places, 3)}")
+        paths = list(dict.fromkeys(s.path for s in settings if s.path in context.page_of))
+        if paths:
+            cited.paths |= set(paths)
+            read = [cited.page(context.pages[context.page_of[path]], code(path)) for path in paths[:3]]
+            more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+            rows.append(f"- {code(name)}, read in {', '.join(read)}{more}")
     if rows:
         yield from _listed("## Environment variables", rows[:_MAX_VARIABLES], "variables")
     files = [context.survey.files[path] for path in page.file_paths if path in context.survey.files]

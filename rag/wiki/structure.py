@@ -241,15 +241,15 @@ def _importance(page_id: str, weights: dict[str, int], between: Counter[tuple[st
 
 
 def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
-    """Return the documentation of code that belongs together: that of the package that has most of it, else
-    of the first of its files that has any; None if there is none.
+    """Return the documentation of code that belongs together: that of the package that has most of it, or
+    that of its only file; None if there is none.
     """
     folders = Counter(path.rpartition("/")[0] for path in paths)
     folder, count = folders.most_common(1)[0] if folders else ("", 0)
     inside = [f"{folder}/{name}" if folder else name for name in _PACKAGE_DOCS]
     named = [path for path in inside if path in paths or (path in surveyed.files and folder)]
     wanted = named if count * 2 > len(paths) else []
-    for path in (*wanted, *paths[:1]):
+    for path in wanted or (paths if len(paths) == 1 else ()):
         if path in surveyed.files and (quote := surveyed.summary(path)):
             return quote
     return None

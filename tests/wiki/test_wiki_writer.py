@@ -160,7 +160,7 @@ def test_a_comment_of_one_line_changes_few_lines_of_the_wiki(sample_repo, tmp_pa
     folder = tmp_path / "wiki"
     write(sample_repo, folder)
     for path in sorted((sample_repo / "snip").glob("*.py")):
-        for beginning in ("", "def ", "class "):
+        for beginning in ("import ", "def ", "class "):
             lines, before = path.read_text().split("\n"), pages(folder)
             at = next((n for n, line in enumerate(lines) if line.startswith(beginning)), 0)
             path.write_text("\n".join([*lines[:at], "# A comment.", *lines[at:]]))

@@ -23,6 +23,7 @@ from rag.evaluation.repositories import EvaluationRepository, obtain
 from rag.parsing import parse_toml
 from rag.service import Engine, locate
 from rag.settings import load_settings
+from rag.wiki.repository_graph import survey
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, not_measured, run_process, show
 
 BEFORE = os.environ.get("WIKI_BEFORE", "3bfcaa585e4deb2bca98daf8684d2224bd586cee")
@@ -30,7 +31,9 @@ BEFORE = os.environ.get("WIKI_BEFORE", "3bfcaa585e4deb2bca98daf8684d2224bd586cee
 _RUN = "import sys; sys.path.insert(0, {!r}); from rag.__main__ import main; sys.exit(main())"
 _REMOTE = "https://github.com/measured/repository"
 _REFERENCE = re.compile(r"^\[([^\]]+)\]: (\S+)$", re.MULTILINE)
-_LINK = re.compile(r"\]\(([^)\s]+)\)|\]\[([^\]]+)\]")
+_LINK = re.compile(
+    r"\]\(([^)\s]+)\)|\]\[([^\]]+)\]|^  click n\d+ href \"([^\"]+)|^  link n\d+: Code @ (\S+)", re.MULTILINE
+)
 _LINES = re.compile(rf"{re.escape(_REMOTE)}/blob/[0-9a-f]+/([^#]+)#L(\d+)(?:-L(\d+))?")
 
 
@@ -140,16 +143,12 @@ def _definitions(root: Path) -> dict[str, list[tuple[int, int]]]:
     """Return the lines of each definition, by `path#name`."""
     with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-home-") as home:
         engine = Engine(load_settings({"home": home}))
-        store = engine.repository(locate(str(root))).store
+        surveyed = survey(engine.repository(locate(str(root))))
         found: dict[str, list[tuple[int, int]]] = {}
-        for path in store.known_files():
-            for one in store.code_graph(path).definitions:
-                outer = [one.name]
-                parent = one.parent
-                while parent >= 0:
-                    outer.insert(0, store.code_graph(path).definitions[parent].name)
-                    parent = store.code_graph(path).definitions[parent].parent
-                found.setdefault(f"{path}#{'.'.join(outer)}", []).append((one.start, one.end))
+        for path in surveyed.files:
+            for symbol in surveyed.symbols(path):
+                spans = found.setdefault(f"{path}#{symbol.qualified_name}", [])
+                spans.append((symbol.start, symbol.end))
         engine.close()
     return found
 
@@ -213,8 +212,8 @@ def _sections(text: str) -> Iterator[_Section]:
             level = len(heading[1])
             headings = {n: name for n, name in headings.items() if n < level} | {level: heading[2]}
         places = []
-        for inline, label in _LINK.findall(part):
-            if found := _LINES.match(inline or addresses.get(label, "")):
+        for inline, label, node, participant in _LINK.findall(part):
+            if found := _LINES.match(inline or node or participant or addresses.get(label, "")):
                 places.append((unquote(found[1]), int(found[2]), int(found[3] or found[2])))
         yield _Section(_plain(" ".join(headings.values())), tuple(map(_plain, _blocks(part))), tuple(places))
 

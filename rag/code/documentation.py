@@ -44,7 +44,7 @@ _MACHINE = re.compile(
 )
 _DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
 _FREE = re.compile(r"\s*(?:$|package\b|import\b|use\b|#|mod\b|namespace\b|'use|\"use)")
-_TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
+_TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
 
 def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | None:
@@ -177,7 +177,10 @@ def _short(head: str, name: str) -> str:
 
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_BADGE = re.compile(r"^\s*(?:\[?!\[|<(?!https?:)|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )")
+_BADGE = re.compile(
+    r"^\s*(?:\[?!\[|\[[^\]]+\]:\s|<(?!https?:)|\.\. |:\w[\w-]*:(?!`)"
+    r"|>>>|\$ |#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )"
+)
 
 
 def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
@@ -226,15 +229,22 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             section = f"{number} {_plain_prose(line.strip('# '), path)}"
 
 
+_RST_ROLE = re.compile(r":[a-z][\w:.+-]*:`[~!]?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
 _RST_NAME = re.compile(r"(?<![\w`])([A-Za-z]\w*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
 _ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
 _CODE = re.compile(r"(?<![:`])`++([^`]+)`+")
 
 
+def _role_name(match: re.Match[str]) -> str:
+    """Return the name in a role of reStructuredText; with `~` only its last part."""
+    return match[1].rpartition(".")[2] if "`~" in match[0] else match[1]
+
+
 def _plain_prose(text: str, path: str) -> str:
     """Return prose without its markup, and without the gaps that markup leaves around punctuation."""
     if path.endswith(".rst"):
+        text = _RST_ROLE.sub(_role_name, text)
         text = _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", text))
     plain = plain_title(without_emphasis(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text))))
     return re.sub(r"(?<=[(\[]) | (?=[.,;)\]])", "", plain)

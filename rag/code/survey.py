@@ -24,15 +24,22 @@ from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
 
+_MIN_HEAD_WORDS = 3
+"""A comment at the top of a file with fewer words does not document it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An import of one file (or a folder, which ends in "/") by another, with its lines."""
+    """An import of one file (or a folder, which ends in "/") by another, with its lines.
+
+    `types_only` imports do not exist at run time.
+    """
 
     source: str
     target: str
     start: int
     end: int
+    types_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,8 @@ class Survey:
             found = documentation.docstring(file.lines, path, 0, len(file.lines))
             if found is not None:
                 return found
-        return documentation.head_comment(file.lines, path, file.language)
+        comment = documentation.head_comment(file.lines, path, file.language)
+        return comment if comment is not None and len(comment.text.split()) >= _MIN_HEAD_WORDS else None
 
     # ------------------------------------------------------------ imports
 
@@ -122,7 +130,7 @@ class Survey:
     def links(self) -> tuple[Link, ...]:
         """All imports of a file or folder by another file, each pair and line once, by path and line."""
         found = {
-            Link(path, binding.target, imported.start, imported.end): None
+            Link(path, binding.target, imported.start, imported.end, imported.types_only): None
             for path, brought in self.imports.items()
             for imported, binding in brought
         }
@@ -183,11 +191,12 @@ class Survey:
             values = self.graph.resolve(file, use) if use.role == CALL else ()
             if len(values) == 1 and values[0].kind == "def":
                 other = self.graph.file(values[0].path)
-                callee = self._symbol(values[0].path, other.qualified(values[0].number))
+                callee = self.symbol(values[0].path, other.qualified(values[0].number))
                 if callee is not None and callee != callers.get(use.line):
                     yield Call(path, callers.get(use.line), callee, use.line)
 
-    def _symbol(self, path: str, name: str) -> Symbol | None:
+    def symbol(self, path: str, name: str) -> Symbol | None:
+        """Return the definition of a file with this qualified name; None if it has none."""
         if path not in self._names:
             self._names[path] = {symbol.qualified_name: symbol for symbol in reversed(self.symbols(path))}
         return self._names[path].get(name)

@@ -2,111 +2,152 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from rag.code.survey import Survey
-from rag.wiki.mermaid import Diagram, Graph
+from rag.code.symbols import Symbol
+from rag.wiki.call_graph import CallGraph
+from rag.wiki.facts import short_name
+from rag.wiki.flows import CallFlow
+from rag.wiki.links import CitationWriter
+from rag.wiki.mermaid import MAX_EDGES, MAX_NODES, Diagram, Graph, sequence
 from rag.wiki.models import WikiPage
-from rag.wiki.modules import short_names
 
-_MAX_OUTSIDE = 8
+_MAX_PARTICIPANTS = 8
+_MAX_OWN_SHARE = 0.4
+"""A sequence with more messages from a participant to itself is drawn as a chart."""
+_MORE_ARROWS = 3
 
 
-def pages_diagram(pages: Sequence[WikiPage], between: Mapping[tuple[str, str], int]) -> Diagram | None:
-    """Draw which page's files import from which other page's, with the number of imports."""
+def concepts_diagram(
+    cited: CitationWriter, pages: Sequence[WikiPage], between: Mapping[tuple[str, str], int]
+) -> tuple[Diagram | None, list[tuple[str, str]]]:
+    """Draw the concepts that have most to do with each other; return the drawn arrows too.
+
+    Of two concepts that use each other only the stronger arrow is drawn, and in all a few more arrows than
+    concepts.
+    """
+    titles = {page.id: page for page in pages}
+    edges = {pair: count for pair, count in between.items() if pair[0] in titles and pair[1] in titles}
+    degree: dict[str, int] = {}
+    for pair, count in edges.items():
+        for name in pair:
+            degree[name] = degree.get(name, 0) + count
+    shown = set(sorted(degree, key=lambda name: (-degree[name], name))[:MAX_NODES])
+    inside = sorted((pair for pair in edges if set(pair) <= shown), key=lambda pair: (-edges[pair], pair))
+    kept: list[tuple[str, str]] = []
+    for pair in inside:
+        is_first = not set(pair) <= {name for one in kept for name in one}
+        is_stronger = edges.get((pair[1], pair[0]), 0) <= edges[pair]
+        if is_stronger and (is_first or len(kept) < len(shown) + _MORE_ARROWS):
+            kept.append(pair)
+    kept = kept[:MAX_EDGES]
     graph = Graph()
     for page in pages:
-        graph.node(page.id, page.title)
-    for (source, target), count in between.items():
-        if source in graph.labels and target in graph.labels:
-            graph.edge(source, target, count)
-    return graph.draw(counted=True)
-
-
-def modules_diagram(
-    survey: Survey, paths: Sequence[str], page_of: Mapping[str, str], titles: Mapping[str, str]
-) -> Diagram | None:
-    """Draw the imports between these files, and the other pages most connected to them as round nodes."""
-    inside = set(paths)
-    graph = Graph()
-    for path, name in short_names(paths).items():
-        graph.node(path, name)
-    outside: Counter[str] = Counter()
-    edges: list[tuple[str, str]] = []
-    for link in survey.links:
-        for target in survey.files_of(link.target):
-            if link.source in inside and target in inside:
-                graph.edge(link.source, target)
-            elif link.source in inside and (page := page_of.get(target)):
-                outside[page] += 1
-                edges.append((link.source, page))
-            elif target in inside and (page := page_of.get(link.source)):
-                outside[page] += 1
-                edges.append((page, target))
-    for page, _ in outside.most_common(_MAX_OUTSIDE):
-        graph.node(page, titles[page], outside=True)
-    for source, target in edges:
-        if source in graph.labels and target in graph.labels:
-            graph.edge(source, target)
-    return graph.draw()
-
-
-def calls_diagram(survey: Survey, paths: Sequence[str], limit: int = 24) -> Diagram | None:
-    """Draw the calls between the most connected definitions of these files."""
-    inside = set(paths)
-    graph = Graph()
-    calls = [call for call in survey.calls if call.path in inside and call.callee.path in inside]
-    for call in calls:
-        if call.caller is not None:
-            graph.node(call.caller, call.caller.qualified_name)
-            graph.node(call.callee, call.callee.qualified_name)
-            graph.edge(call.caller, call.callee)
-    return graph.draw(max_nodes=limit)
-
-
-def left_out(diagram: Diagram, what: str) -> str:
-    """Return a sentence on what the diagram omits; "" when it shows all."""
-    if not diagram.nodes_left_out and not diagram.edges_left_out:
-        return ""
+        if any(page.id in pair for pair in kept):
+            graph.node(page.id, page.title, address=cited.links.page(page))
+    for source, target in kept:
+        graph.edge(source, target, edges[source, target])
+    drawn = graph.draw(direction="TB")
+    if drawn is None:
+        return None, []
     return (
-        f"The {diagram.nodes:,} most connected {what} are drawn; {diagram.nodes_left_out:,} others and "
-        f"{diagram.edges_left_out:,} arrows are not."
+        Diagram(drawn.text, drawn.nodes, drawn.edges, len(pages) - drawn.nodes, len(edges) - drawn.edges),
+        kept,
     )
 
 
+PageOf = Callable[[str], str]
+"""Returns the address of the page of a file, "" for none."""
+
+
+def calls_diagram(
+    cited: CitationWriter, graph: CallGraph, ranked: Sequence[Symbol], page_of: PageOf
+) -> Diagram | None:
+    """Draw the calls between the most important of these definitions, at most 12 and at least 3."""
+    inside = set(ranked)
+    weight = {symbol: len(ranked) - number for number, symbol in enumerate(ranked)}
+    pairs = [
+        (caller, call.callee)
+        for caller in ranked
+        for call in graph.called_by(caller)
+        if call.callee in inside and call.callee != caller
+    ]
+    order = sorted(pairs, key=lambda pair: -(weight[pair[0]] + weight[pair[1]]))
+    shown: dict[Symbol, None] = {}
+    for caller, callee in order:
+        if len({*shown, caller, callee}) <= MAX_NODES:
+            shown |= {caller: None, callee: None}
+    drawn = Graph()
+    for symbol in sorted(shown, key=lambda symbol: (symbol.path, symbol.start)):
+        drawn.node(symbol, short_name(symbol), address=_address(cited, symbol, page_of))
+    kept = [pair for pair in order if set(pair) <= shown.keys()]
+    for caller, callee in kept[:MAX_EDGES]:
+        drawn.edge(caller, callee)
+    found = drawn.draw()
+    if found is None or found.nodes < 3:
+        return None
+    others = len({symbol for pair in pairs for symbol in pair}) - found.nodes
+    return Diagram(found.text, found.nodes, found.edges, others, len(set(pairs)) - found.edges)
+
+
+def flow_diagram(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagram | None:
+    """Draw a flow as a sequence of calls between classes and files."""
+    addresses: dict[Hashable, tuple[str, str]] = {}
+    stack = {0: flow.root}
+    messages: list[tuple[Hashable, Hashable, str]] = []
+    for depth, call in flow.steps:
+        messages.append((_participant(stack[depth - 1]), _participant(call.callee), call.callee.name))
+        stack[depth] = call.callee
+    own = sum(source == target for source, target, _ in messages)
+    if own > _MAX_OWN_SHARE * len(messages) or len({_participant(s) for s in flow.nodes}) > _MAX_PARTICIPANTS:
+        return _flow_chart(cited, flow, page_of)
+    for symbol in flow.nodes:
+        if _participant(symbol) not in addresses:
+            addresses[_participant(symbol)] = (_label(symbol), _address(cited, symbol, page_of))
+    drawn = sequence(addresses, messages)
+    return Diagram(drawn.text, drawn.nodes, drawn.edges, 0, flow.left_out) if drawn else None
+
+
+def _flow_chart(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagram | None:
+    graph = Graph()
+    for symbol in flow.nodes:
+        graph.node(symbol, short_name(symbol), address=_address(cited, symbol, page_of))
+    stack = {0: flow.root}
+    for number, (depth, call) in enumerate(flow.steps, start=1):
+        graph.edge(stack[depth - 1], call.callee, number)
+        stack[depth] = call.callee
+    drawn = graph.draw(counted=True)
+    return Diagram(drawn.text, drawn.nodes, drawn.edges, 0, flow.left_out) if drawn else None
+
+
+def _address(cited: CitationWriter, symbol: Symbol, page_of: PageOf) -> str:
+    return cited.address(symbol.path, symbol.start, symbol.end, page_of(symbol.path))
+
+
+def _participant(symbol: Symbol) -> tuple[str, str]:
+    outer = symbol.scope.partition(".")[0] or (symbol.name if symbol.unit == "class" else "")
+    return (symbol.path, outer)
+
+
+def _label(symbol: Symbol) -> str:
+    outer = symbol.scope.partition(".")[0] or (symbol.name if symbol.unit == "class" else "")
+    return outer or symbol.path.rpartition("/")[2]
+
+
+def left_out(diagram: Diagram, what: str, arrows: str = "arrows") -> str:
+    """Return a sentence on what the diagram omits; "Nothing is left out." when it shows all."""
+    parts = []
+    if diagram.nodes_left_out > 0:
+        parts.append(f"{diagram.nodes_left_out:,} {what}")
+    if diagram.edges_left_out > 0:
+        parts.append(f"{diagram.edges_left_out:,} {arrows}")
+    return f"Left out: {' and '.join(parts)}." if parts else "Nothing is left out."
+
+
 def cycles(between: Mapping[tuple[str, str], int]) -> list[list[str]]:
-    """Return groups of pages that all reach each other, largest first, by Tarjan's algorithm."""
-    after: dict[str, list[str]] = {}
-    for source, target in sorted(between):
-        after.setdefault(source, []).append(target)
-        after.setdefault(target, [])
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-    for root in sorted(after):
-        if root in index:
-            continue
-        work = [(root, iter(after[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            node, inner = work[-1]
-            following = next(inner, None)
-            if following is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    position = stack.index(node)
-                    if len(stack) - position > 1:
-                        found.append(sorted(stack[position:]))
-                    del stack[position:]
-            elif following not in index:
-                index[following] = low[following] = len(index)
-                stack.append(following)
-                work.append((following, iter(after[following])))
-            elif following in stack:
-                low[node] = min(low[node], index[following])
+    """Return groups of pages that all reach each other, largest first."""
+    import networkx as nx
+
+    graph = nx.DiGraph(sorted(between))
+    found = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
     return sorted(found, key=lambda group: (-len(group), group))

@@ -11,6 +11,7 @@ from typing import Any
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
+from rag.wiki.roles import is_carried
 
 MANIFESTS = frozenset(
     "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "
@@ -65,11 +66,12 @@ class Setting:
 def entry_points(survey: Survey) -> list[EntryPoint]:
     """Return console scripts, `bin`s, main functions and guards, container commands and scripts.
 
+    Vendored code and examples have none, and neither has a main function that is compiled for tests only.
     Installed commands come first; within a kind those nearest to the top, then by path.
     """
     found: list[EntryPoint] = []
     for path, file in survey.files.items():
-        if file.kind in ("test", "doc"):
+        if file.kind in ("test", "doc") or is_carried(path):
             continue
         name = path.rpartition("/")[2]
         if name == "pyproject.toml":
@@ -155,8 +157,29 @@ def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
         if symbol.name != "main" or symbol.unit != "function":
             continue
         head = "".join(line[:_MAX_HEAD_CHARS] for line in file.lines[symbol.start - 1 : symbol.start + 2])
+        if language in ("c", "cpp") and _is_conditional(file, symbol.start - 1):
+            continue
         if not symbol.scope or (language == "java" and _JAVA_MAIN.search(head)):
             yield EntryPoint(file.path, "main function", file.path, symbol.start, symbol.end)
+
+
+_CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*)")
+_TESTS = re.compile(r"TEST|BENCH|DEBUG|EXAMPLE|DEMO|MAIN|STANDALONE|FUZZ|\b0\b|__EMSCRIPTEN__", re.IGNORECASE)
+
+
+def _is_conditional(file: File, row: int) -> bool:
+    """Return whether a row is compiled only for tests or examples, by the conditions around it."""
+    open_conditions: list[str] = []
+    for line in file.lines[:row]:
+        if match := _CONDITION.match(line[:_MAX_HEAD_CHARS]):
+            word, condition = match[1], match[2]
+            if word == "endif":
+                del open_conditions[-1:]
+            elif word in ("elif", "else"):
+                open_conditions[-1:] = [condition]
+            else:
+                open_conditions.append("" if word == "ifndef" else condition)
+    return any(_TESTS.search(condition) for condition in open_conditions)
 
 
 def variables(survey: Survey) -> Mapping[str, list[Setting]]:

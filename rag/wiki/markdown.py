@@ -14,15 +14,23 @@ from urllib.parse import quote
 from rag.code.documentation import without_emphasis
 from rag.quoting import fence, visible
 
-_MARKUP = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
+_MARKUP = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|@(?=\w)")
 _LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
-_PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
+_PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>|…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
 
 
 def plain(text: str) -> str:
     """Return `text` on one line, escaped as plain words."""
-    escaped = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
+    return _begun(_escaped(text))
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
+
+
+def _begun(escaped: str) -> str:
+    """Return escaped text that begins a line."""
     return _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
 
 
@@ -44,10 +52,10 @@ def words(text: str) -> str:
     text = " ".join(visible_words(text).split())
     parts, position = [], 0
     for match in _CODE_SPAN.finditer(text):
-        parts += [plain(without_emphasis(text[position : match.start()])), code(match[1] or match[2])]
+        parts += [_escaped(without_emphasis(text[position : match.start()])), code(match[1] or match[2])]
         position = match.end()
-    parts.append(plain(without_emphasis(text[position:])))
-    return _joined(text, parts) if position else parts[0]
+    parts.append(_escaped(without_emphasis(text[position:])))
+    return _begun(_joined(text, parts))
 
 
 def _joined(text: str, parts: Sequence[str]) -> str:
@@ -97,7 +105,7 @@ def blockquote(text: str) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of Markdown cells, without empty columns; "" when it has no rows."""
-    cells = [tuple(row) for row in rows]
+    cells = [tuple(_without_bars(cell) for cell in row) for row in rows]
     kept = [n for n in range(len(columns)) if any(row[n] for row in cells)]
     if not kept:
         return ""
@@ -106,9 +114,43 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([head, f"|{' --- |' * len(kept)}", *lines])
 
 
+def _without_bars(cell: str) -> str:
+    """Return a cell whose code has no `|`, which viewers take for the end of a cell in different ways."""
+    return re.sub(r"`([^`]*\|[^`]*)`", lambda match: plain(match[1]), cell)
+
+
 def bullets(items: Iterable[str]) -> str:
     """Return a list of Markdown items."""
     return "\n".join(f"- {item}" for item in items)
+
+
+_ROLE = re.compile(r":[a-z][\w:.+-]*:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
+_INLINE_TAG = re.compile(r"\{@(?:link|code|linkplain|literal|value)\s+#?([^}]*)\}")
+_BLOCK_TAG = re.compile(r"</?(?:p|br|ul|ol|li|pre|div|h\d)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_SPAN_TAG = re.compile(r"</?(?:b|i|em|strong|code|tt|a|span|sub|sup)(?:\s[^<>]*)?>", re.IGNORECASE)
+_MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]+)\](?:\([^()\s]*\)|\[[^\[\]]*\])")
+_RUST_LINK = re.compile(r"\[(`[^`]+`)\](?!\()")
+_RST_LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`__?")
+_RULE = re.compile(r"(?:[-=*#/~_]{4,}|\|\s)+")
+
+
+def documented(text: str) -> str:
+    """Return documentation without the markup of its language: roles, tags and links become their words."""
+    text = _ROLE.sub(_role, text)
+    text = _INLINE_TAG.sub(r"`\1`", _RST_LINK.sub(r"\1", text))
+    text = _BLOCK_TAG.sub(" ", _SPAN_TAG.sub("", text))
+    return " ".join(_RULE.sub(" ", _RUST_LINK.sub(r"\1", _MARKDOWN_LINK.sub(r"\1", text))).split())
+
+
+def _role(match: re.Match[str]) -> str:
+    """Return a role of reStructuredText as code; with `~` only the last part of the name."""
+    return f"`{match[1].rpartition('.')[2] if '`~' in match[0] else match[1]}`"
+
+
+def said(text: str, limit: int = 320) -> str:
+    """Return the first sentence of documentation as Markdown; it ends as a sentence does."""
+    first = words(sentence(documented(text), limit)).rstrip()
+    return first if not first or first.endswith((".", "!", "?", "…", ":")) else f"{first}."
 
 
 def sentence(text: str, limit: int = 220) -> str:

@@ -1,12 +1,14 @@
-"""Draw graphs in a small subset of mermaid that every version of it reads.
+"""Draw graphs and sequences in a small subset of mermaid that every version of it reads.
 
-    flowchart LR
-      n1["rag/service"]
-      n2["rag/retrieval"]
-      n1 -->|12| n2
+    flowchart LR                                  sequenceDiagram
+      n1["rag/service"]                             participant n1 as Engine
+      n2["rag/retrieval"]                           participant n2 as Dialog
+      n1 -->|12| n2                                 n1->>n2: 1. prepare
+      click n1 href "service.md"                    link n1: Code @ service.md
 
-Node ids are generated, and labels have only letters, digits and a few signs, so no text of a repository can
-become syntax, a link or HTML. `check` accepts exactly this subset.
+Node ids are generated, labels have only letters, digits and a few signs, and links are addresses that we
+created, so no text of a repository can become syntax, a link or HTML. `check` accepts exactly this subset.
+No colors are set: the theme of the reader decides.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from dataclasses import dataclass, field
 from rag.quoting import visible
 from rag.wiki.markdown import block
 
-MAX_NODES = 30
-MAX_EDGES = 45
+MAX_NODES = 12
+MAX_EDGES = 18
 
 _LABEL_CHARS = re.compile(r"[^\w ./:+,()=@?!~^'-]")
 _LOOKALIKES = str.maketrans(
@@ -28,7 +30,12 @@ _LOOKALIKES = str.maketrans(
 )
 _MAX_LABEL = 60
 
-_HEAD = re.compile(r"flowchart (?:LR|TB)")
+_HEAD = re.compile(r"flowchart (?:LR|TB)|sequenceDiagram")
+_ADDRESS = r"(?:https?://[\w.:-]+/)?[\w./%~#-]+"
+_CLICK = re.compile(rf'  click (n\d+) href "{_ADDRESS}"')
+_PARTICIPANT = re.compile(r"  participant (n\d+) as (.+)")
+_MESSAGE = re.compile(r"  (n\d+)->>(n\d+): (.+)")
+_LINK = re.compile(rf"  link (n\d+): Code @ {_ADDRESS}")
 _NODE = re.compile(r'  (n\d+)(?:\["([^"]+)"\]|\(\["([^"]+)"\]\))')
 _EDGE = re.compile(r"  (n\d+) (?:-->|-\.->)(?:\|\d+\|)? (n\d+)")
 
@@ -55,15 +62,20 @@ class Diagram:
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes with labels, weighted edges between them. `outside` nodes are drawn round."""
+    """Nodes with labels, weighted edges between them. `outside` nodes are drawn round, `links` are followed
+    from a node.
+    """
 
     labels: dict[Hashable, str] = field(default_factory=dict)
+    links: dict[Hashable, str] = field(default_factory=dict)
     edges: Counter[tuple[Hashable, Hashable]] = field(default_factory=Counter)
     outside: set[Hashable] = field(default_factory=set)
 
-    def node(self, key: Hashable, label: str, *, outside: bool = False) -> None:
+    def node(self, key: Hashable, label: str, *, outside: bool = False, address: str = "") -> None:
         """Add a node; repeating it changes nothing."""
         self.labels.setdefault(key, label)
+        if address and re.fullmatch(_ADDRESS, address):
+            self.links.setdefault(key, address)
         if outside:
             self.outside.add(key)
 
@@ -112,7 +124,40 @@ class Graph:
         for edge in edges:
             weight = f"|{self.edges[edge]}|" if counted else ""
             lines.append(f"  {ids[edge[0]]} -->{weight} {ids[edge[1]]}")
+        lines += [f'  click {ids[key]} href "{self.links[key]}"' for key in nodes if key in self.links]
         return "\n".join(lines)
+
+
+def sequence(
+    participants: Mapping[Hashable, tuple[str, str]], messages: Sequence[tuple[Hashable, Hashable, str]]
+) -> Diagram | None:
+    """Return a sequence diagram of messages between participants; None without messages.
+
+    Args:
+        participants: the label and the address of each, from left to right; those without messages are left
+            out.
+        messages: sender, receiver and text, in order.
+    """
+    used = {key for source, target, _ in messages for key in (source, target)}
+    ids = {key: f"n{number}" for number, key in enumerate((k for k in participants if k in used), start=1)}
+    lines = ["sequenceDiagram"]
+    for key, name in ids.items():
+        lines.append(f"  participant {name} as {_spoken(participants[key][0])}")
+    for number, (source, target, text) in enumerate(messages, start=1):
+        lines.append(f"  {ids[source]}->>{ids[target]}: {number}. {_spoken(text)}")
+    for key, name in ids.items():
+        if re.fullmatch(_ADDRESS, participants[key][1]):
+            lines.append(f"  link {name}: Code @ {participants[key][1]}")
+    if not messages:
+        return None
+    text = "\n".join(lines)
+    check(text)
+    return Diagram(text, len(ids), len(messages))
+
+
+def _spoken(text: str) -> str:
+    """Return a label for a sequence diagram, in which `end` alone is a keyword."""
+    return re.sub(r"\bend\b", "End", label_of(text))
 
 
 def label_of(text: str) -> str:
@@ -130,19 +175,25 @@ def check(text: str) -> None:
     """
     head, *lines = text.split("\n")
     if not _HEAD.fullmatch(head):
-        raise DiagramError(f"line 1 does not begin a flowchart: {head!r}")
+        raise DiagramError(f"line 1 does not begin a diagram: {head!r}")
     known: set[str] = set()
     for number, line in enumerate(lines, start=2):
-        if node := _NODE.fullmatch(line):
-            label = node[2] or node[3]
+        if node := _NODE.fullmatch(line) or _PARTICIPANT.fullmatch(line):
+            label = next(label for label in node.groups()[1:] if label)
             if node[1] in known or _LABEL_CHARS.search(label) or not label.strip():
                 raise DiagramError(f"line {number} repeats a node or has an invalid label: {line!r}")
             known.add(node[1])
+        elif message := _MESSAGE.fullmatch(line):
+            if not {message[1], message[2]} <= known or _LABEL_CHARS.search(message[3]):
+                raise DiagramError(f"line {number} joins an unknown node or has invalid text: {line!r}")
         elif edge := _EDGE.fullmatch(line):
             if not {edge[1], edge[2]} <= known:
                 raise DiagramError(f"line {number} joins an unknown node: {line!r}")
+        elif linked := _CLICK.fullmatch(line) or _LINK.fullmatch(line):
+            if linked[1] not in known:
+                raise DiagramError(f"line {number} links an unknown node: {line!r}")
         else:
-            raise DiagramError(f"line {number} is neither a node nor an edge: {line!r}")
+            raise DiagramError(f"line {number} is neither a node, an edge nor a link: {line!r}")
     if not known:
         raise DiagramError("there is no node")
     if len(known) > MAX_NODES:

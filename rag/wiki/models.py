@@ -10,8 +10,20 @@ if TYPE_CHECKING:
 
 Importance = Literal["high", "medium", "low"]
 PageKind = Literal[
-    "overview", "architecture", "package", "api", "testing", "configuration", "documentation", "asked"
+    "overview",
+    "architecture",
+    "flow",
+    "package",
+    "api",
+    "extending",
+    "configuration",
+    "testing",
+    "glossary",
+    "documentation",
+    "carried",
+    "asked",
 ]
+"""A "package" is a concept: code that belongs together. "carried" is code that is listed on one page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ def links_for(structure: WikiStructure) -> Links:
     """Return permanent addresses at the forge where they are known, else plain ones."""
     survey = structure.survey
     if survey.checkout is not None:
-        forge = ForgeLinks(survey.checkout, {path: file.blob for path, file in survey.files.items()})
+        forge = ForgeLinks(
+            survey.checkout, {path: file.blob for path, file in survey.files.items()}, pinned=True
+        )
         if forge.forge is not None and forge.commit:
             return forge
     return PlainLinks()
@@ -29,12 +31,17 @@ def page_markdown(structure: WikiStructure, page_id: str, *, links: Links | None
     Raises:
         KeyError: there is no such page.
     """
-    return PageWriter(structure, links or links_for(structure)).render(structure.page(page_id)).text
+    return _writer(structure, links).render(structure.page(page_id)).text
+
+
+def _writer(structure: WikiStructure, links: Links | None) -> PageWriter:
+    found = links or links_for(structure)
+    return PageWriter(structure, found, by_reference=isinstance(found, ForgeLinks))
 
 
 def wiki_contents(structure: WikiStructure, *, links: Links | None = None) -> str:
     """Return all pages as one text, each after `# Page: TITLE`, as in DeepWiki's `read_wiki_contents`."""
-    writer = PageWriter(structure, links or links_for(structure))
+    writer = _writer(structure, links)
     parts = []
     for page in structure.pages:
         parts.append(f"# Page: {title(page.title)}\n\n{writer.render(page).text}")

@@ -13,7 +13,7 @@ from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.structure import MAX_PAGES
 
 Action = Literal["written", "unchanged", "kept", "waiting"]
-WITH_PROSE = frozenset({"overview", "architecture", "package", "asked"})
+WITH_PROSE = frozenset({"overview", "architecture", "flow", "package", "asked"})
 """The kinds of pages for which a model writes prose."""
 
 

@@ -26,21 +26,88 @@ STYLE = """\
 .rst-content code { white-space: normal; overflow-wrap: anywhere; }
 .wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6.8em; }
 .wy-table-responsive table td:first-child code { overflow-wrap: break-word; }
+.wiki-diagram { overflow-x: auto; margin: 1em 0; }
+@media (prefers-color-scheme: dark) {
+  .wy-nav-content-wrap, .wy-nav-content, .wy-body-for-nav { background: #14171a; color: #d8dcdf; }
+  .rst-content h1, .rst-content h2, .rst-content h3, .rst-content th { color: #f0f2f4; }
+  .wy-nav-content a, .rst-content a code { color: #7cbcf0; }
+  .rst-content code, .rst-content pre { background: #1f2428; color: #e6a08c; border-color: #353b41; }
+  .rst-content table, .rst-content table td, .rst-content table th
+    { background: #14171a !important; color: inherit; border-color: #353b41 !important; }
+  .rst-content blockquote { color: #c3c9ce; }
+  .wy-side-nav-search { background-color: #1d4f73; }
+}
 """
 
 DRAWING_SCRIPT = """\
-// Draws the diagrams of this wiki. Labels are text: nothing in them is run or followed.
+// Draws the diagrams of this wiki. Labels are text: nothing in them is run. Nodes link to pages and lines.
 document.addEventListener("DOMContentLoaded", function () {
   if (!window.mermaid) { return; }
-  window.mermaid.initialize({ startOnLoad: false, securityLevel: "strict", maxTextSize: 50000 });
-  var codes = document.querySelectorAll("pre > code.language-mermaid, pre > code.mermaid");
-  codes.forEach(function (code, number) {
+  var drawn = [];
+  document.querySelectorAll("pre > code.language-mermaid, pre > code.mermaid").forEach(function (code) {
     var holder = document.createElement("div");
-    window.mermaid.render("diagram-" + number, code.textContent).then(function (drawn) {
-      holder.innerHTML = drawn.svg;
-      code.parentElement.replaceWith(holder);
-    });
+    holder.className = "wiki-diagram";
+    drawn.push({ holder: holder, before: code.parentElement, text: code.textContent });
   });
+  function isDark() {
+    var place = document.querySelector(".wy-nav-content, .md-main") || document.body;
+    for (var node = place; node; node = node.parentElement) {
+      var parts = (getComputedStyle(node).backgroundColor.match(/[\\d.]+/g) || []).map(Number);
+      if (parts.length === 3 || parts[3] > 0) {
+        return 0.3 * parts[0] + 0.6 * parts[1] + 0.1 * parts[2] < 128;
+      }
+    }
+    return false;
+  }
+  function built(href) {
+    var page = /^([\\w%-]+)\\.md(#.*)?$/.exec(href);
+    return page ? page[1] + ".html" + (page[2] || "") : href;
+  }
+  function finish(holder, text) {
+    var svg = holder.querySelector("svg");
+    svg.style.minWidth = Math.min(svg.viewBox.baseVal.width, 680) + "px";  // on a phone it scrolls
+    holder.querySelectorAll("a").forEach(function (link) {
+      var href = link.getAttribute("xlink:href") || link.getAttribute("href") || "";
+      link.removeAttribute("xlink:href");
+      link.setAttribute("href", built(href));
+      link.setAttribute("target", "_self");
+    });
+    // In a sequence mermaid hides the links in menus: the participants themselves become links.
+    (text.match(/^ *link n\\d+: Code @ \\S+$/gm) || []).forEach(function (line) {
+      var parts = /link (n\\d+): Code @ ((?:https?:\\/\\/)?[\\w.~%#\\/:-]+)$/.exec(line);
+      var shape = parts && holder.querySelector('[data-type="participant"][data-id="' + parts[1] + '"]');
+      if (!shape || /^(?!https?:)\\w+:/.test(parts[2])) { return; }
+      var link = document.createElementNS("http://www.w3.org/2000/svg", "a");
+      link.setAttribute("href", built(parts[2]));
+      shape.replaceWith(link);
+      link.appendChild(shape);
+    });
+    holder.querySelectorAll(".actorPopupMenu").forEach(function (menu) { menu.remove(); });
+  }
+  function draw() {
+    window.mermaid.initialize({
+      startOnLoad: false, securityLevel: "strict", maxTextSize: 50000, theme: isDark() ? "dark" : "default",
+      sequence: { mirrorActors: false }
+    });
+    return drawn.reduce(function (previous, one, number) {
+      return previous.then(function () {
+        return window.mermaid.render("diagram-" + number, one.text);
+      }).then(function (result) {
+        one.holder.innerHTML = result.svg;
+        if (one.before.parentElement) { one.before.replaceWith(one.holder); }
+        finish(one.holder, one.text);
+      });
+    }, Promise.resolve());
+  }
+  var last = isDark(), running = draw();
+  function again() {
+    if (isDark() !== last) {
+      last = !last;
+      running = running.then(draw);
+    }
+  }
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  new MutationObserver(again).observe(document.body, { attributes: true });
 });
 """
 

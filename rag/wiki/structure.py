@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 from rag.code.documentation import Quote
 from rag.code.survey import Survey
-from rag.code.symbols import File
 from rag.retrieval.search import search
 from rag.types import Kind
+from rag.wiki.concept_names import concept_titles
+from rag.wiki.concepts import Concept, concepts
 from rag.wiki.entry_points import MANIFESTS
-from rag.wiki.grouping import PageGroup, groups
-from rag.wiki.markdown import sentence
+from rag.wiki.facts import WikiFacts, facts_of
+from rag.wiki.markdown import documented, sentence
 from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.project_summary import project_description, readmes
 from rag.wiki.repository_graph import survey
+from rag.wiki.roles import Role, is_carried
 from rag.wiki.steering import Steering, read_steering
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from rag.service import Repository
 
 MAX_PAGES = 60
-_FIXED_PAGES = 6
 _MAX_RELATED = 6
 _MAX_FOUND_FILES = 12
 _PACKAGE_DOCS = (
@@ -96,108 +97,121 @@ def describe(surveyed: Survey) -> str:
 
 
 def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
-    found = groups(surveyed.of_kind("code"), max(1, max_pages - _FIXED_PAGES))
-    fixed = {page.id: page for page in _fixed_pages(surveyed)}
-    packages = _package_pages(surveyed, found, {"index", *fixed})
-    before = [fixed[name] for name in ("overview", "architecture") if name in fixed]
-    after = [page for name, page in fixed.items() if name not in ("overview", "architecture")]
-    pages = [*before, *packages, *after]
-    # A small limit drops the pages that a reader needs least.
-    while len(pages) > max_pages:
-        pages.remove(after.pop() if after else before.pop() if len(before) > 1 else pages[-1])
+    """Return the pages in reading order; with a small limit, without those that a reader needs least."""
+    facts = facts_of(surveyed)
+    guides = {
+        page.id: page for page in (*_guide_pages(facts), *_reference_pages(facts), *_carried_pages(facts))
+    }
+    room = max(1, max_pages - len(guides))
+    used = {"index", *guides}
+    found = _concept_pages(facts, concepts(surveyed, facts.roles["own"], room), used)
+    before = [guides.pop(name) for name in ("overview", "architecture", "flow") if name in guides]
+    after = list(guides.values())
+    while len(before) + len(found) + len(after) > max_pages:
+        if after:
+            after.pop()
+        elif len(before) > 1:
+            before.pop()
+        else:
+            found.pop()
+    return [*before, *found, *after]
+
+
+def _guide_pages(facts: WikiFacts) -> list[WikiPage]:
+    surveyed = facts.survey
+    manifests = [
+        path for path in surveyed.files if path.rpartition("/")[2] in MANIFESTS and not is_carried(path)
+    ]
+    manifests.sort(key=lambda path: (path.count("/"), path))
+    about = "What the repository is, its parts, and where it starts"
+    sources = (*readmes(surveyed), *manifests[:10])
+    pages = [WikiPage("overview", "Overview", about, "high", sources, kind="overview")]
+    if facts.own:
+        central = tuple(dict.fromkeys(s.path for s in facts.ranked(sorted(facts.own))[:60]))[:20]
+        about = "The parts of the code, and how they depend on each other"
+        pages.append(WikiPage("architecture", "Concepts", about, "high", central, kind="architecture"))
+    if facts.flows:
+        paths = tuple(dict.fromkeys(s.path for flow in facts.flows for s in flow.nodes))
+        about = "What runs, in which order, from the entry points"
+        pages.append(WikiPage("flow", "How it runs", about, "high", paths, kind="flow"))
     return pages
 
 
 _LISTED: tuple[tuple[Kind, PageKind, str], ...] = (
-    ("test", "testing", "Which tests touch which code"),
-    ("config", "configuration", "Configuration files and settings"),
+    ("config", "configuration", "Environment variables, configuration files and their keys"),
+    ("test", "testing", "Which tests touch which concept"),
     ("doc", "documentation", "The repository's own documents"),
 )
 """Pages that list all files of a kind."""
 
 
-def _fixed_pages(surveyed: Survey) -> list[WikiPage]:
-    manifests = [path for path in surveyed.files if path.rpartition("/")[2] in MANIFESTS]
-    manifests.sort(key=lambda path: (path.count("/"), path))
-    code = surveyed.of_kind("code")
-    pages = [
-        WikiPage(
-            "overview",
-            "Overview",
-            "What the repository is, what it holds, and where it starts",
-            "high",
-            (*readmes(surveyed), *manifests[:10]),
-            kind="overview",
-        )
-    ]
-    if code:
-        central = _central(surveyed, code)
-        pages += [
-            WikiPage(
-                "architecture",
-                "Architecture",
-                "The packages and how they depend on each other",
-                "high",
-                central,
-                kind="architecture",
-            ),
-            WikiPage(
-                "api",
-                "Public API",
-                "The public classes and functions, the most used first",
-                "medium",
-                central,
-                kind="api",
-            ),
-        ]
+def _reference_pages(facts: WikiFacts) -> list[WikiPage]:
+    """Return public API, extending, configuration, testing, glossary and documents, where there are any."""
+    surveyed, pages = facts.survey, []
+    if facts.own:
+        paths = tuple(dict.fromkeys(one.symbol.path for one in facts.exports))[:40]
+        about = "What the packages export, the most documented and used first"
+        pages.append(WikiPage("api", "Public API", about, "medium", paths, kind="api"))
+    if facts.extension_points or facts.registering:
+        points = [point.symbol for point in facts.extension_points] + list(facts.registering)
+        paths = tuple(dict.fromkeys(symbol.path for symbol in points))[:40]
+        about = "Classes and interfaces to extend, and functions that register code"
+        pages.append(WikiPage("extending", "Extending", about, "medium", paths, kind="extending"))
+    listed = {}
     for kind, page, about in _LISTED:
         if files := surveyed.of_kind(kind):
-            paths = sorted((file.path for file in files), key=lambda path: (path.count("/"), path))
-            pages.append(WikiPage(page, page.capitalize(), about, "low", tuple(paths), kind=page))
-    return pages
+            paths = tuple(
+                sorted((f.path for f in files), key=lambda path: (is_carried(path), path.count("/"), path))
+            )
+            listed[page] = WikiPage(page, page.capitalize(), about, "low", paths, kind=page)
+    pages += [listed[name] for name in ("configuration", "testing") if name in listed]
+    documented = [s for s in facts.ranked(sorted(facts.own)) if s.summary is not None]
+    if documented:
+        about = "The main types and functions, by name"
+        paths = tuple(dict.fromkeys(s.path for s in documented[:60]))
+        pages.append(WikiPage("glossary", "Glossary", about, "low", paths, kind="glossary"))
+    return [*pages, *([listed["documentation"]] if "documentation" in listed else [])]
 
 
-def _central(surveyed: Survey, code: Sequence[File], limit: int = 20) -> tuple[str, ...]:
-    used = _imported(surveyed)
-    paths = sorted((file.path for file in code), key=lambda path: (-used[path], path))
-    return tuple(paths[:limit])
+_CARRIED: tuple[tuple[Role, str, str], ...] = (
+    ("example", "Examples", "Examples, benchmarks and notebooks"),
+    ("tool", "Tools", "Scripts and tools for development"),
+    ("vendored", "Vendored code", "Code of other projects that the repository carries"),
+    ("generated", "Generated code", "Code that a program wrote"),
+    ("other", "Other files", "Files that define nothing"),
+)
 
 
-def _imported(surveyed: Survey) -> Counter[str]:
-    """Return how many files import each file."""
-    return Counter(
-        path
-        for source, target in {(link.source, link.target) for link in surveyed.links}
-        for path in surveyed.files_of(target)
-        if surveyed.files[source].kind != "test"
-    )
+def _carried_pages(facts: WikiFacts) -> list[WikiPage]:
+    return [
+        WikiPage(
+            new_id(name, set()), name, about, "low", tuple(f.path for f in facts.roles[role]), kind="carried"
+        )
+        for role, name, about in _CARRIED
+        if facts.roles[role]
+    ]
 
 
-def _package_pages(surveyed: Survey, found: Sequence[PageGroup], used: set[str]) -> list[WikiPage]:
-    ids = {group.folder: new_id(group.folder or "other code", used) for group in found}
-    parents = {inner.folder: group.folder for group in found for inner in group.inner}
-    page_of = {file.path: ids[group.folder] for group in found for file in group.files}
-    between = page_links(surveyed, page_of)
-    imported = _imported(surveyed)
-    weights = {ids[group.folder]: sum(len(file.lines) for file in group.files) for group in found}
+def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -> list[WikiPage]:
+    titles = concept_titles(found)
+    ids = [new_id(title, used) for title in titles]
+    page_of = {file.path: name for name, concept in zip(ids, found, strict=True) for file in concept.files}
+    between = page_links(facts.survey, page_of)
+    weights = {name: concept.lines for name, concept in zip(ids, found, strict=True)}
     pages = []
-    for group in found:
-        page_id = ids[group.folder]
-        paths = sorted((f.path for f in group.files), key=lambda path: (-imported[path], path))
+    for page_id, title, concept in zip(ids, titles, found, strict=True):
         near: Counter[str] = Counter()
         for (source, target), count in between.items():
             if page_id in (source, target):
                 near[target if source == page_id else source] += count
-        parent = parents.get(group.folder)
         pages.append(
             WikiPage(
                 page_id,
-                group.folder or "Other code",
-                _package_description(surveyed, group),
+                title,
+                _concept_description(facts, concept),
                 _importance(page_id, weights, between),
-                tuple(paths),
+                tuple(file.path for file in concept.files),
                 tuple(name for name, _ in sorted(near.items(), key=lambda n: (-n[1], n[0]))[:_MAX_RELATED]),
-                ids[parent] if parent is not None else "",
                 kind="package",
             )
         )
@@ -226,22 +240,37 @@ def _importance(page_id: str, weights: dict[str, int], between: Counter[tuple[st
     return "high" if rank < 1 / 3 else "medium" if rank < 2 / 3 else "low"
 
 
-def package_quote(surveyed: Survey, folder: str) -> Quote | None:
-    """Return the documentation of a package in its conventional file; None if it has none."""
-    for path in (f"{folder}/{name}" for name in _PACKAGE_DOCS if folder):
+def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
+    """Return the documentation of code that belongs together: that of the package that has most of it, or
+    that of its only file; None if there is none.
+    """
+    folders = Counter(path.rpartition("/")[0] for path in paths)
+    folder, count = folders.most_common(1)[0] if folders else ("", 0)
+    inside = [f"{folder}/{name}" if folder else name for name in _PACKAGE_DOCS]
+    named = [path for path in inside if path in paths or (path in surveyed.files and folder)]
+    wanted = named if count * 2 > len(paths) else []
+    for path in wanted or (paths if len(paths) == 1 else ()):
         if path in surveyed.files and (quote := surveyed.summary(path)):
             return quote
     return None
 
 
-def _package_description(surveyed: Survey, group: PageGroup) -> str:
-    """Return the package's own description; else its size."""
-    if quote := package_quote(surveyed, group.folder):
-        return sentence(quote.text)
-    files, lines = len(group.files), sum(len(file.lines) for file in group.files)
-    folders = sorted({file.path.rpartition("/")[0].partition("/")[0] or "the top" for file in group.files})
-    where = group.folder or ", ".join(folders[:8]) + (" and more" if len(folders) > 8 else "")
-    return f"{files:,} {'file' if files == 1 else 'files'}, {lines:,} lines in {where}"
+def _concept_description(facts: WikiFacts, concept: Concept) -> str:
+    """Return the concept's own description; else its main definitions."""
+    folders = Counter(file.folder for file in concept.files)
+    main = [file.path for file in concept.files if folders[file.folder] * 2 > len(concept.files)]
+    paths = main or [file.path for file in concept.files]
+    if quote := package_quote(facts.survey, paths):
+        return sentence(documented(quote.text), 320)
+    outer = [symbol for symbol in facts.ranked(paths) if not symbol.scope]
+    names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
+    if outer and outer[0].summary:
+        rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""
+        first = sentence(documented(outer[0].summary.text), 320).rstrip(".")
+        return f"{names[0]}: {first}.{rest}"
+    if names:
+        return f"Defines {', '.join(names)}"
+    return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}, such as `{paths[0]}`"
 
 
 def new_id(title: str, used: set[str]) -> str:
@@ -341,10 +370,11 @@ def sections_of(pages: Sequence[WikiPage]) -> list[WikiSection]:
     parents = [page for page in pages if any(other.parent == page.id for other in pages)]
     own = {page.id: f"section-{page.id}" for page in parents}
     kinds = (
-        ("Overview", ("overview", "architecture", "api")),
+        ("Overview", ("overview", "architecture", "flow")),
         ("Code", ("package",)),
         ("Topics", ("asked",)),
-        ("Project", ("testing", "configuration", "documentation")),
+        ("Reference", ("api", "extending", "configuration", "testing", "glossary")),
+        ("Project", ("documentation", "carried")),
     )
     sections: list[WikiSection] = []
     for title, wanted in kinds:

@@ -15,6 +15,7 @@ again: existing prose is kept, other pages are written as without a model.
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 _FORMAT = "1"
 """Part of every fingerprint: raised when a change of the format requires all pages to be rewritten."""
+
+_COMMIT = re.compile(r"(?<=/)[0-9a-f]{40,64}(?=/)")
+"""The commit in an address: while the cited lines have the same numbers, another commit is not a change."""
 
 
 class WikiBuilder:
@@ -126,10 +130,12 @@ class WikiBuilder:
         self._state.made_of = ""
         structure = self._structure()
         cited_at = ForgeLinks(
-            self.repository.checkout, {path: file.blob for path, file in self.survey.files.items()}
+            self.repository.checkout,
+            {path: file.blob for path, file in self.survey.files.items()},
+            pinned=True,
         )
         self._links = FileLinks(structure, None if self.options.copies else cited_at.lines)
-        self._writer = PageWriter(structure, self._links)
+        self._writer = PageWriter(structure, self._links, by_reference=True)
         results = list(self._all_pages(structure))
         removed = [] if self.cancel.is_set() else self._remove_stale(structure)
         self._write_site(structure)
@@ -308,7 +314,8 @@ class WikiBuilder:
         rendered = self._render(page, prose, warnings)
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}
-        fingerprint = sha256(f"{_FORMAT}\0{self._without_commit(rendered.text)}")
+        without_commits = _COMMIT.sub("", rendered.text)
+        fingerprint = sha256(f"{_FORMAT}\0{without_commits}")
         file = page_file(self._writer.structure, page)
         path = self.folder / "docs" / file
         known = self._state.pages.get(page.id)
@@ -349,11 +356,6 @@ class WikiBuilder:
             note = marked(warnings, prose.model)
         rendered = self._writer.render(page, text, note=note)
         return replace(rendered, sources=rendered.sources | more)
-
-    def _without_commit(self, text: str) -> str:
-        """Return a page's text without the commit in its links: another commit alone is not a change."""
-        commit = self.repository.checkout.commit
-        return text.replace(commit, "") if commit else text
 
     # ------------------------------------------------------------ around the pages
 

@@ -61,7 +61,7 @@ def test_prose_stands_before_what_the_code_says_and_its_references_are_links(sam
     text = page(tmp_path / "wiki", "snip")
     prose, _, code = text.partition("## From the code")
     assert re.search(r"It keeps links \(\[`snip/[\w.]+:\d+-\d+`\]\(source/", prose)
-    assert "99" not in prose and "`a[1]`" in prose and "## Modules" in code
+    assert "99" not in prose and "`a[1]`" in prose and "## Definitions by file" in code
     assert not by_id(report)["testing"].has_prose  # tables need no words
     assert report.tokens == sum(r.usage.total_tokens for r in report.pages if r.usage) > 0
 
@@ -72,9 +72,9 @@ def test_a_page_is_asked_for_with_its_own_files_in_a_conversation_of_its_own(sam
         made.build()
         asked = {re.search(r"Title: (.*)", chat.prompt)[1]: chat.prompt for chat in server.chats}
     assert asked.keys() == {
-        "Overview", "Architecture", "snip", "worker", "clients/typescript/src", "Other code"
+        "Overview", "Concepts", "How it runs", "snip", "Worker", "Client, retry, types"
     }  # fmt: skip
-    assert "worker/checker.go:1-" in asked["worker"] and "You write one page of a wiki" in asked["worker"]
+    assert "worker/checker.go:1-" in asked["Worker"] and "You write one page of a wiki" in asked["Worker"]
     conversations = made.engine.turns.conversations()
     assert len(conversations) == len(asked) and {c.turn_count for c in conversations} == {1}
 
@@ -91,7 +91,7 @@ def test_a_second_run_asks_only_for_pages_whose_files_changed(sample_repo, tmp_p
             file.write("\n// changed\n")
         build(sample_repo, folder, server)
         asked = [re.search(r"Title: (.*)", chat.prompt)[1] for chat in server.chats[first:]]
-    assert "worker" in asked and "snip" not in asked
+    assert "Worker" in asked and "snip" not in asked
     assert "It keeps links" in page(folder, "snip")
 
 
@@ -107,7 +107,7 @@ def test_a_model_of_the_same_name_at_another_service_is_another(sample_repo, tmp
 
 def test_a_page_that_fails_says_so_the_others_go_on_and_the_next_run_tries_again(sample_repo, tmp_path):
     folder = tmp_path / "wiki"
-    with ProviderServer(answers=[GOOD], behaviours=["good", "good", "too_long", "good"]) as server:
+    with ProviderServer(answers=[GOOD], behaviours=["good", "good", "good", "too_long", "good"]) as server:
         report = build(sample_repo, folder, server)
     (failed,) = report.failed
     assert "context" in failed.error and failed.action == "written"
@@ -123,12 +123,12 @@ def test_a_page_that_fails_says_so_the_others_go_on_and_the_next_run_tries_again
 @pytest.mark.parametrize("behaviour", ["unauthorized", "out_of_quota", "unknown_model"])
 def test_a_model_that_no_page_can_have_is_asked_once_and_nothing_is_lost(sample_repo, tmp_path, behaviour):
     folder = tmp_path / "wiki"
-    with ProviderServer(answers=[GOOD], behaviours=["good", "good", "too_long", "good"]) as server:
+    with ProviderServer(answers=[GOOD], behaviours=["good", "good", "good", "too_long", "good"]) as server:
         (lacking,) = (result.page.id for result in build(sample_repo, folder, server).failed)
     changed = next(name for name in ("snip", "worker") if name != lacking)
-    for path in ("snip/app.py", "worker/checker.go"):
+    for path, added in (("snip/app.py", 'def added():\n    """Added."""\n'), ("worker/checker.go", "// x\n")):
         with (sample_repo / path).open("a") as file:
-            file.write("\n")
+            file.write(f"\n\n{added}")
     before = page(folder, changed)
     with ProviderServer(answers=[GOOD], behaviours=[behaviour]) as server:
         report = build(sample_repo, folder, server)

@@ -7,15 +7,12 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from surveys import survey_of
 
 from rag.errors import WikiSteeringInvalid, WikiStructureInvalid
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import structure_outline, structure_xml, wiki_structure
-from rag.wiki.grouping import groups
 from rag.wiki.models import WikiPage
 from rag.wiki.outline import parse_structure_xml
 from rag.wiki.page_plan import checked_pages
@@ -28,37 +25,28 @@ def repository(sample_repo):
     return Engine(load_settings()).repository(locate(str(sample_repo)))
 
 
-def test_the_pages_follow_the_folders_of_the_code(repository):
+def test_the_pages_are_in_reading_order_and_hold_each_code_file_once(repository):
     structure = wiki_structure(repository)
     assert [page.title for page in structure.pages] == [
         "Overview",
-        "Architecture",
+        "Concepts",
+        "How it runs",
         "snip",  # where most of the code is
-        "clients/typescript/src",
-        "worker",
-        "Other code",
+        "Client, retry, types",
+        "Worker",
         "Public API",
-        "Testing",
+        "Extending",
         "Configuration",
+        "Testing",
+        "Glossary",
         "Documentation",
+        "Tools",
     ]
     assert structure.description.startswith("A small link shortener")
-    assert "snip/storage.py" in structure.page("snip").file_paths[:3]  # what most files import comes first
+    assert "snip/storage.py" in structure.page("snip").file_paths[:3]  # the most central come first
     code = {file.path for file in structure.survey.of_kind("code")}
-    on_pages = Counter(p for page in structure.pages if page.kind == "package" for p in page.file_paths)
-    assert on_pages == Counter(code)
-
-
-PATHS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5).map("/".join)
-
-
-@given(st.dictionaries(PATHS, st.integers(1, 3000), max_size=30), st.integers(1, 12))
-def test_every_code_file_stands_on_one_page_and_pages_are_not_too_many(sizes, limit):
-    files = survey_of({f"src/{path}.py": "x = 1\n" * lines for path, lines in sizes.items()}).of_kind("code")
-    found = groups(files, limit)
-    assert len(found) <= limit
-    assert sorted(f.path for group in found for f in group.files) == sorted(f.path for f in files)
-    assert all(group.files for group in found)
+    listed = [page for page in structure.pages if page.kind in ("package", "carried")]
+    assert Counter(path for page in listed for path in page.file_paths) == Counter(code)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 60])
@@ -70,14 +58,14 @@ def test_there_are_at_most_as_many_pages_as_asked_for(repository, limit):
 
 def test_the_outline_is_deepwikis(repository):
     lines = structure_outline(wiki_structure(repository), "acme/snip").split("\n")
-    assert lines[:4] == ["Available pages for acme/snip:", "", "- 1 Overview", "- 2 Architecture"]
+    assert lines[:4] == ["Available pages for acme/snip:", "", "- 1 Overview", "- 2 Concepts"]
 
 
 def test_pages_below_others_are_numbered_below_them():
-    texts = {f"app/{name}/m.py": "x = 1\n" * 900 for name in "abc"} | {"app/own.py": "y = 1\n" * 900}
-    structure = structure_of(survey_of(texts))
-    assert "- 3 app\n  - 3.1 app/a\n  - 3.2 app/b" in structure_outline(structure)
-    assert [section.title for section in structure.sections] == ["Overview", "Code", "app"]
+    asked = {"pages": [{"title": "app"}, {"title": "a", "parent": "app"}, {"title": "b", "parent": "app"}]}
+    structure = structure_of(survey_of({"app/own.py": "y = 1\n"}), steering=parse_steering(json.dumps(asked)))
+    assert "- 1 app\n  - 1.1 a\n  - 1.2 b" in structure_outline(structure)
+    assert [section.title for section in structure.sections] == ["Topics", "app"]
 
 
 def test_the_xml_says_what_the_structure_says(repository):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import json
 import re
@@ -65,7 +66,10 @@ def test_every_link_of_a_page_leads_to_a_file(sample_repo, tmp_path):
     folder = tmp_path / "wiki"
     write(sample_repo, folder)
     for text in pages(folder).values():
-        for target in re.findall(r"\]\(([^)]+)\)", outside_fences(text)):
+        outside = outside_fences(text)
+        named = re.findall(r"^\[([^\]]+)\]: (\S+)$", outside, re.MULTILINE)
+        assert set(re.findall(r"`\]\[([^\]]+)\]", outside)) == {label for label, _ in named}
+        for target in [*re.findall(r"\]\(([^)]+)\)", outside), *(target for _, target in named)]:
             path, _, anchor = target.partition("#")
             assert (folder / "docs" / path).is_file(), target
             if path.endswith(".html"):
@@ -135,7 +139,8 @@ def test_only_pages_whose_sources_changed_are_written_again(sample_repo, tmp_pat
     kept = json.loads((folder / ".rag-wiki.json").read_text())["pages"]
     before = pages(folder)
     changed = "worker/checker.go"
-    (sample_repo / changed).write_text((sample_repo / changed).read_text() + "\n// More is said here.\n")
+    text = (sample_repo / changed).read_text()
+    (sample_repo / changed).write_text(f"{text}\n// Added says more.\nfunc Added() {{}}\n")
     git(sample_repo, "commit", "--all", "--quiet", "--message", "Say more")
     report = write(sample_repo, folder)
     written = {name for name, action in actions(report).items() if action == "written"}
@@ -147,6 +152,29 @@ def test_only_pages_whose_sources_changed_are_written_again(sample_repo, tmp_pat
     assert {name for name in after if after[name] != before[name]} == {
         page.file for page in report.pages if page.action == "written"
     }
+
+
+def test_a_comment_of_one_line_changes_few_lines_of_the_wiki(sample_repo, tmp_path):
+    """Wherever it is: each file has few links, and its addresses are written once a page."""
+    git(sample_repo, "remote", "add", "origin", "https://github.com/acme/snip.git")
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    for path in sorted((sample_repo / "snip").glob("*.py")):
+        for beginning in ("import ", "def ", "class "):
+            lines, before = path.read_text().split("\n"), pages(folder)
+            at = next((n for n, line in enumerate(lines) if line.startswith(beginning)), 0)
+            path.write_text("\n".join([*lines[:at], "# A comment.", *lines[at:]]))
+            git(sample_repo, "commit", "--all", "--quiet", "--message", "Comment")
+            write(sample_repo, folder)
+            after = pages(folder)
+            assert before.keys() == after.keys()
+            changed = [
+                line
+                for name in after
+                for line in difflib.unified_diff(before[name].split("\n"), after[name].split("\n"), n=0)
+                if line[:1] in "+-" and line[:3] not in ("+++", "---")
+            ]
+            assert len(changed) <= 30, (path.name, at, len(changed))
 
 
 def test_another_commit_alone_writes_no_page(sample_repo, tmp_path):
@@ -258,7 +286,8 @@ def test_nothing_of_a_hostile_repository_runs_in_a_page(tmp_path):
     for text in pages(folder).values():
         outside = re.sub(r"`[^`\n]*`", "", outside_fences(text))
         assert "<" not in outside
-        for target in re.findall(r"\]\(([^)]*)\)", outside):
+        targets = re.findall(r"\]\(([^)]*)\)", outside)
+        for target in targets + re.findall(r"^\[[^\]]+\]: (.*)$", outside, re.MULTILINE):
             assert re.fullmatch(r"[\w./%~#-]+", target), target
     for copy in (folder / "docs/source").rglob("*.html"):
         assert set(re.findall(r"<\s*/?(\w+)", copy.read_text())) == set(
@@ -294,7 +323,7 @@ class Reader(HTMLParser):
 
 def test_the_command_writes_a_wiki_and_says_what_it_did(sample_repo, tmp_path):
     first = rag("wiki", sample_repo, "-o", tmp_path / "wiki")
-    assert first.code == 0 and "10 pages in" in first.out and "10 written" in first.out
+    assert first.code == 0 and "13 pages in" in first.out and "13 written" in first.out
     again = rag("wiki", sample_repo, "-o", tmp_path / "wiki", "--json")
     assert {page["action"] for page in again.json["pages"]} == {"unchanged"}
     refused = rag("wiki", sample_repo, "-o", sample_repo)

@@ -36,6 +36,7 @@ from tools.benchmarks import (
     shelf,
     staleness,
     together,
+    wiki,
 )
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tools.benchmarks.report import keep_run, write_report
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "serve": serving.serve,
     "many": many.many,
     "shelf": shelf.shelf,
+    "wiki": wiki.wiki,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

@@ -1,0 +1,236 @@
+"""The page about a concept: what it is for, how it works, its types and definitions, documents and tests."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rag.code.symbols import Symbol
+from rag.wiki import diagrams
+from rag.wiki.facts import short_name
+from rag.wiki.fields import fields_of
+from rag.wiki.links import CitationWriter
+from rag.wiki.markdown import code, plain, said, title
+from rag.wiki.models import WikiPage
+from rag.wiki.page_context import PageContext, Part
+from rag.wiki.sections import sections_in
+
+_MAX_TYPES, _MAX_FIELDS, _MAX_METHODS = 5, 14, 12
+_MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
+_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 6
+_MANY_TYPES = 20
+_DRAWN_FROM = 60
+"""The diagram is drawn from this many of the most important definitions."""
+
+
+def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
+    """Yield the parts of the page of a concept."""
+    survey, facts = context.survey, context.facts
+    paths = [path for path in page.file_paths if path in survey.files]
+    ranked = facts.ranked(paths)
+    inner = context.structure.children(page.id)
+    if inner:
+        yield Part("## Below this page\n\n" + context.page_list(cited, inner))
+    yield Part(_facts(context, page, paths, cited))
+    drawn = diagrams.calls_diagram(cited, facts.graph, ranked[:_DRAWN_FROM], context.address_of)
+    if drawn is not None:
+        caption = (
+            "An arrow leads from a definition to one that it certainly calls. "
+            f"{diagrams.left_out(drawn, 'definitions', 'calls')}"
+        )
+        yield Part(f"## How it works\n\n{drawn.markdown}\n\n{caption}", "the diagram of calls")
+    types = [symbol for symbol in ranked if symbol.unit == "class" and not symbol.scope]
+    types.sort(key=lambda symbol: not _has_parts(context, symbol))
+    types = types[: _MAX_TYPES if len(types) < _MANY_TYPES else 2 * _MAX_TYPES]
+    for number, symbol in enumerate(types):
+        head = "## Main types\n\n" if number == 0 else ""
+        yield Part(head + _type(context, symbol, cited), code(symbol.name))
+    yield from _documents(context, page, cited)
+    yield from _files(context, paths, {*types}, cited)
+    yield from _tests(context, paths, cited)
+
+
+def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: CitationWriter) -> str:
+    folders = Counter(posixpath.dirname(path) for path in paths)
+    where = ", ".join(code(name) if name else "the top folder" for name, _ in folders.most_common(3))
+    more = " and other folders" if len(folders) > 3 else ""
+    count = f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
+    sentences = [f"{count} in {where}{more}." if paths else ""]
+    after = {target: n for (source, target), n in context.between.items() if source == page.id}
+    before = {source: n for (source, target), n in context.between.items() if target == page.id}
+    if after:
+        sentences.append(f"Uses {context.related(cited, after)}.")
+    if before:
+        sentences.append(f"Used by {context.related(cited, before)}.")
+    return " ".join(part for part in sentences if part)
+
+
+# ---------------------------------------------------------------- types
+
+
+def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
+    file = context.survey.files[symbol.path]
+    parts = [f"### {title(symbol.name)}", f"{context.definition(cited, symbol)}"]
+    declared = fields_of(file, symbol)
+    if declared:
+        rows = [
+            f"- {code(field.name)}: {code(field.type)}"
+            + (f" — {said(field.comment)}" if field.comment else "")
+            for field in declared[:_MAX_FIELDS]
+        ]
+        rest = len(declared) - _MAX_FIELDS
+        more = f"\n\n{rest:,} more fields." if rest > 0 else ""
+        parts.append("Fields:\n\n" + "\n".join(rows) + more)
+    members = [s for s in context.survey.symbols(symbol.path) if s.scope == symbol.name and s.public]
+    members += _methods_elsewhere(context, symbol)
+    if members:
+        parts.append(_members(context, members, cited))
+    return "\n\n".join(parts)
+
+
+def _has_parts(context: PageContext, symbol: Symbol) -> bool:
+    """Return whether a type has fields or methods; a list of constants has none."""
+    if fields_of(context.survey.files[symbol.path], symbol) or _methods_elsewhere(context, symbol):
+        return True
+    return any(s.scope == symbol.name for s in context.survey.symbols(symbol.path))
+
+
+def _methods_elsewhere(context: PageContext, symbol: Symbol) -> list[Symbol]:
+    """Return the methods of a Go or Rust type in the other files of its folder."""
+    file = context.survey.files[symbol.path]
+    if file.language not in ("go", "rust"):
+        return []
+    others = (p for p in context.page_of if p != symbol.path and posixpath.dirname(p) == file.folder)
+    return [s for path in others for s in context.survey.symbols(path) if s.scope == symbol.name and s.public]
+
+
+def _members(context: PageContext, members: Sequence[Symbol], cited: CitationWriter) -> str:
+    """Return the most important methods, under the sections of the file, and the names of the others."""
+    facts = context.facts
+    best = sorted(members, key=lambda s: (-facts.importance(s), s.start))
+    shown = [s for s in best if s.summary is not None][:_MAX_METHODS]
+    rows = {s: f"- {context.definition(cited, s, s.name)}" for s in shown}  # the most important are linked
+    grouped: dict[str, list[str]] = {}
+    for member in sorted(shown, key=lambda s: (s.path, s.start)):
+        grouped.setdefault(_section_of(context, member), []).append(rows[member])
+    parts = []
+    for section, inside in grouped.items():
+        head = f"Methods, {plain(section)}:" if section else "Methods:"
+        parts.append(f"{head}\n\n" + "\n".join(inside))
+    parts.append(_others([s.name for s in best if s not in rows], "Other methods"))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _section_of(context: PageContext, symbol: Symbol) -> str:
+    sections = sections_in(context.survey.files[symbol.path])
+    return next((s.title for s in sections if s.start <= symbol.start <= s.end), "")
+
+
+def _others(names: Sequence[str], head: str) -> str:
+    every = list(dict.fromkeys(names))
+    if not every:
+        return ""
+    rest = len(every) - _MAX_NAMES
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return f"{head}: {', '.join(code(name) for name in every[:_MAX_NAMES])}{more}."
+
+
+# ---------------------------------------------------------------- files
+
+
+def _files(
+    context: PageContext, paths: Sequence[str], types: set[Symbol], cited: CitationWriter
+) -> Iterator[Part]:
+    survey = context.survey
+    described = [path for path in paths if any(s.public for s in survey.symbols(path))]
+    head = "## Definitions by file\n\n"
+    for path in described[:_MAX_FILES]:
+        if text := _file(context, path, types, cited):
+            yield Part(head + text, code(path))
+            head = ""
+    rest = [path for path in paths if path not in described[:_MAX_FILES]]
+    if rest:
+        rows = [_one_line(context, path, cited) for path in sorted(rest)[:_MAX_OTHERS]]
+        more = f"\n\n{len(rest) - _MAX_OTHERS:,} more files." if len(rest) > _MAX_OTHERS else ""
+        yield Part("## Other files\n\n" + "\n".join(rows) + more, f"{len(rest):,} other files")
+
+
+def _one_line(context: PageContext, path: str, cited: CitationWriter) -> str:
+    summary = context.survey.summary(path)
+    linked = cited.file(path, len(context.survey.files[path].lines))
+    return f"- {linked}: {said(summary.text)}" if summary else f"- {linked}"
+
+
+def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWriter) -> str:
+    """Return a file with its outer definitions, in its own sections if it has any."""
+    survey, _facts = context.survey, context.facts
+    summary = survey.summary(path)
+    described = {s.name for s in types}
+    outer = [s for s in survey.symbols(path) if s.public and s not in types]
+    outer = [s for s in outer if s.scope.partition(".")[0] not in described]
+    if any(not s.scope for s in outer):
+        outer = [s for s in outer if not s.scope]
+    if not outer and summary is None:
+        return ""
+    sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
+    shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)}
+    parts = [f"### {title(path)}", said(summary.text) if summary is not None else ""]
+    grouped: dict[str, list[Symbol]] = {"": []}
+    for symbol in outer:
+        inside = next((s for s in sections if s.start <= symbol.start <= s.end), None)
+        grouped.setdefault(inside.title if inside else "", []).append(symbol)
+    spans = {section.title: section for section in sections}
+    for name, inside_section in grouped.items():
+        rows = [shown[s] for s in inside_section if s in shown]
+        others = _others([s.name for s in inside_section if s not in shown], "Also" if rows else "Defines")
+        if name and (rows or others):
+            span = spans[name]
+            parts.append(f"**{plain(name)}** ({cited.linked('source', path, span.start, span.end)})")
+        parts += ["\n".join(rows), others]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbol]:
+    """Return the definitions that most of the code uses, and those from which most of it runs, in turn."""
+    facts = context.facts
+    used = sorted(symbols, key=lambda s: (-facts.importance(s), s.start))
+    running = sorted(symbols, key=lambda s: (-facts.graph.reach(s), s.start))
+    merged = dict.fromkeys(symbol for pair in zip(used, running, strict=True) for symbol in pair)
+    return list(merged)[:_MAX_ROWS]
+
+
+def _row(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
+    """Return a definition with the calls in it that lead furthest."""
+    calls = context.facts.graph.furthest(symbol)[:_MAX_CALLS]
+    row = f"- {context.definition(cited, symbol)}"
+    return row + (f" Calls {', '.join(code(short_name(callee)) for callee in calls)}." if calls else "")
+
+
+# ---------------------------------------------------------------- documents, tests
+
+
+def _documents(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
+    placed = context.documents.get(page.id, [])[:_MAX_DOCUMENTS]
+    for number, section in enumerate(placed):
+        head = "## In the documentation\n\n" if number == 0 else ""
+        named = f"### {title(section.title)}\n\n" if section.title else ""
+        yield Part(head + named + context.quoted(cited, section.quotes), title(section.title))
+
+
+def _tests(context: PageContext, paths: Sequence[str], cited: CitationWriter) -> Iterator[Part]:
+    survey, wanted = context.survey, set(paths)
+    counts: Counter[str] = Counter()
+    for call in survey.calls:
+        if call.callee.path in wanted and survey.files[call.path].kind == "test":
+            counts[call.path] += 1
+    for path in paths:
+        for link in survey.links_to(path):
+            if survey.files[link.source].kind == "test":
+                counts[link.source] += 1
+    if counts:
+        best = sorted(counts, key=lambda path: (-counts[path], path))
+        rows = [f"- {cited.file(path, len(survey.files[path].lines))}" for path in best[:_MAX_TESTS]]
+        rest = len(best) - _MAX_TESTS
+        more = f"\n\n{rest:,} more test files import or call it." if rest > 0 else ""
+        yield Part("## Tested by\n\n" + "\n".join(rows) + more, "the tests")

@@ -1,0 +1,76 @@
+"""Where a repository can be extended: classes to inherit from, interfaces, and what registers code."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rag.code.references import BASE
+from rag.code.survey import Survey
+from rag.code.symbols import Symbol
+
+_REGISTERS = re.compile(
+    r"^(?:register|add_?(?:[A-Z_]\w*)?(?:hook|handler|plugin|extension|middleware|filter|command|rule|route|processor"
+    r"|parser|serializer|formatter|decorator|provider|backend|listener|type)|(?:before|after|teardown)_\w+"
+    r"|on_?[A-Z]\w*|use|Use|\w*(?:[Hh]andler|[Hh]ook|[Pp]lugin|[Mm]iddleware)|Register\w*|register\w+)$"
+)
+_INTERFACE = re.compile(r"\b(?:interface|trait|protocol|Protocol|ABC|abstract)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionPoint:
+    """A class that others extend, or an interface; `implementations` are classes, by path and line."""
+
+    symbol: Symbol
+    implementations: tuple[Symbol, ...]
+    is_interface: bool
+
+
+def extension_points(survey: Survey, own: Iterable[str]) -> list[ExtensionPoint]:
+    """Return base classes and interfaces of own code, those with the most implementations first."""
+    paths = frozenset(own)
+    below = _subclasses(survey)
+    found = []
+    for path in sorted(paths):
+        for symbol in survey.symbols(path):
+            if symbol.unit != "class" or not symbol.public:
+                continue
+            head = "".join(survey.files[path].lines[symbol.start - 1 : symbol.start + 1])[:400]
+            inherited = tuple(sorted(below.get(symbol, ()), key=lambda s: (s.path, s.start)))
+            is_interface = bool(_INTERFACE.search(head))
+            if inherited or is_interface:
+                found.append(ExtensionPoint(symbol, inherited, is_interface))
+    return sorted(
+        found,
+        key=lambda one: (-len(one.implementations), not one.is_interface, one.symbol.path, one.symbol.start),
+    )
+
+
+def registering(survey: Survey, own: Iterable[str]) -> list[Symbol]:
+    """Return the documented public functions by whose names code is registered, by path and line."""
+    return [
+        symbol
+        for path in sorted(own)
+        for symbol in survey.symbols(path)
+        if symbol.unit == "function" and symbol.public and symbol.summary and _REGISTERS.match(symbol.name)
+    ]
+
+
+def _subclasses(survey: Survey) -> Mapping[Symbol, set[Symbol]]:
+    found: dict[Symbol, set[Symbol]] = defaultdict(set)
+    for path in survey.files:
+        file = survey.graph.file(path)
+        for use in file.references:
+            if use.role != BASE or use.within < 0:
+                continue
+            values = survey.graph.resolve(file, use)
+            if len(values) != 1 or values[0].kind != "def":
+                continue
+            other = survey.graph.file(values[0].path)
+            base = survey.symbol(values[0].path, other.qualified(values[0].number))
+            derived = survey.symbol(path, file.qualified(use.within))
+            if base is not None and derived is not None and base != derived:
+                found[base].add(derived)
+    return found

@@ -1,0 +1,132 @@
+"""What the pages of a wiki are written from, computed once for each survey."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+from rag.code.survey import Survey
+from rag.code.symbols import File, Symbol
+from rag.wiki.call_graph import CallGraph
+from rag.wiki.exports import Exported, exports
+from rag.wiki.extension_points import ExtensionPoint, extension_points, registering
+from rag.wiki.flows import CallFlow, flows
+from rag.wiki.roles import Role, code_by_role
+
+
+class WikiFacts:
+    """The parts of a repository, its calls, flows and exports. Each is computed when it is first used."""
+
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
+
+    @cached_property
+    def roles(self) -> Mapping[Role, Sequence[File]]:
+        """The code files by their role."""
+        return code_by_role(self.survey)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The paths of the repository's own code."""
+        return frozenset(file.path for file in self.roles["own"])
+
+    @cached_property
+    def graph(self) -> CallGraph:
+        """The calls between the definitions of own code."""
+        return CallGraph(self.survey, self.own)
+
+    @cached_property
+    def flows(self) -> Sequence[CallFlow]:
+        """How requests, commands and jobs run."""
+        return flows(self.survey, self.graph)
+
+    @cached_property
+    def exports(self) -> Sequence[Exported]:
+        """The public interface: what documents name, then what tests and examples use, comes first."""
+        found = exports(self.survey, self.own)
+        order = {one.symbol: number for number, one in enumerate(found)}
+        return sorted(found, key=lambda one: (-self._shown(one.symbol), order[one.symbol]))
+
+    @cached_property
+    def extension_points(self) -> Sequence[ExtensionPoint]:
+        """Base classes and interfaces."""
+        return extension_points(self.survey, self.own)
+
+    @cached_property
+    def registering(self) -> Sequence[Symbol]:
+        """The functions that register code of users, the most used first."""
+        exported = {one.symbol for one in self.exports}
+        found = registering(self.survey, self.own)
+        return sorted(found, key=lambda s: (s not in exported, -self.importance(s), s.path, s.start))
+
+    @cached_property
+    def documented(self) -> Mapping[str, int]:
+        """How many documents contain each word that may be a name."""
+        counts: Counter[str] = Counter()
+        for file in self.survey.of_kind("doc"):
+            counts.update(set(re.findall(r"[A-Za-z_]\w+", file.text[:200_000])))
+        return counts
+
+    def _shown(self, symbol: Symbol) -> float:
+        """Return how much documents, tests and examples show a definition."""
+        documents = min(self.documented.get(symbol.name, 0), 10)
+        return documents + min(len(self.graph.shown_in.get(symbol, ())), 10) + (symbol.summary is not None)
+
+    def importance(self, symbol: Symbol) -> float:
+        """Return how much a reader should know a definition."""
+        held = len(self._holders(symbol)) if symbol.unit == "class" else 0
+        named = self.documented.get(symbol.name, 0) if len(symbol.name) > 3 else 0
+        size = math.log2(1 + symbol.end - symbol.start) if held else 0.0
+        return self.graph.importance(symbol) + 2 * math.log2(1 + held) + size / 2 + min(named, 12) / 3
+
+    def _holders(self, symbol: Symbol) -> Sequence[object]:
+        if symbol not in self._held:
+            self._held[symbol] = self.survey.graph.holding(symbol.name)
+        return self._held[symbol]
+
+    @cached_property
+    def _held(self) -> dict[Symbol, Sequence[object]]:
+        return {}
+
+    def ranked(self, paths: Sequence[str]) -> list[Symbol]:
+        """Return the public definitions of files, the most important first; of variants with one name the
+        first.
+        """
+        found = [
+            s for path in paths if path in self.survey.files for s in self.survey.symbols(path) if s.public
+        ]
+        found.sort(key=lambda s: (-self.importance(s), s.path, s.start))
+        folders: dict[tuple[str, str], Symbol] = {}
+        for symbol in found:
+            folders.setdefault((posixpath.dirname(symbol.path), symbol.qualified_name), symbol)
+        return list(folders.values())
+
+
+_facts: WeakKeyDictionary[Survey, WikiFacts] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def facts_of(survey: Survey) -> WikiFacts:
+    """Return the facts of a survey; they are cached as long as it exists."""
+    with _lock:
+        found = _facts.get(survey)
+        if found is None:
+            found = _facts[survey] = WikiFacts(survey)
+        return found
+
+
+def short_name(symbol: Symbol) -> str:
+    """Return the name of a definition with its class."""
+    outer = symbol.scope.rpartition(".")[2]
+    return f"{outer}.{symbol.name}" if outer else symbol.name
+
+
+def base_name(path: str) -> str:
+    """Return the name of a file without its folder."""
+    return posixpath.basename(path)

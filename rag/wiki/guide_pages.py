@@ -1,0 +1,194 @@
+"""The pages to read first: what the repository is, its concepts, and how a request runs through them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from rag.code.symbols import Symbol
+from rag.wiki import diagrams
+from rag.wiki.entry_points import entry_points
+from rag.wiki.facts import base_name, short_name
+from rag.wiki.flows import CallFlow
+from rag.wiki.links import CitationWriter
+from rag.wiki.markdown import bullets, code, plain, said, table, title, words
+from rag.wiki.models import WikiPage
+from rag.wiki.page_context import PageContext, Part
+from rag.wiki.placed_documents import sections_named
+from rag.wiki.project_summary import project_description
+from rag.wiki.roles import is_tool
+
+_MAX_STARTS, _MAX_LANGUAGES, _MAX_CIRCLES, _MAX_TYPES = 12, 10, 6, 4
+_MAX_DOCUMENTS, _MAX_OTHERS = 4, 12
+_ARCHITECTURE = re.compile(
+    r"architecture|internals|how (?:it|\w+) works|design\b|concepts|structure|lifecycle|source code layout"
+    r"|life of|data flow|overview",
+    re.IGNORECASE,
+)
+
+
+def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
+    """Yield the parts of the first page: what it is, its parts, where it starts, what to read."""
+    survey = context.survey
+    if caption := project_description(survey):
+        yield Part(context.quoted(cited, caption))
+    concepts = [p for p in context.concepts if not p.parent]
+    if concepts:
+        yield Part("## The main parts\n\n" + context.page_list(cited, concepts), "the list of concepts")
+    starts = [
+        f"- {code(e.name)}, {e.what}"
+        + (f", runs {code(e.leads_to)}" if e.leads_to else "")
+        + f" ({cited.source(e.path, e.start, e.end)})"
+        for e in sorted(entry_points(survey), key=lambda e: is_tool(e.path))
+    ]
+    if starts:
+        note = f"\n\n{_MAX_STARTS:,} of {len(starts):,} entry points." if len(starts) > _MAX_STARTS else ""
+        yield Part("## Where it starts\n\n" + "\n".join(starts[:_MAX_STARTS]) + note, "entry points")
+    others = [p for p in context.structure.pages if p not in concepts and p.id != page.id]
+    yield Part("## Pages\n\n" + context.page_list(cited, others), "the list of pages")
+    yield Part("## What it holds\n\n" + _languages(context), "languages")
+
+
+def _languages(context: PageContext) -> str:
+    files: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
+    for file in context.survey.files.values():
+        files[file.language] += 1
+        lines[file.language] += len(file.lines)
+    rows = [
+        (code(name), f"{files[name]:,}", f"{_rounded(count):,}")
+        for name, count in sorted(lines.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LANGUAGES]
+    ]
+    return table(("Language", "Files", "Lines, about"), rows)
+
+
+def _rounded(count: int) -> int:
+    """Return a number with two digits that count, so that a changed line does not change it."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return max(1, round(count / unit)) * unit if count else 0
+
+
+# ---------------------------------------------------------------- concepts
+
+
+def architecture_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
+    """Yield the parts of the page on all concepts: their diagram, their types, who uses whom."""
+    drawn, arrows = diagrams.concepts_diagram(cited, context.concepts, context.between)
+    if drawn is not None:
+        caption = (
+            "An arrow leads from a concept to one whose definitions it calls or imports at run time. "
+            f"{diagrams.left_out(drawn, 'concepts', 'weaker arrows')}"
+        )
+        yield Part(f"{drawn.markdown}\n\n{caption}")
+    rows = []
+    for concept in context.concepts:
+        cited.paths |= set(concept.file_paths)  # what a concept uses may change with each of them
+        types = [s for s in context.facts.ranked(concept.file_paths) if not s.scope][:_MAX_TYPES]
+        is_named = concept.description.startswith(("`", "Defines "))
+        listed = ", ".join(code(s.name) for s in types)
+        named = f" Main definitions: {listed}." if types and not is_named else ""
+        rows.append(f"- {cited.page(concept)}: {_ended(words(concept.description))}{named}")
+    yield Part("## Concepts\n\n" + "\n".join(rows), "the list of concepts")
+    sections = sections_named(context.survey, _ARCHITECTURE)[:_MAX_DOCUMENTS]
+    for number, section in enumerate(sections):
+        head = "## In the documentation\n\n" if number == 0 else ""
+        yield Part(
+            f"{head}### {title(section.title)}\n\n{context.quoted(cited, section.quotes)}",
+            title(section.title),
+        )
+    yield Part(_who_uses_whom(context, cited), "who uses whom")
+    if arrows:
+        places = [
+            f"- {plain(context.pages[source].title)} → {plain(context.pages[target].title)}: "
+            + ", ".join(cited.source(path, line, line) for path, line in _first(context, source, target))
+            for source, target in arrows
+        ]
+        yield Part("## Where the arrows come from\n\n" + "\n".join(places), "the lines of the arrows")
+    if found := diagrams.cycles(context.between):
+        circles = [
+            ", ".join(cited.page(context.pages[n]) for n in group[:12]) for group in found[:_MAX_CIRCLES]
+        ]
+        about = "The concepts of each line use each other, directly or through others."
+        yield Part(f"## Cycles\n\n{about}\n\n{bullets(circles)}", "cycles")
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith((".", "…", "!", "?")) else f"{text}."
+
+
+def _first(context: PageContext, source: str, target: str) -> list[tuple[str, int]]:
+    """Return up to two places, of different files, where a concept uses another."""
+    found: dict[str, int] = {}
+    for path, line in context.uses[source, target]:
+        found.setdefault(path, line)
+    return list(found.items())[:2]
+
+
+def _who_uses_whom(context: PageContext, cited: CitationWriter) -> str:
+    after: dict[str, dict[str, int]] = defaultdict(dict)
+    before: dict[str, dict[str, int]] = defaultdict(dict)
+    for (source, target), count in context.between.items():
+        after[source][target] = count
+        before[target][source] = count
+    rows = [
+        (cited.page(p), context.related(cited, after[p.id], 4), context.related(cited, before[p.id], 4))
+        for p in context.concepts
+        if after[p.id] or before[p.id]
+    ]
+    found = table(("Concept", "Uses", "Used by"), rows)
+    return f"## Who uses whom\n\n{found}" if found else ""
+
+
+# ---------------------------------------------------------------- flows
+
+
+def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
+    """Yield the flows: of each a diagram, and its calls as a list."""
+    # The links of a file go to the first flow and to the roots of the others before the rest.
+    for symbol in _linked_first(context.facts.flows):
+        cited.named(short_name(symbol), symbol.path, symbol.start, symbol.end)
+    for flow in context.facts.flows:
+        drawn = diagrams.flow_diagram(cited, flow, context.address_of)
+        name = short_name(flow.root)
+        linked = cited.named(name, flow.root.path, flow.root.start, flow.root.end)
+        about = f" {said(flow.root.summary.text)}" if flow.root.summary else ""
+        where = f" in {base_name(flow.root.path)}" if name == "main" else ""
+        parts = [f"## {title(name + where)}", f"Begins at {linked} ({plain(flow.begins)}).{about}"]
+        if drawn is not None:
+            parts += [drawn.markdown, f"Certain calls, in the order of the code. {_not_shown(flow)}"]
+        parts.append(_steps(context, flow, cited))
+        yield Part("\n\n".join(parts), code(name))
+
+
+def _linked_first(found: Sequence[CallFlow]) -> list[Symbol]:
+    callers = [call.caller for _, call in found[0].steps if call.caller is not None] if found else []
+    return [*list(dict.fromkeys(callers))[:3], *(flow.root for flow in found)]
+
+
+def _not_shown(flow: CallFlow) -> str:
+    if not flow.left_out:
+        return "Nothing is left out."
+    return f"Left out: {flow.left_out:,} other calls in these definitions."
+
+
+def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
+    """Return each caller with its lines and what it calls, in order."""
+    stack: dict[int, Symbol] = {0: flow.root}
+    calls: dict[Symbol, list[Symbol]] = {}
+    for depth, call in flow.steps:
+        calls.setdefault(stack[depth - 1], []).append(call.callee)
+        stack[depth] = call.callee
+    lines = []
+    for number, (caller, callees) in enumerate(calls.items(), start=1):
+        linked = cited.named(short_name(caller), caller.path, caller.start, caller.end)
+        lines.append(f"{number}. {linked} calls")
+        for callee in callees:
+            about = f": {said(callee.summary.text)}" if callee.summary else ""
+            home = context.page_of.get(callee.path)
+            named = code(short_name(callee))
+            lines.append(f"    - {cited.page(context.pages[home], named) if home else named}{about}")
+        others = [s for s in context.facts.graph.furthest(caller) if s not in callees][:_MAX_OTHERS]
+        if others:
+            lines.append(f"    - and, not drawn, {', '.join(code(short_name(s)) for s in others)}")
+    return "\n".join(lines)

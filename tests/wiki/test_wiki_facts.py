@@ -1,0 +1,207 @@
+"""What pages say of code: exports, flows, fields, sections, documents, entry points."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from surveys import survey_of
+
+from rag.wiki.call_graph import CallGraph
+from rag.wiki.entry_points import entry_points
+from rag.wiki.exports import exports
+from rag.wiki.extension_points import extension_points, registering
+from rag.wiki.fields import fields_of
+from rag.wiki.flows import MAX_NODES, flows
+from rag.wiki.placed_documents import placed_documents
+from rag.wiki.sections import sections_in
+
+
+def exported(texts: dict[str, str]) -> set[tuple[str, str]]:
+    survey = survey_of(texts)
+    own = [file.path for file in survey.of_kind("code")]
+    return {(one.package, one.name) for one in exports(survey, own)}
+
+
+@pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        (
+            {
+                "src/pkg/__init__.py": "from .core import Thing\nfrom ._in import hidden\n"
+                "__all__ = ['Thing']\n",
+                "src/pkg/core.py": "class Thing:\n    pass\n\n\nclass Inner:\n    pass\n",
+                "src/pkg/_in.py": "def hidden():\n    pass\n",
+            },
+            {("pkg", "Thing")},
+        ),
+        (
+            {
+                "package.json": json.dumps({"name": "p", "exports": {".": "./dist/index.js"}}),
+                "src/index.ts": 'export * from "./a";\nexport { b } from "./b";\n',
+                "src/a.ts": "export function a() {}\nfunction no() {}\n",
+                "src/b.ts": "export function b() {}\nexport function c() {}\n",
+            },
+            {("p", "a"), ("p", "b")},
+        ),
+        (
+            {
+                "src/lib.rs": "mod inner;\npub use inner::Shown;\npub fn top() {}\nfn not() {}\n",
+                "src/inner.rs": "pub struct Shown {}\npub struct Other {}\n",
+                "Cargo.toml": '[package]\nname = "c"\n',
+            },
+            {("app", "Shown"), ("app", "top")},
+        ),
+        (
+            {
+                "a.go": "package a\n\nfunc Shown() {}\n\nfunc not() {}\n",
+                "internal/b.go": "package internal\n\nfunc Hidden() {}\n",
+                "cmd/main.go": "package main\n\nfunc Main() {}\n",
+            },
+            {("app", "Shown")},
+        ),
+        (
+            {
+                "include/x.h": "#define A 1\ntypedef struct thing { int a; } thing;\n",
+                "src/x.c": "int f(void) {\n  return 1;\n}\n",
+            },
+            {("include/x.h", "thing")},
+        ),
+    ],
+    ids=["python", "typescript", "rust", "go", "c"],
+)
+def test_what_is_exported_is_public_and_nothing_else(texts, names):
+    assert exported(texts) == names
+
+
+FLOW = {
+    "pyproject.toml": '[project]\nname = "x"\n[project.scripts]\nx = "x.cli:main"\n',
+    "x/cli.py": "from x.work import begin, log\n\n\ndef main():\n    log()\n    begin()\n    end()\n\n\n"
+    "def end():\n    log()\n",
+    "x/work.py": "def begin():\n    log()\n    step()\n\n\ndef step():\n    log()\n    last()\n\n\n"
+    "def last():\n    return 1\n\n\ndef log():\n    return 2\n",
+}
+
+
+def test_a_flow_follows_certain_calls_from_the_entry_point_in_order():
+    survey = survey_of(FLOW)
+    (flow,) = flows(survey, CallGraph(survey, [f.path for f in survey.of_kind("code")]))
+    assert (flow.root.name, flow.begins) == ("main", "console script x")
+    calls = {(call.path, call.line, call.callee) for call in survey.calls}
+    assert {(call.path, call.line, call.callee) for _, call in flow.steps} <= calls
+    assert [call.callee.name for depth, call in flow.steps if depth == 1] == ["log", "begin", "end"]
+    assert len(flow.nodes) <= MAX_NODES
+
+
+def test_a_long_flow_is_cut_and_counts_what_it_leaves_out():
+    calls = "".join(f"    f{n}()\n" for n in range(30))
+    text = f"def main():\n{calls}\n\n" + "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(30))
+    survey = survey_of({"m.py": text})
+    (flow,) = flows(survey, CallGraph(survey, ["m.py"]))
+    assert len(flow.nodes) == MAX_NODES and flow.left_out == 30 - (MAX_NODES - 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name", "fields"),
+    [
+        (
+            "a.py",
+            'class A:\n    """Doc."""\n\n    #: The name\n    #: of it.\n    name: str | None = None\n'
+            "    _no: int = 1\n\n    def __init__(self):\n        self.size: int = 0\n"
+            "        self.other = 1\n\n    def f(self):\n        x: int = 1\n",
+            "A",
+            [("name", "str | None", "The name of it."), ("size", "int", "")],
+        ),
+        (
+            "a.go",
+            'package a\n\ntype A struct {\n\tName string // the name\n\tNext *A `json:"n"`\n}\n',
+            "A",
+            [("Name", "string", "the name"), ("Next", "*A", "")],
+        ),
+        (
+            "a.h",
+            "struct client {\n    int fd; /* the socket */\n    robj **argv;\n    unsigned flags:4;\n};\n",
+            "client",
+            [("fd", "int", "the socket"), ("argv", "robj **", ""), ("flags", "unsigned", "")],
+        ),
+        (
+            "a.ts",
+            "export interface A {\n  name?: string; // the name\n  run(): void;\n}\n",
+            "A",
+            [("name", "string", "the name")],
+        ),
+        (
+            "a.rs",
+            "pub struct A {\n    /// The name.\n    pub name: String,\n    size: usize,\n}\n",
+            "A",
+            [("name", "String", "The name."), ("size", "usize", "")],
+        ),
+    ],
+    ids=["python", "go", "c", "typescript", "rust"],
+)
+def test_the_fields_of_a_type_are_those_it_declares(path, text, name, fields):
+    survey = survey_of({path: text})
+    (symbol,) = [s for s in survey.symbols(path) if s.name == name]
+    assert [(f.name, f.type, f.comment) for f in fields_of(survey.files[path], symbol)] == fields
+    for found in fields_of(survey.files[path], symbol):
+        assert found.name in survey.files[path].lines[found.line - 1]
+
+
+def test_banners_of_several_kinds_begin_sections():
+    text = (
+        "/* ========== Low level API ========== */\nint a;\n\n"
+        "/*-----------------------------\n * Commands\n *----------------------------*/\nint b;\n\n"
+        "/************************************/\n/********** FLOW CONTROL ************/\n"
+        "/************************************/\nint c;\n// a line\nint d;\n"
+    )
+    found = sections_in(survey_of({"a.c": text}).files["a.c"])
+    assert [(one.title, one.start) for one in found] == [
+        ("Low level API", 1),
+        ("Commands", 4),
+        ("Flow control", 9),
+    ]
+    assert found[-1].end == len(text.split("\n")) - 1
+
+
+def test_a_file_with_one_banner_or_a_licence_has_no_sections():
+    text = "# ------- Copyright 2020 -------\n# ---- Only ----\nx = 1\n"
+    assert sections_in(survey_of({"a.py": text}).files["a.py"]) == []
+
+
+def test_base_classes_and_what_registers_are_extension_points():
+    texts = {
+        "a.py": "class Base:\n    pass\n\n\nclass Lone:\n    pass\n\n\ndef register_plugin(p):\n"
+        '    """Register a plugin."""\n\n\ndef plain():\n    """Do."""\n',
+        "b.py": "from a import Base\n\n\nclass One(Base):\n    pass\n\n\nclass Two(Base):\n    pass\n",
+    }
+    survey = survey_of(texts)
+    (point,) = extension_points(survey, texts)
+    assert point.symbol.name == "Base" and [s.name for s in point.implementations] == ["One", "Two"]
+    assert [symbol.name for symbol in registering(survey, texts)] == ["register_plugin"]
+
+
+def test_a_document_is_placed_with_the_code_that_it_names():
+    texts = {
+        "docs/guide.md": "# Guide\n\n## Routing\n\nThe `RouteTable` finds a handler with match_path.\n\n"
+        "## Other\n\nNothing of interest is here at all.\n",
+        "a/routes.py": "class RouteTable:\n    def match_path(self):\n        pass\n",
+        "b/store.py": "class Store:\n    pass\n",
+    }
+    placed = placed_documents(survey_of(texts), {"a": ["a/routes.py"], "b": ["b/store.py"]})
+    assert {name: [one.title for one in sections] for name, sections in placed.items()} == {"a": ["Routing"]}
+    (quote,) = placed["a"][0].quotes
+    assert (quote.path, quote.start, quote.end) == ("docs/guide.md", 5, 5)
+
+
+def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
+    main = "int main(void) {\n  return 0;\n}\n"
+    texts = {
+        "src/server.c": f"#ifdef __linux__\n#endif\n{main}",
+        "src/crc.c": f"int x;\n#ifdef REDIS_TEST_MAIN\n{main}#endif\n",
+        "src/sip.c": f"#if defined(X_TEST)\nint a;\n#else\nint b;\n#endif\n#if 0\n{main}#endif\n",
+        "deps/lua/lua.c": main,
+        "examples/one.c": main,
+    }
+    assert [(point.path, point.what) for point in entry_points(survey_of(texts))] == [
+        ("src/server.c", "main function")
+    ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
+from rag.code.survey import Survey
 from rag.errors import (
     AuthenticationFailed,
     ConfigError,
@@ -105,8 +106,7 @@ class ProseWriter:
         """Return whether prose was written from the same inputs, and all its citations are still valid."""
         if prose is None or prose.fingerprint != self.fingerprint(page):
             return False
-        files = self.structure.survey.files
-        return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
+        return is_valid(prose, self.structure.survey)
 
     def write(self, page: WikiPage, stopped: Callable[[], bool]) -> Prose:
         """Return the prose of a page.
@@ -170,6 +170,12 @@ class ProseWriter:
         listed = [self._chunks.get(path, [])[:_CHUNKS_PER_FILE] for path in page.file_paths[:_MAX_CHUNKS]]
         order = [c for n in range(_CHUNKS_PER_FILE) for chunks in listed for c in chunks[n : n + 1]]
         return [store.hit(chunk, 1.0, {"page": 1.0}) for chunk in order[:_MAX_CHUNKS]]
+
+
+def is_valid(prose: Prose, surveyed: Survey) -> bool:
+    """Return whether the files that prose cites are those that the model saw."""
+    files = surveyed.files
+    return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
 
 
 def concerns_all(error: RagError) -> bool:

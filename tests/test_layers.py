@@ -57,7 +57,7 @@ for door in ("cli", "serve", "adapters"):
     }  # facts, preferences and what was recalled are shown as they are
 for door in ("cli", "serve"):
     MAY[door] = MAY[door] | {"review"}  # a review is shown as it is
-MAY["integrations"] = GROUND | PORTS | {"integrations"}
+MAY["integrations"] = GROUND | PORTS | {"integrations", "service", "wiki"}
 MAY["cli"] |= {"integrations"}
 MAY["cli"] |= {"answer"}  # how sure an answer is, in words
 MAY["adapters"] |= {"prompt"}

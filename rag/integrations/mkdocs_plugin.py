@@ -36,7 +36,7 @@ from rag.errors import ConfigError, RagError
 from rag.resources import make_private, packaged
 from rag.service import Engine, locate
 from rag.settings import load_settings
-from rag.types import Filters
+from rag.types import Filters, Source
 from rag.wiki import WikiOptions, WikiPage, WikiReport, write_wiki
 from rag.wiki.llms import LLMS_FILE, LLMS_FULL_FILE, ListedPage, llms_full_txt, llms_txt, with_page_links
 from rag.wiki.site import DRAWING_FILE, DRAWING_SCRIPT, MERMAID_FILE, STYLE_FILE
@@ -143,10 +143,9 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         beside = Path(config.config_file_path).parent if config.config_file_path else Path.cwd()
         # Nothing is asked over the network unless prose is: not even an embedder that the user set elsewhere.
         settings = load_settings({} if options.prose else {"embedder": "static"})
-        source = locate(
-            options.source if ":" in options.source else str(beside / options.source),
-            filters=Filters(tuple(options.include), tuple(options.exclude)),
-        )
+        named = options.source if ":" in options.source else str(beside / options.source)
+        exclude = [*options.exclude, *_built_site(locate(named), config)]
+        source = locate(named, filters=Filters(tuple(options.include), tuple(exclude)))
         if options.folder is None:
             name = f"{beside.absolute()}\0{source.location}\0{options.path}"
             folder = settings.home / "wikis" / hashlib.sha256(name.encode()).hexdigest()[:16]
@@ -274,6 +273,14 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         description = str(page.meta.get("description") or described.get(page.file.src_uri, ""))
         title = str(page.title or page.file.name)
         return ListedPage(title, page.file.url, description, with_page_links(page.markdown or "", address))
+
+
+def _built_site(source: Source, config: MkDocsConfig) -> list[str]:
+    """Return the glob of the built site, if it is in the repository: it is not part of the code."""
+    site = Path(config.site_dir).resolve()
+    if source.is_url or not site.is_relative_to(source.location):
+        return []
+    return [f"/{site.relative_to(source.location).as_posix()}/"]
 
 
 def _check_outside(folder: Path, config: MkDocsConfig) -> None:

@@ -44,6 +44,7 @@ from rag.wiki.site import DRAWING_FILE, DRAWING_SCRIPT, MERMAID_FILE, STYLE_FILE
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
 _NOT_IN_SITE = {LLMS_FILE, LLMS_FULL_FILE, STYLE_FILE, MERMAID_FILE, DRAWING_FILE}
 _DIAGRAM = re.compile(r"^```mermaid\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_DIAGRAM_LINK = re.compile(r'(?<=href ")[^"\n]+|(?<=: Code @ )\S+')
 _SNIPPET = re.compile(r"^([ \t]*)(;*-+8<-+)", re.MULTILINE)
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|/", re.IGNORECASE)
 
@@ -223,7 +224,18 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
             markdown = _SNIPPET.sub(r"\1;\2", markdown)
         if not self.config.diagrams:
             return markdown
-        return _DIAGRAM.sub(lambda found: _drawn(found[1]), markdown)
+        return _DIAGRAM.sub(lambda found: self._drawn(found[1], page, files), markdown)
+
+    def _drawn(self, diagram: str, page: Page, files: Files) -> str:
+        """Return a diagram as HTML, as pymdownx.superfences writes it, with links to built pages."""
+
+        def built(target: str) -> str:
+            path, mark, anchor = target.partition("#")
+            file = files.get_file_from_path(self._uri(unquote(path)))
+            return target if file is None else get_relative_url(file.url, page.url) + mark + anchor
+
+        text = escape(_DIAGRAM_LINK.sub(lambda link: built(link[0]), diagram))
+        return f'<pre class="mermaid"><code class="language-mermaid">{text}</code></pre>'
 
     def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
         """Load the scripts that draw diagrams, on the pages that have some."""
@@ -311,11 +323,6 @@ def _log_report(report: WikiReport, seconds: float) -> None:
         log.info("%s", note)
     for page in report.failed:
         log.warning("the page %r has no text of a model: %s", page.page.title, page.error)
-
-
-def _drawn(diagram: str) -> str:
-    """Return a diagram as HTML, as pymdownx.superfences writes it."""
-    return f'<pre class="mermaid"><code class="language-mermaid">{escape(diagram)}</code></pre>'
 
 
 def _place_of(items: list[Any], file: File) -> tuple[list[Any], int] | None:

@@ -244,20 +244,47 @@ def test_pages_with_diagrams_load_a_script_of_the_site(project, theme):
     assert not list((project.folder / "site").rglob("mermaid.min.js"))
 
 
-def test_quoted_code_includes_no_file_of_the_machine(project):
-    pytest.importorskip("pymdownx")
-    secret = project.folder / "secret.txt"
-    secret.write_text("a secret of the machine")
-    source = project.source / "snip/storage.py"
-    source.write_text(source.read_text() + ADDED)
-    (project.source / "README.md").write_text(
-        '# Snip\n\nSnip is short.\n\n```text\n--8<-- "secret.txt"\n```\n'
+@pytest.fixture
+def own_wiki(project: Project) -> Path:
+    """A wiki that `rag wiki` wrote, published from its folder; its first page can be edited."""
+    command = [sys.executable, "-P", "-m", "rag", "wiki", ".", "--no-draw"]
+    subprocess.run(command, cwd=project.source, check=True, capture_output=True)
+    project.configure(
+        rag={"folder": str(project.source / "wiki")},
+        markdown_extensions=["pymdownx.snippets", "pymdownx.superfences"],
     )
-    project.configure(markdown_extensions=["pymdownx.snippets", "pymdownx.superfences"])
+    return project.source / "wiki/docs"
+
+
+def edit(page: Path, text: str) -> None:
+    page.write_text(page.read_text() + text)
+
+
+def test_quoted_code_includes_no_file_of_the_machine(project, own_wiki):
+    (project.folder / "secret.txt").write_text("a secret of the machine")
+    edit(own_wiki / "index.md", '\n```text\n--8<-- "secret.txt"\n```\n')
     project.build()
-    assert "a secret of the machine" not in "".join(
-        path.read_text() for path in (project.folder / "site").rglob("*.html")
+    html = "".join(path.read_text() for path in (project.folder / "site").rglob("*.html"))
+    assert "a secret of the machine" not in html and "secret.txt" in html
+
+
+def test_the_links_of_a_diagram_lead_to_built_pages(project, own_wiki):
+    other = next(path for path in sorted(own_wiki.glob("*.md")) if path.name != "index.md")
+    copy = next((own_wiki / "source").rglob("*.html"))
+    edit(
+        own_wiki / "index.md",
+        f'\n```mermaid\nflowchart LR\n  n1["a"]\n  n2["b"]\n  n1 --> n2\n  click n1 href "{other.name}#x"\n'
+        f'  click n2 href "{copy.relative_to(own_wiki)}#L1"\n```\n',
     )
+    edit(
+        other, f"\n```mermaid\nsequenceDiagram\n  participant n1 as A\n  link n1: Code @ {other.name}\n```\n"
+    )
+    project.build()
+    first, second = re.findall(r'href "([^"]+)"', unescape(project.page("code/index.html")))
+    site = project.folder / "site/code"
+    assert first == f"{other.stem}/#x" and (site / first.partition("#")[0] / "index.html").is_file()
+    assert second.endswith("#L1") and (site / second.partition("#")[0]).is_file()
+    assert ": Code @ ./" in project.page(f"code/{other.stem}/index.html")
 
 
 def test_a_repository_with_the_site_in_it_does_not_describe_the_built_site(sample_repo):
@@ -275,13 +302,8 @@ def test_a_repository_with_the_site_in_it_does_not_describe_the_built_site(sampl
     assert "site/code" not in (sample_repo / "site/llms-full.txt").read_text()
 
 
-def test_a_wiki_that_was_written_before_can_be_published(project):
-    wiki = project.source / "wiki"
-    command = [sys.executable, "-P", "-m", "rag", "wiki", ".", "--no-draw", "--embedder", "static"]
-    subprocess.run(command, cwd=project.source, check=True, capture_output=True)
-    index = wiki / "docs/index.md"
-    index.write_text(index.read_text() + "\nOur own words.\n")
-    project.configure(rag={"folder": str(wiki)})
+def test_a_wiki_that_was_written_before_can_be_published(project, own_wiki):
+    edit(own_wiki / "index.md", "\nOur own words.\n")
     assert "edited by hand" in project.build()
     assert "Our own words." in project.page("code/index.html")
 

@@ -2,7 +2,8 @@
 
 Viewers differ in their markup, so outside fenced blocks no text of a repository is written unescaped:
 characters that are markup in one of them become entities, which all viewers show and none interprets. No `<`
-is ever written outside a fence, neither ours nor the repository's.
+is ever written outside a fence, neither ours nor the repository's. MDX compiles the result: it reads braces
+as expressions, and lines that begin with `import` or `export` as JavaScript.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rag.code.documentation import without_emphasis
 from rag.quoting import fence, visible
 
 _MARKUP = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
-_LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
+_LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)])|i(?=mport(?:\s|$))|e(?=xport(?:\s|$)))")
 _PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
 

@@ -208,7 +208,8 @@ def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[st
 
 _REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*)\]")
 _HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*)$")
-_ESCAPED = {"<": "&#60;", "[": "&#91;", "]": "&#93;", "!": "&#33;", "~": "&#126;"}
+_ESCAPED = {sign: f"&#{ord(sign)};" for sign in "<[]!~{}"}
+_MODULE_LINE = re.compile(r"^[ie](?=mport\s|xport\s)")
 
 
 def as_markdown(prose: Prose, cited: CitationWriter) -> str:
@@ -237,7 +238,8 @@ def as_markdown(prose: Prose, cited: CitationWriter) -> str:
             level = max(2, len(heading[1]))
             out.append(f"{'#' * level} {_line(heading[2], places, cited)}")
         else:
-            out.append(_line(line, places, cited))
+            made = _line(line, places, cited)
+            out.append(_MODULE_LINE.sub(lambda match: f"&#{ord(match[0])};", made))
         number += 1
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip("\n")
 

@@ -222,20 +222,22 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         if "pymdownx.snippets" in config.markdown_extensions:
             # Quoted code must not include files of the machine that builds the site.
             markdown = _SNIPPET.sub(r"\1;\2", markdown)
-        if not self.config.diagrams:
-            return markdown
         return _DIAGRAM.sub(lambda found: self._drawn(found[1], page, files), markdown)
 
     def _drawn(self, diagram: str, page: Page, files: Files) -> str:
-        """Return a diagram as HTML, as pymdownx.superfences writes it, with links to built pages."""
+        """Return a diagram with links to built pages: as HTML like that of pymdownx.superfences, or as a block
+        for an extension of the site.
+        """
 
         def built(target: str) -> str:
             path, mark, anchor = target.partition("#")
             file = files.get_file_from_path(self._uri(unquote(path)))
             return target if file is None else get_relative_url(file.url, page.url) + mark + anchor
 
-        text = escape(_DIAGRAM_LINK.sub(lambda link: built(link[0]), diagram))
-        return f'<pre class="mermaid"><code class="language-mermaid">{text}</code></pre>'
+        text = _DIAGRAM_LINK.sub(lambda link: built(link[0]), diagram)
+        if not self.config.diagrams:
+            return f"```mermaid\n{text}\n```"
+        return f'<pre class="mermaid"><code class="language-mermaid">{escape(text)}</code></pre>'
 
     def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
         """Load the scripts that draw diagrams, on the pages that have some."""

@@ -225,8 +225,9 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         return _DIAGRAM.sub(lambda found: self._drawn(found[1], page, files), markdown)
 
     def _drawn(self, diagram: str, page: Page, files: Files) -> str:
-        """Return a diagram with links to built pages: as HTML like that of pymdownx.superfences, or as a block
-        for an extension of the site.
+        """Return a diagram with links to built pages.
+
+        It is HTML like that of pymdownx.superfences, or a block for an extension of the site.
         """
 
         def built(target: str) -> str:

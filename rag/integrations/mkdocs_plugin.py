@@ -141,18 +141,18 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
     def _written(self, config: MkDocsConfig) -> WikiReport:
         """Write the pages that changed."""
         options = self.config
-        beside = Path(config.config_file_path).parent if config.config_file_path else Path.cwd()
+        root = Path(config.config_file_path).parent if config.config_file_path else Path.cwd()
         # Nothing is asked over the network unless prose is: not even an embedder that the user set elsewhere.
         settings = load_settings({} if options.prose else {"embedder": "static"})
-        named = options.source if ":" in options.source else str(beside / options.source)
+        named = options.source if ":" in options.source else str(root / options.source)
         exclude = [*options.exclude, *_built_site(locate(named), config)]
         source = locate(named, filters=Filters(tuple(options.include), tuple(exclude)))
         if options.folder is None:
-            name = f"{beside.absolute()}\0{source.location}\0{options.path}"
+            name = f"{root.absolute()}\0{source.location}\0{options.path}"
             folder = settings.home / "wikis" / hashlib.sha256(name.encode()).hexdigest()[:16]
             make_private(folder)
         else:
-            folder = (beside / options.folder).absolute()
+            folder = (root / options.folder).absolute()
             _check_outside(folder, config)
         engine = Engine(settings, progress=_Progress(), notice=log.info)
         try:

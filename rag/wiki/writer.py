@@ -125,12 +125,15 @@ class WikiBuilder:
             return self._unchanged()
         self._state.made_of = ""
         structure = self.structure(self._state)
+        self._hasher, self._state.options = (
+            ContentHasher(structure),
+            page_options(self.repository, self.options),
+        )
         cited_at = ForgeLinks(
             self.repository.checkout, {path: file.blob for path, file in self.survey.files.items()}
         )
         self._links = FileLinks(structure, None if self.options.copies else cited_at.lines)
-        self._writer, self._hasher = PageWriter(structure, self._links), ContentHasher(structure)
-        self._state.options = page_options(self.repository, self.options)
+        self._writer = PageWriter(structure, self._links)
         results = list(self._all_pages(structure))
         removed = [] if self.cancel.is_set() else self._remove_stale(structure)
         linked = self._links.copied | self._linked_by_waiting()

@@ -16,15 +16,22 @@ from rag.code.documentation import without_emphasis
 from rag.quoting import fence, visible
 
 _MARKUP = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
-_LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)])|i(?=mport(?:\s|$))|e(?=xport(?:\s|$)))")
+_LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
 _PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
+_MODULE_LINE = re.compile(r"^(?:i(?=mport(?:\s|$))|e(?=xport(?:\s|$)))")
 
 
 def plain(text: str) -> str:
     """Return `text` on one line, escaped as plain words."""
     escaped = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
-    return _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
+    escaped = _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
+    return without_module_line(escaped)
+
+
+def without_module_line(line: str) -> str:
+    """Return a line that MDX does not read as JavaScript."""
+    return _MODULE_LINE.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 _NO_TAGS = str.maketrans({"<": "‹", ">": "›", '"': "”"})

@@ -28,7 +28,7 @@ from rag.service.history import WholeAnswers
 from rag.types import Answer, Hit
 from rag.wiki.build_state import Prose, ProseCitation, sha256
 from rag.wiki.links import CitationWriter
-from rag.wiki.markdown import block, code
+from rag.wiki.markdown import block, code, without_module_line
 from rag.wiki.models import WikiPage, WikiStructure
 
 if TYPE_CHECKING:
@@ -209,7 +209,6 @@ def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[st
 _REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*)\]")
 _HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*)$")
 _ESCAPED = {sign: f"&#{ord(sign)};" for sign in "<[]!~{}"}
-_MODULE_LINE = re.compile(r"^[ie](?=mport\s|xport\s)")
 
 
 def as_markdown(prose: Prose, cited: CitationWriter) -> str:
@@ -238,8 +237,7 @@ def as_markdown(prose: Prose, cited: CitationWriter) -> str:
             level = max(2, len(heading[1]))
             out.append(f"{'#' * level} {_line(heading[2], places, cited)}")
         else:
-            made = _line(line, places, cited)
-            out.append(_MODULE_LINE.sub(lambda match: f"&#{ord(match[0])};", made))
+            out.append(without_module_line(_line(line, places, cited)))
         number += 1
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip("\n")
 

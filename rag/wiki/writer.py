@@ -125,10 +125,8 @@ class WikiBuilder:
             return self._unchanged()
         self._state.made_of = ""
         structure = self.structure(self._state)
-        self._hasher, self._state.options = (
-            ContentHasher(structure),
-            page_options(self.repository, self.options),
-        )
+        self._hasher = ContentHasher(structure)
+        self._state.options = page_options(self.repository, self.options)
         cited_at = ForgeLinks(
             self.repository.checkout, {path: file.blob for path, file in self.survey.files.items()}
         )

@@ -307,7 +307,7 @@ class WikiBuilder:
     def _write(self, page: WikiPage, prose: Prose | None, error: str = "") -> PageResult:
         """Write a page, unless its inputs are unchanged, or it was edited by hand."""
         warnings = doubts(prose, self.survey) if prose is not None else []
-        rendered = render_page(self._writer, page, prose, warnings)
+        rendered = render_page(self._writer, self._links, page, prose, warnings)
         content = self._hasher.hash(page, prose, warnings)
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}

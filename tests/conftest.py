@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -41,6 +42,9 @@ def pytest_configure() -> None:
     # How long an example takes says more about the machine than about us.
     settings.register_profile("any machine", deadline=None)
     settings.load_profile("any machine")
+    # A background job of a shell ignores Ctrl-C, and would pass that on to the commands under test.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_local(address: Any) -> bool:

@@ -208,9 +208,7 @@ def test_the_lists_for_programs_have_all_pages_with_links_from_the_root(project)
         for target in targets:
             assert (project.folder / "site" / target / "index.html").is_file(), (name, target)
     assert "revoke_every_link" not in full
-    assert (
-        "snip/storage.py:" in full and "(source/" not in full
-    )  # a label names the lines, without an address
+    assert "snip/storage.py" in full and "(source/" not in full  # a label names the lines, without an address
 
 
 def test_lists_of_the_site_s_own_are_kept(project):

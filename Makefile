@@ -76,7 +76,7 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	@touch $@
 
 docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -P -m mkdocs build --strict --quiet
+	RAG_HOME=$(CURDIR)/.site-home NO_MKDOCS_2_WARNING=1 $(BIN)/python -P -m mkdocs build --strict --quiet
 
 house: $(VENV)/.installed-test
 	$(BIN)/python -m tools.house
@@ -96,4 +96,4 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tools.fuzz $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) .demo .bench .fuzz .site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .demo .bench .fuzz .site .site-home .pytest_cache .mypy_cache .ruff_cache .hypothesis

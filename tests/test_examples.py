@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -26,7 +27,7 @@ PRINTS = {
     "user_memory.py": "I got 4 messages.",
 }
 TO_A_SERVER = {"http_client.py", "openai_client.py"}
-WITH_MORE = {"chat_loop.py", "check_answers.py", "join_model.py", "wiki.py"}
+WITH_MORE = {"chat_loop.py", "check_answers.py", "join_model.py", "wiki.py", "wiki_check.py", "wiki_pages.py"}
 IN_CLIENTS = {"langchain_retriever.py", "llamaindex_retriever.py"}
 
 
@@ -82,6 +83,25 @@ def test_a_chat_goes_on_where_it_was_and_its_answers_are_checked(sample_repo: Pa
 def test_a_wiki_is_written(tmp_path: Path) -> None:
     assert "index.md" in printed("wiki.py", "data/sample_repo", str(tmp_path / "wiki"))
     assert (tmp_path / "wiki" / "mkdocs.yml").is_file()
+
+
+def test_a_wiki_is_checked_and_written_where_it_is_outdated(sample_repo: Path, tmp_path: Path) -> None:
+    arguments = (str(sample_repo), str(tmp_path / "wiki"))
+    assert "written: " in printed("wiki_check.py", *arguments)
+    assert printed("wiki_check.py", *arguments) == ""
+    with (sample_repo / SESSIONS).open("a") as file:
+        file.write('\n\ndef revoke_all(user):\n    """Revoke all sessions of a user."""\n    return user\n')
+    assert "changed: docs/" in printed("wiki_check.py", *arguments)
+    assert printed("wiki_check.py", *arguments) == ""
+
+
+def test_pages_are_written_for_another_generator(tmp_path: Path) -> None:
+    names = printed("wiki_pages.py", "data/sample_repo", str(tmp_path / "mdx")).split()
+    assert sorted(names) == sorted(path.name for path in (tmp_path / "mdx").iterdir())
+    for name in names:
+        text = (tmp_path / "mdx" / name).read_text()
+        assert text.startswith('---\ntitle: "')
+        assert all((tmp_path / "mdx" / linked).is_file() for linked in re.findall(r"\]\((\./[^)]+)\)", text))
 
 
 def test_the_parts_of_a_model_are_joined_in_order_and_checked(tmp_path: Path) -> None:

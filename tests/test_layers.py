@@ -59,7 +59,7 @@ for door in ("cli", "serve", "adapters"):
 for door in ("cli", "serve"):
     MAY[door] = MAY[door] | {"review"}  # a review is shown as it is
 MAY["evaluation"] |= {"corpus"}  # which commit was searched, and which lines may be shown
-MAY["integrations"] = GROUND | PORTS | {"integrations"}
+MAY["integrations"] = GROUND | PORTS | {"integrations", "service", "wiki"}
 MAY["cli"] |= {"integrations"}
 MAY["cli"] |= {"answer"}  # how sure an answer is, in words
 MAY["adapters"] |= {"prompt"}

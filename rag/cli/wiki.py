@@ -10,17 +10,18 @@ import typer
 
 from rag.cli import options
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, say
-from rag.errors import ProviderError
+from rag.errors import ConfigError, ProviderError
 from rag.quoting import visible
 from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
-    from rag.wiki import WikiOptions
+    from rag.wiki import WikiCheck, WikiOptions
     from rag.wiki.report import PageResult, WikiReport
 
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
 _WRITING = "Writing"
 _NAMED = 10
+OUTDATED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,13 @@ def wiki(
     page: PageOptions,
     index: options.IndexOptions,
     writing: options.WritingOptions,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Write nothing; list outdated pages, and exit with 1 if there are any."),
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="With --check: print Markdown for a pull request.")
+    ] = False,
     json: options.Json = False,
     yes: options.Yes = False,
 ) -> None:
@@ -121,13 +129,21 @@ def wiki(
     rag wiki . -o wiki
 
     rag wiki . -o wiki --model gpt-5-mini --budget-tokens 500000
+
+    rag wiki . -o wiki --check
     """
     with errors_as_exit_codes():
         from rag.service import locate
-        from rag.wiki import write_wiki
+        from rag.wiki import check_wiki, write_wiki
 
+        if markdown and (json or not check):
+            raise ConfigError("--markdown is for --check, without --json")
         wanted = locate(source, index.ref, index.filters)
         with opened_engine(writing.settings(), yes=yes) as engine:
+            if check:
+                found = check_wiki(engine, engine.repository(wanted), output)
+                _print_check(found, json=json, markdown=markdown)
+                raise typer.Exit(OUTDATED if found.outdated else 0)
             report = write_wiki(
                 engine, engine.repository(wanted), output, page.chosen(), progress=_PageProgress()
             )
@@ -179,6 +195,29 @@ def _print(report: WikiReport) -> None:
         parts.append(f"{lacking:,} without text")
     tokens = f", {report.tokens:,} tokens" if report.tokens else ""
     out(f"{counted(len(report.pages), 'page')} in {visible(str(report.folder))}: {', '.join(parts)}{tokens}")
+
+
+def _print_check(check: WikiCheck, *, json: bool, markdown: bool) -> None:
+    from rag.wiki.check import as_markdown, as_text
+
+    for note in check.notes:
+        say(f"rag: {visible(note)}")
+    if json:
+        pages = [
+            {
+                "id": page.id,
+                "title": page.title,
+                "file": page.file,
+                "status": page.status,
+                "edited": page.edited,
+            }
+            for page in check.pages
+        ]
+        out_json({"folder": str(check.folder), "outdated": bool(check.outdated), "pages": pages})
+    elif markdown:
+        out(as_markdown(check), end="")
+    else:
+        out(as_text(check))
 
 
 def _as_json(report: WikiReport) -> dict[str, Any]:

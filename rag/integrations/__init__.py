@@ -1,1 +1,1 @@
-"""The configuration of coding agents: our entry in their files, written and removed."""
+"""Parts of other programs: the configuration of coding agents, a plugin for MkDocs."""

@@ -3,6 +3,7 @@
     wiki_structure      the list of pages            structure_outline, structure_xml   the same as text
     page_markdown       one page, from the code      wiki_contents                      all of them
     WikiBuilder         writes them to a folder      write_wiki                         the same as a function
+    check_wiki          which pages are outdated
 
 A name is loaded when it is first used.
 """
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag.wiki.check import PageCheck, WikiCheck, check_wiki
     from rag.wiki.models import WikiPage, WikiSection, WikiStructure
     from rag.wiki.outline import structure_outline, structure_xml
     from rag.wiki.pages import page_markdown, wiki_contents
@@ -21,13 +23,16 @@ if TYPE_CHECKING:
     from rag.wiki.writer import WikiBuilder, write_wiki
 
 __all__ = [
+    "PageCheck",
     "PageResult",
     "WikiBuilder",
+    "WikiCheck",
     "WikiOptions",
     "WikiPage",
     "WikiReport",
     "WikiSection",
     "WikiStructure",
+    "check_wiki",
     "page_markdown",
     "structure_outline",
     "structure_xml",
@@ -37,6 +42,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "PageCheck": "check",
+    "WikiCheck": "check",
+    "check_wiki": "check",
     "PageResult": "report",
     "WikiOptions": "report",
     "WikiReport": "report",

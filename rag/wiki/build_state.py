@@ -57,7 +57,10 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """A page as it was last written. `error` is the reason for missing prose."""
+    """A page as it was last written. `error` is the reason for missing prose.
+
+    `content` is a hash of what the page said when it was written, whatever its links lead to.
+    """
 
     file: str
     sha256: str
@@ -65,6 +68,7 @@ class PageState:
     sources: Mapping[str, str]
     prose: Prose | None = None
     error: str = ""
+    content: str = ""
 
 
 @dataclass(slots=True)
@@ -72,7 +76,7 @@ class WikiState:
     """All pages by id, the copies of cited files with their blobs by file name, and a model's plan.
 
     `made_of` identifies all inputs of the last run, "" if the run was incomplete; `site` holds the hashes of
-    the other files, `written` the pages, in order.
+    the other files, `written` the pages, in order. `options` are those that decide which pages there are.
     """
 
     pages: dict[str, PageState] = field(default_factory=dict)
@@ -81,6 +85,7 @@ class WikiState:
     made_of: str = ""
     site: dict[str, str] = field(default_factory=dict)
     written: tuple[WikiPage, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def sha256(text: str) -> str:
@@ -111,6 +116,7 @@ def read_state(folder: Path) -> WikiState | None:
             read.get("made_of", ""),
             dict(read.get("site", {})),
             tuple(_written(page) for page in read.get("written", ())),
+            _options(read.get("options", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WikiUnwritable(f"{path} is damaged ({error!r}); remove it to rewrite the wiki") from error
@@ -129,6 +135,16 @@ def _written(read: dict[str, Any]) -> WikiPage:
     return WikiPage(**fields)
 
 
+def _options(read: dict[str, Any]) -> dict[str, Any]:
+    globs = [*read.get("include", []), *read.get("exclude", [])]
+    number, plan, ref = read.get("max_pages", 1), read.get("plan", False), read.get("ref")
+    if type(number) is not int or number < 1 or type(plan) is not bool or not isinstance(ref, str | None):
+        raise ValueError("its options are invalid")
+    if not all(isinstance(glob, str) for glob in globs):
+        raise ValueError("its globs are no texts")
+    return dict(read)
+
+
 def write_state(folder: Path, state: WikiState) -> None:
     """Write the state atomically."""
     pages = {name: asdict(page) for name, page in sorted(state.pages.items())}
@@ -140,6 +156,7 @@ def write_state(folder: Path, state: WikiState) -> None:
         "made_of": state.made_of,
         "site": state.site,
         "written": [asdict(page) for page in state.written],
+        "options": state.options,
     }
     write_text(folder / WIKI_STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
 

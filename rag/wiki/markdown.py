@@ -2,7 +2,8 @@
 
 Viewers differ in their markup, so outside fenced blocks no text of a repository is written unescaped:
 characters that are markup in one of them become entities, which all viewers show and none interprets. No `<`
-is ever written outside a fence, neither ours nor the repository's.
+is ever written outside a fence, neither ours nor the repository's. MDX compiles the result: it reads braces
+as expressions, and lines that begin with `import` or `export` as JavaScript.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _MARKUP = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|
 _LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
 _PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>|…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
+_MODULE_LINE = re.compile(r"^(?:i(?=mport(?:\s|$))|e(?=xport(?:\s|$)))")
 
 
 def plain(text: str) -> str:
@@ -31,7 +33,13 @@ def _escaped(text: str) -> str:
 
 def _begun(escaped: str) -> str:
     """Return escaped text that begins a line."""
-    return _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
+    begun = _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
+    return without_module_line(begun)
+
+
+def without_module_line(line: str) -> str:
+    """Return a line that MDX does not read as JavaScript."""
+    return _MODULE_LINE.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 _NO_TAGS = str.maketrans({"<": "‹", ">": "›", '"': "”"})

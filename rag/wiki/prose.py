@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
+from rag.code.survey import Survey
 from rag.errors import (
     AuthenticationFailed,
     ConfigError,
@@ -27,7 +28,7 @@ from rag.service.history import WholeAnswers
 from rag.types import Answer, Hit
 from rag.wiki.build_state import Prose, ProseCitation, sha256
 from rag.wiki.links import CitationWriter
-from rag.wiki.markdown import block, code
+from rag.wiki.markdown import block, code, without_module_line
 from rag.wiki.models import WikiPage, WikiStructure
 
 if TYPE_CHECKING:
@@ -105,8 +106,7 @@ class ProseWriter:
         """Return whether prose was written from the same inputs, and all its citations are still valid."""
         if prose is None or prose.fingerprint != self.fingerprint(page):
             return False
-        files = self.structure.survey.files
-        return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
+        return is_valid(prose, self.structure.survey)
 
     def write(self, page: WikiPage, stopped: Callable[[], bool]) -> Prose:
         """Return the prose of a page.
@@ -172,6 +172,12 @@ class ProseWriter:
         return [store.hit(chunk, 1.0, {"page": 1.0}) for chunk in order[:_MAX_CHUNKS]]
 
 
+def is_valid(prose: Prose, surveyed: Survey) -> bool:
+    """Return whether the files that prose cites are those that the model saw."""
+    files = surveyed.files
+    return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
+
+
 def concerns_all(error: RagError) -> bool:
     """Return whether the error would affect every page: a wrong setting, an unreachable service, a spent
     budget.
@@ -202,7 +208,7 @@ def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[st
 
 _REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*)\]")
 _HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*)$")
-_ESCAPED = {"<": "&#60;", "[": "&#91;", "]": "&#93;", "!": "&#33;", "~": "&#126;"}
+_ESCAPED = {sign: f"&#{ord(sign)};" for sign in "<[]!~{}"}
 
 
 def as_markdown(prose: Prose, cited: CitationWriter) -> str:
@@ -231,7 +237,7 @@ def as_markdown(prose: Prose, cited: CitationWriter) -> str:
             level = max(2, len(heading[1]))
             out.append(f"{'#' * level} {_line(heading[2], places, cited)}")
         else:
-            out.append(_line(line, places, cited))
+            out.append(without_module_line(_line(line, places, cited)))
         number += 1
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip("\n")
 

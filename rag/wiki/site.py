@@ -1,4 +1,4 @@
-"""The other files of a wiki: `mkdocs.yml`, `llms.txt`, copies of the cited files, diagram scripts.
+"""The other files of a wiki: `mkdocs.yml`, copies of the cited files, diagram scripts.
 
 Opening a page loads nothing from the network. MkDocs is not needed to read the pages, and not imported.
 """
@@ -6,14 +6,14 @@ Opening a page loads nothing from the network. MkDocs is not needed to read the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from rag.code.symbols import File
 from rag.quoting import CONTROLS, visible
 from rag.wiki.links import page_file
-from rag.wiki.markdown import plain, untagged
+from rag.wiki.markdown import untagged
 from rag.wiki.models import WikiPage, WikiStructure
 
 MERMAID_FILE = "assets/mermaid.min.js"
@@ -151,42 +151,44 @@ def mkdocs_yml(structure: WikiStructure, *, commit: str, draws: bool) -> str:
     lines += ["extra_css:", f"  - {_yaml(STYLE_FILE)}"]
     if draws:
         lines += ["extra_javascript:", f"  - {_yaml(MERMAID_FILE)}", f"  - {_yaml(DRAWING_FILE)}"]
-    return "\n".join([*lines, "nav:", *_nav(structure, "", 1), ""])
+    pages = [(page, page_file(structure, page)) for page in structure.pages]
+    return "\n".join([*lines, "nav:", *_nav_lines(navigation(pages), 1), ""])
 
 
-def _nav(structure: WikiStructure, parent: str, depth: int) -> list[str]:
-    lines = []
-    for page in structure.children(parent):
-        indent, inner = "  " * depth, structure.children(page.id)
-        title = _yaml(untagged(page.title))
-        if inner:
-            lines += [f"{indent}- {title}:", f"{indent}    - {title}: {_yaml(page_file(structure, page))}"]
-            lines += _nav(structure, page.id, depth + 2)
-        else:
-            lines.append(f"{indent}- {title}: {_yaml(page_file(structure, page))}")
+Navigation = list[dict[str, "str | Navigation"]]
+
+
+def navigation(pages: Sequence[tuple[WikiPage, str]], parent: str = "", prefix: str = "") -> Navigation:
+    """Return the tree of pages as MkDocs' `nav`: a page with others below it is the first of its section.
+
+    Args:
+        pages: each page with the name of its file, in order.
+        parent: the id of the page whose children are returned, "" for all pages.
+        prefix: put before each name.
+    """
+    below: Navigation = []
+    for page, file in pages:
+        if page.parent != parent:
+            continue
+        title, inner = untagged(page.title), navigation(pages, page.id, prefix)
+        below.append({title: [{title: prefix + file}, *inner] if inner else prefix + file})
+    return below
+
+
+def _nav_lines(nav: Navigation, depth: int) -> list[str]:
+    lines, indent = [], "  " * depth
+    for entry in nav:
+        for title, value in entry.items():
+            if isinstance(value, str):
+                lines.append(f"{indent}- {_yaml(title)}: {_yaml(value)}")
+            else:
+                lines += [f"{indent}- {_yaml(title)}:", *_nav_lines(value, depth + 2)]
     return lines
 
 
 def _yaml(value: Any) -> str:
     """Return a value as YAML: JSON, which is a subset, without characters that YAML parsers reject."""
     return json.dumps(value, ensure_ascii=True)
-
-
-def llms_txt(structure: WikiStructure, *, commit: str) -> str:
-    """Return the list of pages for programs, as llmstxt.org describes it, with links to built pages."""
-    pages: Mapping[str, WikiPage] = {page.id: page for page in structure.pages}
-    lines = [f"# {plain(structure.title)}", ""]
-    if structure.description:
-        lines += [f"> {plain(structure.description)}", ""]
-    if commit:
-        lines += [f"Written from commit {commit}.", ""]
-    for section in structure.sections:
-        lines += [f"## {plain(section.title)}", ""]
-        for page in (pages[name] for name in section.pages):
-            built = page_file(structure, page).removesuffix(".md") + ".html"
-            lines.append(f"- [{plain(page.title)}]({built}): {plain(page.description)}")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def copy_html(file: File) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rag.answer import support
 from rag.answer.statements import REFERENCE
 from rag.code.survey import Survey
@@ -42,7 +44,7 @@ def doubts(prose: Prose, survey: Survey) -> list[str]:
     return notes
 
 
-def marked(notes: list[str], model: str) -> str:
+def marked(notes: Sequence[str], model: str) -> str:
     """Return the note before such a text; "" without warnings."""
     return f"**{' '.join(notes)}** It was written by {plain(model)}." if notes else ""
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rag
 from rag.wiki.build_state import WikiState, sha256
@@ -46,6 +46,18 @@ def inputs_hash(engine: Engine, repository: Repository, folder: Path, options: W
         "asked": asked,
     }
     return sha256(json.dumps(whole))
+
+
+def page_options(repository: Repository, options: WikiOptions) -> dict[str, Any]:
+    """Return what decides which pages a wiki has, besides the files."""
+    source = repository.checkout.source
+    return {
+        "max_pages": options.max_pages,
+        "plan": options.plan,
+        "ref": source.ref,
+        "include": list(source.filters.include),
+        "exclude": list(source.filters.exclude),
+    }
 
 
 def is_up_to_date(state: WikiState, folder: Path, options: WikiOptions) -> bool:

@@ -3,6 +3,7 @@
     DIR/docs/index.md, *.md     the pages
     DIR/docs/source/…           copies of cited files, where no forge shows them
     DIR/docs/llms.txt           the list of pages for programs, part of the built site
+    DIR/docs/llms-full.txt      their text
     DIR/mkdocs.yml              settings and navigation for MkDocs
     DIR/.rag-wiki.json          the inputs of each page
 
@@ -16,19 +17,17 @@ again: existing prose is kept, other pages are written as without a model.
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.code.survey import Survey
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
-from rag.wiki import site
 from rag.wiki.budget import ModelBudget
 from rag.wiki.build_state import (
     PageState,
@@ -39,17 +38,19 @@ from rag.wiki.build_state import (
     write_state,
     write_text,
 )
-from rag.wiki.links import CitationWriter, FileLinks, ForgeLinks, copy_name, page_file
+from rag.wiki.links import FileLinks, ForgeLinks, page_file
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.page_plan import plan_pages
-from rag.wiki.page_writer import PageWriter, Rendered
-from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
+from rag.wiki.page_writer import PageWriter
+from rag.wiki.prose import Cancelled, ProseWriter, concerns_all, is_valid
+from rag.wiki.rendering import ContentHasher, render_page
 from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
 from rag.wiki.repository_graph import given_up, survey
+from rag.wiki.site_writer import SiteWriter
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
-from rag.wiki.unsupported_claims import cites, doubts, marked, unknown_names
-from rag.wiki.up_to_date import inputs_hash, is_up_to_date
+from rag.wiki.unsupported_claims import cites, doubts, unknown_names
+from rag.wiki.up_to_date import inputs_hash, is_up_to_date, page_options
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -91,7 +92,6 @@ class WikiBuilder:
         self.notes: list[str] = []
         self._budget = ModelBudget(self.options.budget_tokens, self.options.budget_usd)
         self._state = WikiState()
-        self._before: dict[str, str] = {}
         self._given_up: RagError | None = None
         self._second_pass = False
         self._has_prose = False
@@ -128,7 +128,9 @@ class WikiBuilder:
         if self._state.made_of == whole and is_up_to_date(self._state, self.folder, self.options):
             return self._unchanged()
         self._state.made_of = ""
-        structure = self._structure()
+        structure = self.structure(self._state)
+        self._hasher = ContentHasher(structure)
+        self._state.options = page_options(self.repository, self.options)
         cited_at = ForgeLinks(
             self.repository.checkout,
             {path: file.blob for path, file in self.survey.files.items()},
@@ -138,7 +140,10 @@ class WikiBuilder:
         self._writer = PageWriter(structure, self._links, by_reference=True)
         results = list(self._all_pages(structure))
         removed = [] if self.cancel.is_set() else self._remove_stale(structure)
-        self._write_site(structure)
+        linked = self._links.copied | self._linked_by_waiting()
+        SiteWriter(self.folder, self._state, self.options, self.notes).write(
+            structure, self.repository.checkout, linked
+        )
         order = {page.id: number for number, page in enumerate(structure.pages)}
         results.sort(key=lambda result: order[result.page.id])
         report = WikiReport(
@@ -163,7 +168,7 @@ class WikiBuilder:
             known = self._state.pages[page.id]
             result = PageResult(page, known.file, "unchanged", has_prose=known.prose is not None)
             results.append(self._report(result, number, len(self._state.written)))
-        structure = cache(self._structure)
+        structure = cache(partial(self.structure, self._state))
         return WikiReport(self.folder, structure, tuple(results), not_parsed=self._not_parsed)
 
     @property
@@ -187,7 +192,8 @@ class WikiBuilder:
                 f"{self.folder} contains documents that rag did not write; choose an empty folder with -o"
             )
 
-    def _structure(self) -> WikiStructure:
+    def structure(self, state: WikiState) -> WikiStructure:
+        """Return the pages that the wiki should have; a model's plan is taken from the state."""
         steering = read_steering(self.survey)
         structure = structure_of(
             self.survey,
@@ -197,7 +203,7 @@ class WikiBuilder:
         )
         if not self.options.plan or steering.pages:
             return structure
-        if not self.writes_prose:
+        if not self.writes_prose and not state.plan:
             self.notes.append("the pages follow the code, because planning them needs a model (--model)")
             return structure
         try:
@@ -205,9 +211,9 @@ class WikiBuilder:
                 self.engine,
                 self.repository,
                 structure,
-                self._state,
+                state,
                 max_pages=self.options.max_pages,
-                force=self.options.force,
+                force=self.options.force and self.writes_prose,
                 spent=self._budget.spend,
             )
         except RagError as error:
@@ -234,7 +240,7 @@ class WikiBuilder:
                         if self.options.force or not prose_writer.is_current(page, prose):
                             waiting[pool.submit(self._prose, prose_writer, page)] = page
                             continue
-                    elif prose is not None and not self._is_valid(prose):
+                    elif prose is not None and not is_valid(prose, self.survey):
                         prose = None
                     done += 1
                     yield self._report(self._write(page, prose), done, total)
@@ -304,14 +310,11 @@ class WikiBuilder:
             return PageResult(page, known.file, "waiting", has_prose=True, error=str(error))
         return replace(self._write(page, None), error=str(error))
 
-    def _is_valid(self, prose: Prose) -> bool:
-        files = self.survey.files
-        return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
-
     def _write(self, page: WikiPage, prose: Prose | None, error: str = "") -> PageResult:
         """Write a page, unless its inputs are unchanged, or it was edited by hand."""
         warnings = doubts(prose, self.survey) if prose is not None else []
-        rendered = self._render(page, prose, warnings)
+        rendered = render_page(self._writer, self._links, page, prose, warnings)
+        content = self._hasher.hash(page, prose, warnings)
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}
         without_commits = _COMMIT.sub("", rendered.text)
@@ -336,26 +339,19 @@ class WikiBuilder:
                     f"docs/{file} was edited by hand and was not changed; remove it, or use --overwrite, "
                     "to rewrite it"
                 )
+                self._state.pages[page.id] = replace(known, sources=sources, content=content)
                 return replace(result, action="kept")
             if known.fingerprint == fingerprint and not edited:
-                self._state.pages[page.id] = replace(known, sources=sources, prose=prose, error=error)
+                self._state.pages[page.id] = replace(
+                    known, sources=sources, prose=prose, error=error, content=content
+                )
                 return replace(result, action="unchanged")
         write_text(path, rendered.text)
         self._state.pages[page.id] = PageState(
-            file, sha256(rendered.text), fingerprint, sources, prose, error
+            file, sha256(rendered.text), fingerprint, sources, prose, error, content
         )
         write_state(self.folder, self._state)
         return result
-
-    def _render(self, page: WikiPage, prose: Prose | None, warnings: list[str]) -> Rendered:
-        note, text, more = "", "", frozenset[str]()
-        if prose is not None:
-            cited = CitationWriter(self._links)
-            text = as_markdown(prose, cited)
-            more = frozenset(cited.paths)
-            note = marked(warnings, prose.model)
-        rendered = self._writer.render(page, text, note=note)
-        return replace(rendered, sources=rendered.sources | more)
 
     # ------------------------------------------------------------ around the pages
 
@@ -377,74 +373,11 @@ class WikiBuilder:
                 self.notes.append(f"docs/{known.file} is obsolete; it was edited by hand and was not removed")
         return removed
 
-    def _write_site(self, structure: WikiStructure) -> None:
-        self._before, self._state.site = self._state.site, {}
-        checkout = self.repository.checkout
-        commit = f"{checkout.commit}{' with changes' if checkout.dirty else ''}" if checkout.commit else ""
-        draws = self.options.mermaid is not None
-        self._write_changed("mkdocs.yml", site.mkdocs_yml(structure, commit=commit, draws=draws))
-        self._write_changed(f"docs/{site.STYLE_FILE}", site.STYLE)
-        self._write_changed("docs/llms.txt", site.llms_txt(structure, commit=commit))
-        self._remove_ours("llms.txt")  # where earlier versions wrote it
-        if self.options.mermaid is not None:
-            target = self.folder / "docs" / site.MERMAID_FILE
-            self._write_changed(f"docs/{site.DRAWING_FILE}", site.DRAWING_SCRIPT)
-            try:
-                shutil.copyfile(self.options.mermaid, target)
-            except OSError as error:
-                raise WikiUnwritable(f"cannot copy {self.options.mermaid} to {target}: {error}") from error
-        self._write_copies()
-
-    def _write_changed(self, name: str, text: str) -> None:
-        """Write one of the other files; if it was edited by hand, write ours to another name."""
-        path, new = self.folder / name, f"{name}.new"
-        known = self._before.get(name)
-        there = sha256(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
-        if there in (None, known, sha256(text)) or self.options.overwrite:
-            self._state.site[name] = sha256(text)
-            if there != sha256(text):
-                write_text(path, text)
-            self._remove_ours(new)
-            return
-        if known is not None:
-            self._state.site[name] = known
-        self.notes.append(
-            f"{name} was edited by hand and was not changed; the new version is in {new}. Copy what you "
-            "need from it, or use --overwrite to replace the file"
-        )
-        self._state.site[new] = sha256(text)
-        if _read(self.folder / new) != text:
-            write_text(self.folder / new, text)
-
-    def _remove_ours(self, name: str) -> None:
-        """Remove an obsolete file, unless it was edited by hand."""
-        known, text = self._before.get(name), _read(self.folder / name)
-        if text is not None and sha256(text) == known:
-            (self.folder / name).unlink()
-
-    def _write_copies(self) -> None:
-        """Copy the files that the pages link to; remove copies without links."""
-        files, copies = self.survey.files, {}
-        linked = self._links.copied | self._linked_by_waiting()
-        for path in sorted(linked & files.keys()):
-            name, blob = copy_name(path), files[path].blob
-            copies[name] = blob
-            target = self.folder / "docs" / "source" / name
-            if self._state.copies.get(name) != blob or not target.is_file():
-                write_text(target, site.copy_html(files[path]))
-        for name in self._state.copies.keys() - copies.keys():
-            (self.folder / "docs" / "source" / name).unlink(missing_ok=True)
-        self._state.copies = copies
-
     def _linked_by_waiting(self) -> set[str]:
         """Return the files cited by pages that this run did not reach."""
         if not self.cancel.is_set() and self._given_up is None:
             return set()
         return {path for known in self._state.pages.values() for path in known.sources}
-
-
-def _read(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
 
 
 def _may_succeed_later(future: Future[Prose]) -> bool:

@@ -1,0 +1,112 @@
+"""Write the files of a wiki's folder that are not pages: settings, lists for programs, scripts, copies."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Set
+from pathlib import Path
+
+from rag.errors import WikiUnwritable
+from rag.types import Checkout
+from rag.wiki import site
+from rag.wiki.build_state import WikiState, sha256, write_text
+from rag.wiki.links import copy_name, page_file
+from rag.wiki.llms import LLMS_FILE, LLMS_FULL_FILE, ListedPage, llms_full_txt, llms_txt, with_page_links
+from rag.wiki.models import WikiStructure
+from rag.wiki.report import WikiOptions
+
+
+class SiteWriter:
+    """Writes these files into one folder and records them in the state.
+
+    A file that was edited by hand is not changed: the new version is written next to it, and `notes` gets a
+    sentence on it.
+    """
+
+    def __init__(self, folder: Path, state: WikiState, options: WikiOptions, notes: list[str]) -> None:
+        self.folder, self.options, self.notes = folder, options, notes
+        self._state = state
+        self._before: dict[str, str] = {}
+
+    def write(self, structure: WikiStructure, checkout: Checkout, linked: Set[str]) -> None:
+        """Write all of them. `linked` are the files that the pages link to as copies."""
+        self._before, self._state.site = self._state.site, {}
+        commit = f"{checkout.commit}{' with changes' if checkout.dirty else ''}" if checkout.commit else ""
+        draws = self.options.mermaid is not None
+        self._write_changed("mkdocs.yml", site.mkdocs_yml(structure, commit=commit, draws=draws))
+        self._write_changed(f"docs/{site.STYLE_FILE}", site.STYLE)
+        self._write_lists(structure, commit)
+        if self.options.mermaid is not None:
+            target = self.folder / "docs" / site.MERMAID_FILE
+            self._write_changed(f"docs/{site.DRAWING_FILE}", site.DRAWING_SCRIPT)
+            try:
+                shutil.copyfile(self.options.mermaid, target)
+            except OSError as error:
+                raise WikiUnwritable(f"cannot copy {self.options.mermaid} to {target}: {error}") from error
+        self._write_copies(structure, linked)
+
+    def _write_lists(self, structure: WikiStructure, commit: str) -> None:
+        """Write the lists for programs, with addresses as in the built site."""
+        files = {page.id: page_file(structure, page) for page in structure.pages}
+        urls = {file: f"{file.removesuffix('.md')}.html" for file in files.values()}
+        pages = [
+            ListedPage(
+                page.title,
+                urls[file],
+                page.description,
+                with_page_links(_read(self.folder / "docs" / file), urls.get),
+            )
+            for page, file in zip(structure.pages, files.values(), strict=True)
+        ]
+        by_id = dict(zip(files, pages, strict=True))
+        sections = {section.title: [by_id[name] for name in section.pages] for section in structure.sections}
+        about = f"Written from commit {commit}." if commit else ""
+        title, description = structure.title, structure.description
+        self._write_changed(f"docs/{LLMS_FILE}", llms_txt(title, description, sections, about))
+        self._write_changed(f"docs/{LLMS_FULL_FILE}", llms_full_txt(title, description, pages))
+        self._remove_ours(LLMS_FILE)  # where earlier versions wrote it
+
+    def _write_changed(self, name: str, text: str) -> None:
+        """Write one of the files; if it was edited by hand, write ours to another name."""
+        path, new = self.folder / name, f"{name}.new"
+        known = self._before.get(name)
+        there = sha256(_read(path)) if path.is_file() else None
+        if there in (None, known, sha256(text)) or self.options.overwrite:
+            self._state.site[name] = sha256(text)
+            if there != sha256(text):
+                write_text(path, text)
+            self._remove_ours(new)
+            return
+        if known is not None:
+            self._state.site[name] = known
+        self.notes.append(
+            f"{name} was edited by hand and was not changed; the new version is in {new}. Copy what you "
+            "need from it, or use --overwrite to replace the file"
+        )
+        self._state.site[new] = sha256(text)
+        if _read(self.folder / new) != text:
+            write_text(self.folder / new, text)
+
+    def _remove_ours(self, name: str) -> None:
+        """Remove an obsolete file, unless it was edited by hand."""
+        known, path = self._before.get(name), self.folder / name
+        if path.is_file() and sha256(_read(path)) == known:
+            path.unlink()
+
+    def _write_copies(self, structure: WikiStructure, linked: Set[str]) -> None:
+        """Copy the files that the pages link to; remove copies without links."""
+        files, copies = structure.survey.files, {}
+        for path in sorted(linked & files.keys()):
+            name, blob = copy_name(path), files[path].blob
+            copies[name] = blob
+            target = self.folder / "docs" / "source" / name
+            if self._state.copies.get(name) != blob or not target.is_file():
+                write_text(target, site.copy_html(files[path]))
+        for name in self._state.copies.keys() - copies.keys():
+            (self.folder / "docs" / "source" / name).unlink(missing_ok=True)
+        self._state.copies = copies
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file, "" if there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

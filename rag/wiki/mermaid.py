@@ -31,7 +31,8 @@ _LOOKALIKES = str.maketrans(
 _MAX_LABEL = 60
 
 _HEAD = re.compile(r"flowchart (?:LR|TB)|sequenceDiagram")
-_ADDRESS = r"(?:https?://[\w.:-]+/)?[\w./%~#-]+"
+_ADDRESS = r"(?:https?://[\w.:-]+/[\w./%~#-]+|[\w./%~-]+\.(?:md|html)(?:#L\d+)?)"
+"""Of a page on the web or a file of the wiki: where a page is only a text, other links lead nowhere."""
 _CLICK = re.compile(rf'  click (n\d+) href "{_ADDRESS}"')
 _PARTICIPANT = re.compile(r"  participant (n\d+) as (.+)")
 _MESSAGE = re.compile(r"  (n\d+)->>(n\d+): (.+)")

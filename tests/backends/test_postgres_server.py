@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import LiteralString
 from urllib.parse import quote
 
 import psycopg
@@ -23,7 +24,6 @@ from psycopg import errors
 
 from rag import backends
 from rag.backends.memory.turns import MemoryTurnStore
-from rag.backends.postgres import server as postgres_server
 from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.errors import translated
 from rag.backends.postgres.schema import MIGRATIONS
@@ -476,9 +476,9 @@ def test_everything_moves_between_all_kinds_of_store(tmp_path: Path, url: str) -
         each.close()
 
 
-def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def version() -> object:
-        server = PostgresServer(url)
+def test_a_migration_that_fails_changes_nothing(url: str) -> None:
+    def version(*more: LiteralString) -> object:
+        server = PostgresServer(url, migrations=(*MIGRATIONS, *more))
         try:
             with server.reading(lambda db: db.execute("SELECT version FROM schema_version")) as (_, found):
                 return found.fetchone()
@@ -486,13 +486,9 @@ def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.Mo
             server.close()
 
     assert version() == (len(MIGRATIONS),)
-    monkeypatch.setattr(
-        postgres_server, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE more (x integer)", "nonsense")
-    )
     with pytest.raises(StoreError, match="nonsense"):
-        version()
-    monkeypatch.setattr(postgres_server, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE more (x integer)"))
-    assert version() == (len(MIGRATIONS) + 1,)
+        version("CREATE TABLE more (x integer)", "nonsense")
+    assert version("CREATE TABLE more (x integer)") == (len(MIGRATIONS) + 1,)
 
 
 def test_one_command_copies_a_file_into_a_database_and_back(tmp_path: Path, url: str) -> None:

@@ -14,7 +14,7 @@ from rag.settings import load_settings
 from rag.types import Checkout, Source
 from rag.wiki import page_markdown, wiki_contents, wiki_structure
 from rag.wiki.facts import short_name
-from rag.wiki.links import ForgeLinks, PlainLinks, copy_name
+from rag.wiki.links import FileLinks, ForgeLinks, PlainLinks, copy_name
 from rag.wiki.mermaid import check
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.page_context import MAX_PAGE_BYTES, MAX_PAGE_LINES, PageContext
@@ -48,9 +48,9 @@ def test_the_diagrams_are_small_linked_and_true(structure):
         if call.caller is not None
         for caller in (call.caller, replace(call.caller, scope="", name=call.caller.scope))
     }  # the second is the class of a constructor
-    edges = 0
+    edges, files = 0, FileLinks(structure)
     for page in structure.pages:
-        for text in DIAGRAM.findall(page_markdown(structure, page.id)):
+        for text in DIAGRAM.findall(page_markdown(structure, page.id, links=files)):
             check(text)
             labels = dict(re.findall(r'^  (n\d+)\(?\["([^"]+)"', text, re.MULTILINE))
             labels |= dict(re.findall(r"^  participant (n\d+) as (.+)$", text, re.MULTILINE))
@@ -61,6 +61,12 @@ def test_the_diagrams_are_small_linked_and_true(structure):
                     assert (labels[source], labels[target]) in called
                     edges += 1
     assert edges > 5
+
+
+def test_diagrams_of_texts_have_no_links_that_lead_nowhere(structure):
+    diagrams = DIAGRAM.findall(wiki_contents(structure))
+    assert len(diagrams) > 3
+    assert not any(re.search(r"^  (?:click|link) ", text, re.MULTILINE) for text in diagrams)
 
 
 def test_a_diagram_says_what_it_leaves_out(structure):

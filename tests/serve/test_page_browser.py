@@ -76,6 +76,8 @@ def visit(browser: Browser) -> Iterator[Open]:
     opened.wrong = wrong  # type: ignore[attr-defined]
     yield opened
     for context in contexts:
+        for page in context.pages:
+            page.unroute_all(behavior="wait")  # a request that a test answers itself may still be on its way
         context.close()
     assert not wrong
 

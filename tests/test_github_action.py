@@ -195,11 +195,48 @@ def test_its_inputs_choose_what_is_checked(checkout, forge):
     assert done.returncode == 1 and "is outdated" in done.stdout and "broken use" not in done.stdout
     assert forge.calls == []
     done = run_step(checkout, forge, wiki_options="--exclude 'docs/**'")
-    assert done.returncode == 2 and "use the same options" in done.stderr
+    assert done.returncode == 2 and "use the same options" in done.stdout
     done = run_step(checkout, forge, wiki="nowhere")
     assert done.returncode == 2 and "::error::`rag wiki . -o nowhere" in done.stdout
     assert run_step(checkout, forge, base="").returncode == 2
     assert forge.comments == []
+
+
+def commands(log: str) -> list[str]:
+    """Return the workflow commands that the runner of GitHub would obey."""
+    obeyed: list[str] = []
+    stopped = ""
+    for line in map(str.strip, log.splitlines()):
+        found = re.match(r"::([\w-]+)[^:]*::(.*)", line) or re.match(r"##\[([\w-]+)[^\]]*\](.*)", line)
+        if stopped:
+            stopped = "" if line == f"::{stopped}::" else stopped
+        elif found and found[1] == "stop-commands":
+            stopped = found[2]
+        elif found:
+            obeyed.append(line)
+    return obeyed
+
+
+def test_a_pull_request_gives_the_runner_no_commands(checkout, forge):
+    change(checkout)
+    code = (
+        "import runpy, sys; m = runpy.run_path(sys.argv[1]); g = m['main'].__globals__;"
+        "g['reports'] = lambda: ('text\\n  ::add-mask::a\\n##[error]b\\n::stop-commands::x', True);"
+        "m['main'](); raise_ = lambda: (_ for _ in ()).throw(g['StepError']('a%\\n::add-mask::b'));"
+        "g['reports'] = raise_; m['main']()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, ACTION / "pull_request.py"],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert commands("::add-mask::a") and "::add-mask::a" in done.stdout
+    assert commands(done.stdout + done.stderr) == ["::error::a%25%0A::add-mask::b"]
+    real = run_step(checkout, forge)
+    assert real.returncode == 1 and commands(real.stdout + real.stderr) == []
 
 
 def test_a_long_comment_is_cut_and_says_so(checkout, forge):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 import subprocess
 import sys
@@ -45,11 +46,25 @@ def report(*arguments: str) -> tuple[str, bool]:
     Raises:
         StepError: it failed.
     """
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
-    sys.stderr.write(done.stderr)
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+    show(done.stderr)
     if done.returncode not in (0, 1):
         raise StepError(f"`rag {shlex.join(arguments)}` failed with exit code {done.returncode}")
     return done.stdout.strip(), done.returncode == 1
+
+
+def show(text: str) -> None:
+    """Write text to the log. What it quotes of the pull request must not be a command to the runner."""
+    mark = secrets.token_hex(16)
+    print(f"::stop-commands::{mark}\n{text.rstrip()}\n::{mark}::", flush=True)
+
+
+def command(name: str, message: str) -> None:
+    """Send a message on one line to the runner: an error, or a warning."""
+    escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    print(f"::{name}::{escaped}", flush=True)
 
 
 def reports() -> tuple[str, bool]:
@@ -115,7 +130,7 @@ def main() -> int:
     """Return the exit code of the step."""
     try:
         text, is_news = reports()
-        print(text)
+        show(text)
         if summary := chosen("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(text + "\n")
@@ -124,9 +139,9 @@ def main() -> int:
                 comment(text, is_news=is_news)
             except (OSError, ValueError) as error:
                 # The token of a pull request from a fork may not comment.
-                print(f"::warning::no comment was written ({error}); the summary of the job has its text")
+                command("warning", f"no comment was written ({error}); the summary of the job has its text")
     except StepError as error:
-        print(f"::error::{error}")
+        command("error", str(error))
         return 2
     return 1 if is_news and is_on("FAIL") else 0
 

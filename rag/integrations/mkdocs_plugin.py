@@ -25,7 +25,7 @@ from mkdocs.config import base
 from mkdocs.config import config_options as c
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import BasePlugin, get_plugin_logger
+from mkdocs.plugins import BasePlugin, event_priority, get_plugin_logger
 from mkdocs.structure import StructureItem
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation, Section
@@ -113,6 +113,8 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         self._pages: tuple[tuple[WikiPage, str], ...] = ()
         self._nav: Navigation | None = None
         self._files: Files | None = None
+        self._taken: dict[str, str] = {}
+        """The files of the site before ours, by the address at which they are built."""
 
     def on_files(self, files: Files, *, config: MkDocsConfig) -> Files:
         """Write the wiki, and add its files to the site."""
@@ -125,6 +127,8 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
             raise PluginError(f"rag: {error}") from error
         _log_report(report, time.monotonic() - started)
         self._files = files
+        built = (file for file in files if file.inclusion is not InclusionLevel.EXCLUDED)
+        self._taken = {file.dest_uri: file.src_uri for file in built}
         self._pages = tuple((page.page, page.file) for page in report.pages)
         pages = {file for _, file in self._pages}
         docs = report.folder / "docs"
@@ -168,12 +172,14 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         """Add a file of the wiki; the navigation is made in `on_nav`.
 
         Raises:
-            PluginError: the site has a file of this name.
+            PluginError: the site has a file of this name, or one that is built at the same address.
         """
         there = files.get_file_from_path(file.src_uri)
-        if there is not None:
+        known = self._taken.get(file.dest_uri) if there is None else file.src_uri
+        if known is not None:
+            where = "" if there is not None else f", which is built as {file.dest_uri!r}"
             raise PluginError(
-                f"rag: the site has a file {file.src_uri!r} already; choose another `path` for the wiki than "
+                f"rag: the site has a file {known!r} already{where}; choose another `path` for the wiki than "
                 f"{self.config.path!r}"
             )
         file.inclusion = InclusionLevel.NOT_IN_NAV
@@ -215,10 +221,13 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         assert file is not None, f"{name} was added in on_files"
         return file
 
+    @event_priority(100)
     def on_page_markdown(self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-        """Make a page independent of the extensions of the site."""
+        """Make a page independent of the extensions and the other plugins of the site, before they see it."""
         if not self._is_ours(page.file):
             return markdown
+        # Quoted code is no template: mkdocs-macros must not run what a repository has between {{ and }}.
+        page.meta["render_macros"] = False
         if "pymdownx.snippets" in config.markdown_extensions:
             # Quoted code must not include files of the machine that builds the site.
             markdown = _SNIPPET.sub(r"\1;\2", markdown)

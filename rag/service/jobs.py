@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from rag import backends
+from rag.corpus.address import resolve
 from rag.corpus.secrets import find_secret
 from rag.database.locate import store_path
-from rag.errors import SettingsError
+from rag.errors import SettingsError, SourceError
 from rag.ports import Jobs, SharedState
 from rag.settings import Settings
 from rag.types import Filters, JobKind, QueuedJob, Source
@@ -25,6 +26,8 @@ from rag.types import Filters, JobKind, QueuedJob, Source
 MAX_EVALUATED = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MIN_SECRET = 6
+_MAX_LOCATION = 4_096
+_MAX_SHOWN = 200
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 
 
@@ -146,16 +149,38 @@ def source_of(record: Mapping[str, Any]) -> Source:
     try:
         location, ref, globs = record["location"], record["ref"], record["filters"]
         filters = Filters(tuple(map(str, globs["include"])), tuple(map(str, globs["exclude"])))
-        return Source(str(location), None if ref is None else str(ref), filters)
+        source = Source(str(location), None if ref is None else str(ref), filters)
     except (KeyError, TypeError) as error:
         raise SettingsError(f"the job names no source that this version of rag reads: {error!r}") from error
+    _check_source(source)
+    return source
+
+
+def _check_source(source: Source) -> None:
+    """Refuse what `resolve` never returns. Raises SettingsError."""
+    shown = source.location[:_MAX_SHOWN]
+    if len(source.location) > _MAX_LOCATION or len(source.ref or "") > _MAX_LOCATION:
+        raise SettingsError(
+            f"the job names a source of {len(str(source)):,} characters, the limit is {_MAX_LOCATION:,}: "
+            f"{shown}…"
+        )
+    if source.is_url:
+        try:
+            known = resolve(source.location, source.ref)
+        except SourceError as error:
+            raise SettingsError(f"the job names a source that cannot be used: {error}") from error
+        if known.is_url:
+            return
+    elif Path(source.location).is_absolute():
+        return
+    raise SettingsError(f"the job names {shown!r}, which is neither an absolute path nor a git URL")
 
 
 def name_of(job: QueuedJob) -> str:
     """Return what a job is about, for messages: its source, else its key."""
     try:
         return str(source_of(job.args["source"]))
-    except (KeyError, SettingsError):
+    except (KeyError, TypeError, SettingsError):
         return job.key
 
 

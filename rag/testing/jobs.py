@@ -273,6 +273,19 @@ class JobsContract:
             with pytest.raises(NotFound, match="no job 987654"):
                 call(987654)
 
+    @pytest.mark.parametrize("number", [0, -1, 2**63, 2**70])
+    def test_a_number_that_no_job_has_is_not_found(self, jobs: Jobs, number: int) -> None:
+        with pytest.raises(NotFound, match=f"no job {number};"):
+            jobs.job(number)
+        with pytest.raises(NotFound, match=f"no job {number};"):
+            jobs.cancel(number)
+
+    def test_a_result_with_characters_that_cannot_be_stored_ends_its_job(self, jobs: Jobs) -> None:
+        added = self.added(jobs, "a")
+        jobs.complete(self.leased(jobs), {"root": "/srv/\udcff", "more": ["\0", {"n": 1}]})
+        done = jobs.job(added.id)
+        assert done.state == "done" and done.result["more"][1] == {"n": 1}
+
     def test_a_key_has_a_sensible_length(self, jobs: Jobs) -> None:
         assert self.added(jobs, "é" * 200).key == "é" * 200
         for key in ("", "a" * 201):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -27,6 +28,7 @@ from rag.types import IndexReport
 
 Send = Callable[[Mapping[str, Any]], None]
 
+_MAX_MESSAGE = 10_000
 _MAY_PASS = (StoreBusy, StoreUnreachable, StoreUnwritable)
 """Errors of this machine that another attempt, perhaps elsewhere, may not meet."""
 
@@ -44,7 +46,18 @@ def run(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     except RagError as error:
         may_pass = error.exit_code == 3 or isinstance(error, _MAY_PASS)
         retry = getattr(error, "retryable", may_pass)
-        return {"error": {"kind": type(error).__name__, "message": str(error), "retry": retry}}
+        return _failure(error, retry=retry)
+    except Exception as error:  # noqa: BLE001 - at the border of the process: it must not end it
+        traceback.print_exc()
+        message = f"unexpected {type(error).__name__}: {error}"
+        return _failure(error, message, retry=isinstance(error, OSError | MemoryError))
+
+
+def _failure(error: Exception, message: str | None = None, *, retry: bool) -> dict[str, Any]:
+    text = str(error) if message is None else message
+    if len(text) > _MAX_MESSAGE:
+        text = f"{text[:_MAX_MESSAGE]}…"
+    return {"error": {"kind": type(error).__name__, "message": text, "retry": retry}}
 
 
 def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:

@@ -10,10 +10,11 @@ import pytest
 from rag.backends.queue import schema
 from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import PostgresJobs
-from rag.errors import StoreTooNew
+from rag.errors import SettingsError, StoreTooNew
 from rag.ports import Jobs
 from rag.testing.clock import SteppedClock
 from rag.testing.jobs import JobsContract
+from rag.worker.bulk import MAX_LISTED
 from tests.servers.postgres import LocalPostgres
 
 
@@ -29,6 +30,24 @@ class TestMemoryJobs(JobsContract):
     @pytest.fixture
     def later(self, clock: SteppedClock) -> Callable[[float], None]:
         return clock.advance
+
+    def test_ended_jobs_are_forgotten_from_a_number_on_the_oldest_first(self) -> None:
+        jobs = MemoryJobs(max_ended=10)
+        numbers = []
+        for number in range(16):
+            numbers.append(jobs.enqueue("index", f"job {number}", {}).id)
+            jobs.complete(self.leased(jobs), {})
+            known = [job.id for job in jobs.jobs()]
+            assert sorted(known) == numbers[-11:]
+        assert [job.id for job in jobs.jobs(ids=numbers)] == numbers[:-12:-1]
+
+    def test_as_many_ended_jobs_are_known_as_a_list_may_have(self) -> None:
+        jobs = MemoryJobs()
+        numbers = []
+        for number in range(MAX_LISTED):
+            numbers.append(jobs.enqueue("index", f"job {number}", {}).id)
+            jobs.complete(self.leased(jobs), {})
+        assert len(jobs.jobs(ids=numbers, limit=MAX_LISTED)) == MAX_LISTED
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +69,14 @@ def emptied(database: str) -> str:
 
 
 class TestPostgresJobs(JobsContract):
+    @pytest.mark.parametrize("text", ["/srv/\udcff", "\0"])
+    def test_arguments_that_cannot_be_stored_are_refused(self, jobs: Jobs, text: str) -> None:
+        args = {"source": {"location": text, "filters": {"include": ("*.py",)}}}
+        with pytest.raises(SettingsError, match="not valid UTF-8, or has a NUL"):
+            jobs.enqueue("index", "a", args)
+        args["source"]["location"] = "/srv/é"
+        assert jobs.enqueue("index", "a", args).args["source"]["location"] == "/srv/é"
+
     @pytest.fixture
     def jobs(self, emptied: str) -> Iterator[Jobs]:
         jobs = PostgresJobs(emptied, max_attempts=3)

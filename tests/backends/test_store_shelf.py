@@ -13,6 +13,8 @@ import pytest
 
 from rag import backends
 from rag.backends.shelf.disk_cache import DiskCache
+from rag.backends.shelf.folder import FolderObjects
+from rag.backends.shelf.shelf import ObjectShelf
 from rag.errors import SettingsError, ShelfRefused, ShelfUnreachable
 from rag.settings import Settings
 from rag.testing.store_shelf import StoreShelfContract
@@ -186,3 +188,26 @@ def test_the_download_of_a_killed_process_is_removed(tmp_path, monkeypatch):
     folder, size = cache.install(generation, lambda file, path: path.write_bytes(content) and None)
     assert size == len(content) and (folder / "store.pkl").read_bytes() == content
     assert list((tmp_path / "incoming").iterdir()) == []
+
+
+def test_objects_of_other_programs_are_no_keys(tmp_path):
+    folder = tmp_path / "shelf"
+    (folder / "keys/deeper").mkdir(parents=True)
+    for name in ("a b.json", "deeper/x.json", "-x.json", ".x.json", "é.json", "x.json.bak"):
+        (folder / "keys" / name).write_text("{}")
+    shelf = ObjectShelf(
+        FolderObjects(folder, timeout_s=5), DiskCache(tmp_path / "cache", max_bytes=1_000_000)
+    )
+    assert shelf.keys() == []
+    assert shelf.collect_garbage().objects == 0
+
+
+def test_a_pipe_in_the_folder_is_an_error_and_nobody_waits(tmp_path):
+    folder = tmp_path / "shelf"
+    (folder / "keys").mkdir(parents=True)
+    os.mkfifo(folder / "keys/a.json")
+    shelf = ObjectShelf(
+        FolderObjects(folder, timeout_s=5), DiskCache(tmp_path / "cache", max_bytes=1_000_000)
+    )
+    with pytest.raises(ShelfUnreachable, match=r"a\.json is no regular file"):
+        shelf.current("a")

@@ -333,6 +333,28 @@ def test_a_name_that_the_site_has_already_is_an_error(project):
     assert "the site has a file 'code/index.md' already; choose another `path`" in project.error()
 
 
+@pytest.mark.parametrize("name", ["code.md", "code/README.md"])
+def test_a_page_that_is_built_at_the_same_address_is_an_error(project, name):
+    page = project.folder / "docs" / name
+    page.parent.mkdir(exist_ok=True)
+    page.write_text("# Ours\n")
+    assert f"the site has a file {name!r} already, which is built as 'code/index.html'" in project.error()
+
+
+def test_quoted_code_is_no_template_of_another_plugin(project, own_wiki):
+    """mkdocs-macros renders each page with Jinja unless its metadata forbid it, which it reads as below."""
+    edit(own_wiki / "index.md", "\n```text\n{{ 6 * 7 }}\n```\n")
+    (project.folder / "macros.py").write_text(
+        "def on_page_markdown(markdown, page, **more):\n"
+        "    if page.meta.get('render_macros') is False:\n"
+        "        return markdown\n"
+        "    return markdown.replace('{{ 6 * 7 }}', '42')\n"
+    )
+    project.configure(hooks=["macros.py"], rag={"folder": os.path.relpath(own_wiki.parent, project.folder)})
+    project.build()
+    assert "{{ 6 * 7 }}" in project.page("code/index.html")
+
+
 def test_an_empty_repository_is_an_error(project, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()

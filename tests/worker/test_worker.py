@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from rag.service import Engine, locate
 from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
 from rag.settings import Settings
 from rag.types import QueuedJob
+from rag.worker.bulk import FinishedSources, ListedSource, index_all
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
+from rag.worker.tasks import run
 from tests.servers.postgres import LocalPostgres
 
 DEADLINE_S = 120
@@ -138,6 +141,61 @@ def test_arguments_of_another_version_are_refused(jobs: Jobs, settings: Settings
     drained(jobs, settings)
     assert [jobs.job(job.id).state for job in wrong] == ["failed", "failed"]
     assert [jobs.job(job.id).attempts for job in wrong] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("ext::sh -c 'touch owned'", "cannot be used"),
+        ("--upload-pack=touch owned:x", "cannot be used"),
+        ("ssh://-oProxyCommand=touch%20owned/x", "cannot be used"),
+        ("-x:y", "cannot be used"),
+        ("../../etc", "neither an absolute path nor a git URL"),
+        ("http://127.0.0.1:9/" + "a" * 3_000_000, "3,000,019 characters"),
+    ],
+)
+def test_a_job_of_a_stranger_is_refused_at_once(
+    jobs: Jobs, settings: Settings, location: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = {"location": location, "ref": None, "filters": {"include": [], "exclude": []}}
+    job = jobs.enqueue("index", "strange", {"source": source, "embedder": "static"})
+    drained(jobs, settings)
+    ended = jobs.job(job.id)
+    assert (ended.state, ended.attempts) == ("failed", 1) and said in ended.error
+    assert not list(tmp_path.rglob("*owned*"))
+
+
+@pytest.mark.parametrize(
+    "args", [{}, {"source": None}, {"name": 1}, {"source": 1, "mine": "x", "number": "y"}]
+)
+@pytest.mark.parametrize("kind", ["index", "wiki", "evaluation"])
+def test_arguments_of_any_shape_end_the_job_and_not_the_process(
+    settings: Settings, kind: str, args: dict[str, Any]
+) -> None:
+    job = {"kind": kind, "args": args, "settings": {**asdict(settings), "home": str(settings.home)}}
+    error = run(job, lambda message: None)["error"]
+    assert error["message"] and error["retry"] is False
+
+
+def test_a_long_error_is_one_message(settings: Settings, sample_repo: Path) -> None:
+    filters = {"include": [], "exclude": []}
+    source = {"location": str(sample_repo), "ref": "x" * 4_000, "filters": filters}
+    args = {"source": source, "embedder": "y" * 5_000_000}
+    job = {"kind": "index", "args": args, "settings": {**asdict(settings), "home": str(settings.home)}}
+    assert len(run(job, lambda message: None)["error"]["message"]) < 20_000
+
+
+def test_a_job_that_its_queue_deleted_is_an_outcome(settings: Settings, sample_repo: Path) -> None:
+    listed = [ListedSource(str(sample_repo), locate(str(sample_repo)))]
+    finished = FinishedSources(settings.home / "list", settings)
+
+    class Forgetful(MemoryJobs):
+        def jobs(self, **more: Any) -> list[QueuedJob]:
+            return []
+
+    (outcome,) = index_all(listed, Forgetful(), settings, finished=finished)
+    assert "its outcome is not known" in outcome.error
 
 
 def test_a_poisoned_repository_holds_no_other_back(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,7 +23,8 @@ from rag.errors import LeaseLost, NotFound
 from rag.ports import Clock
 from rag.types import JobKind, JobState, QueuedJob, now_utc
 
-_MAX_ENDED = 10_000
+_MAX_ENDED = 100_000
+"""As many as a list of repositories may have, so that the outcome of each is known at the end."""
 
 
 class _Entry:
@@ -42,6 +44,7 @@ class MemoryJobs:
         lease_s: see `Jobs.lease_s`.
         first_backoff_s: how long a job waits after its first failed attempt; then twice as long each time.
         max_attempts: how often a job is attempted.
+        max_ended: how many jobs that ended are remembered.
     """
 
     def __init__(
@@ -51,10 +54,16 @@ class MemoryJobs:
         lease_s: float = LEASE_S,
         first_backoff_s: float = BACKOFF_S,
         max_attempts: int = MAX_ATTEMPTS,
+        max_ended: int = _MAX_ENDED,
     ) -> None:
-        self._clock, self._lease_s = clock, lease_s
+        self._clock, self._lease_s, self._max_ended = clock, lease_s, max_ended
         self._backoff_s, self._max_attempts = first_backoff_s, max_attempts
         self._entries: dict[int, _Entry] = {}
+        self._by_key: dict[str, _Entry] = {}
+        """The newest job of each key that has not ended."""
+        self._waiting: dict[int, _Entry] = {}
+        self._running: dict[int, _Entry] = {}
+        self._ended: deque[int] = deque()
         self._served: dict[str, int] = {}
         """When each namespace was last served, as the number of the lease."""
         self._ids, self._leases = count(1), count(1)
@@ -79,14 +88,14 @@ class MemoryJobs:
         """See `Jobs.enqueue`."""
         checked_key(key)
         with self._changed:
-            for entry in self._entries.values():
-                job = entry.job
-                if job.key == key and not (job.has_ended or job.cancelling):
-                    if asked and job.state == "waiting":
-                        self._set(entry, asked=True)
-                    return entry.job
+            known = self._by_key.get(key)
+            if known is not None and not known.job.cancelling:
+                if asked and known.job.state == "waiting":
+                    self._set(known, asked=True)
+                return known.job
             job = QueuedJob(next(self._ids), kind, key, dict(args), self._clock(), namespace, asked=asked)
-            self._entries[job.id] = _Entry(job, lock or key)
+            entry = _Entry(job, lock or key)
+            self._entries[job.id] = self._waiting[job.id] = self._by_key[key] = entry
             self._forget_oldest()
             self._noticed(job)
             return job
@@ -96,10 +105,9 @@ class MemoryJobs:
         with self._changed:
             self._end_stale_leases()
             now = self._clock()
-            running = [entry for entry in self._entries.values() if entry.job.state == "running"]
-            locked = {entry.lock for entry in running}
+            locked = {entry.lock for entry in self._running.values()}
             busy: dict[str, int] = {}
-            for entry in running:
+            for entry in self._running.values():
                 busy[entry.job.namespace] = busy.get(entry.job.namespace, 0) + 1
 
             def order(entry: _Entry) -> tuple[bool, int, int, int]:
@@ -113,9 +121,8 @@ class MemoryJobs:
 
             waiting = (
                 entry
-                for entry in self._entries.values()
-                if entry.job.state == "waiting"
-                and entry.not_before <= now
+                for entry in self._waiting.values()
+                if entry.not_before <= now
                 and entry.lock not in locked
                 and (not kinds or entry.job.kind in kinds)
             )
@@ -179,12 +186,12 @@ class MemoryJobs:
     ) -> list[QueuedJob]:
         """See `Jobs.jobs`."""
         with self._changed:
+            known = self._entries
+            entries = known.values() if ids is None else [known[one] for one in set(ids) if one in known]
             found = [
                 entry.job
-                for entry in self._entries.values()
-                if (ids is None or entry.job.id in ids)
-                and namespace in (None, entry.job.namespace)
-                and (not states or entry.job.state in states)
+                for entry in entries
+                if namespace in (None, entry.job.namespace) and (not states or entry.job.state in states)
             ]
         return sorted(found, key=lambda job: -job.id)[:limit]
 
@@ -211,9 +218,25 @@ class MemoryJobs:
         return entry
 
     def _set(self, entry: _Entry, **changes: Any) -> QueuedJob:
-        entry.job = replace(entry.job, **changes)
+        before, entry.job = entry.job.state, replace(entry.job, **changes)
+        if entry.job.state != before:
+            self._moved(entry)
         self._noticed(entry.job)
         return entry.job
+
+    def _moved(self, entry: _Entry) -> None:
+        """Record a new state in what is looked up by state."""
+        job = entry.job
+        self._waiting.pop(job.id, None)
+        self._running.pop(job.id, None)
+        if job.state == "waiting":
+            self._waiting[job.id] = entry
+        elif job.state == "running":
+            self._running[job.id] = entry
+        else:
+            self._ended.append(job.id)
+            if self._by_key.get(job.key) is entry:
+                del self._by_key[job.key]
 
     def _noticed(self, job: QueuedJob) -> None:
         self._last_changed = job.id
@@ -234,12 +257,11 @@ class MemoryJobs:
 
     def _end_stale_leases(self) -> None:
         limit: datetime = self._clock() - timedelta(seconds=self._lease_s)
-        for entry in self._entries.values():
-            if entry.job.state == "running" and entry.renewed < limit:
+        for entry in list(self._running.values()):
+            if entry.renewed < limit:
                 lost = WORKER_LOST.format(worker=entry.job.worker, lease_s=self._lease_s)
                 self._failed(entry, lost, retry=True, at_once=entry.job.attempts == 0)
 
     def _forget_oldest(self) -> None:
-        ended = [number for number, entry in self._entries.items() if entry.job.has_ended]
-        for number in ended[: len(ended) - _MAX_ENDED]:
-            del self._entries[number]
+        while len(self._ended) > self._max_ended:
+            del self._entries[self._ended.popleft()]

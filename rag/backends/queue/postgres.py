@@ -38,7 +38,9 @@ from rag.backends.queue.limits import (
     WORKER_LOST,
     backoff_s,
     checked_key,
+    checked_text,
     shortened,
+    storable,
 )
 from rag.backends.queue.schema import migrations, pending
 from rag.errors import LeaseLost, NotFound
@@ -50,6 +52,7 @@ Result = TypeVar("Result")
 KINDS: tuple[JobKind, ...] = ("index", "refresh", "wiki", "evaluation")
 _ASKED = 10
 """The priority of jobs that somebody waits for; that of others is 0."""
+_MAX_ID = 2**63 - 1
 _RETAINED_HOURS = 7 * 24
 _PRUNE_EVERY_S = 600.0
 _MAX_NAMESPACES = 20
@@ -144,6 +147,7 @@ class PostgresJobs:
     ) -> QueuedJob:
         """See `Jobs.enqueue`."""
         checked_key(key)
+        checked_text(args)
 
         def work(db: Db) -> QueuedJob:
             known = db.execute(
@@ -232,7 +236,8 @@ class PostgresJobs:
         def work(db: Db) -> None:
             self._held(db, job)
             db.execute(
-                "UPDATE rag_job SET result = %s, error = '' WHERE id = %s", [Jsonb(dict(result)), job.id]
+                "UPDATE rag_job SET result = %s, error = '' WHERE id = %s",
+                [Jsonb(storable(dict(result))), job.id],
             )
             self._end(db, job.id, job.lease, "succeeded")
 
@@ -265,8 +270,9 @@ class PostgresJobs:
     def cancel(self, job_id: int) -> bool:
         """See `Jobs.cancel`."""
 
+        self.job(job_id)
+
         def work(db: Db) -> bool:
-            self._read(db, job_id)
             arguments = {"job_id": job_id, "abort": True, "delete_job": False}
             row = db.execute(queries["cancel_job"], arguments).fetchone()
             if row is None or row[0] is None:
@@ -283,7 +289,7 @@ class PostgresJobs:
 
     def job(self, job_id: int) -> QueuedJob:
         """See `Jobs.job`."""
-        found = self.jobs(ids=[job_id], limit=1)
+        found = self.jobs(ids=[job_id], limit=1) if 0 < job_id <= _MAX_ID else []
         if not found:
             raise _no_job(job_id)
         return found[0]

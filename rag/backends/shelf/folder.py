@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -49,7 +50,7 @@ class FolderObjects:
         """Return a small object; its version is a hash of its bytes."""
         with self._translated():
             try:
-                with (self._folder / name).open("rb") as file:
+                with _opened(self._folder / name) as file:
                     return ObjectContent(file.read(max_bytes + 1), _version(file))
             except FileNotFoundError:
                 self._check_folder()
@@ -59,7 +60,7 @@ class FolderObjects:
         """Write an object if it still has this version."""
         with self._translated(), self._locked():
             try:
-                with (self._folder / name).open("rb") as file:
+                with _opened(self._folder / name) as file:
                     found: str | None = _version(file)
             except FileNotFoundError:
                 found = None
@@ -81,7 +82,7 @@ class FolderObjects:
         left = size_bytes + 1
         with self._translated():
             try:
-                file = (self._folder / name).open("rb")
+                file = _opened(self._folder / name)
             except FileNotFoundError as error:
                 self._check_folder()
                 raise ObjectMissing(name) from error
@@ -174,6 +175,15 @@ class FolderObjects:
                     shelf=self.name, why=why, fix="let this user read and write it, or correct RAG_STORES"
                 ) from error
             raise ShelfUnreachable(shelf=self.name, why=why) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open a file to read. A pipe or a device in its place is an error, and is not waited for."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, f"{path.name} is no regular file")
+    return file
 
 
 def _version(file: IO[bytes]) -> str:

@@ -26,9 +26,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+def is_key(text: str) -> bool:
+    """Return whether a text can be a key."""
+    return _NAME.fullmatch(text) is not None
+
+
 def checked_key(key: str) -> str:
     """Return the key. Raises SettingsError if it is invalid."""
-    if not _NAME.fullmatch(key):
+    if not is_key(key):
         raise SettingsError(
             f"{key!r} cannot be the key of a shared store: use 1 to 200 letters, digits, dots, dashes and "
             "underscores, beginning with a letter or digit"

@@ -24,6 +24,7 @@ from rag.backends.shelf.generations import (
     checked_key,
     described,
     from_document,
+    is_key,
     to_document,
 )
 from rag.backends.shelf.objects import PROBES, ObjectMissing, Objects
@@ -111,10 +112,10 @@ class ObjectShelf:
         return None if found is None else Fetched(found.generation, found.folder, 0)
 
     def keys(self, prefix: str = "") -> list[str]:
-        """Return the published keys that begin with a prefix."""
+        """Return the published keys that begin with a prefix. Objects of other programs are left out."""
         names = (state.name.removeprefix(_KEYS) for state in self._objects.list(_KEYS))
         keys = (name.removesuffix(_POINTER) for name in names if name.endswith(_POINTER))
-        return sorted(key for key in keys if key.startswith(prefix))
+        return sorted(key for key in keys if key.startswith(prefix) and is_key(key))
 
     def delete(self, key: str) -> bool:
         """Remove the pointer of a key."""

@@ -18,14 +18,20 @@ from rag.service.search import SearchQuery, search_repositories
 from rag.settings import MAX_STEPS
 from rag.types import DialogTurn, Hit, Prepared
 
+STEPS_WITHOUT_MODEL = "the steps had no effect: only a model can look again; choose one with RAG_MODEL"
 _RECALLED = 3
 
 
 def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> Look | None:
-    """Return a second look at a question; None if no step is allowed, or the generator cannot ask for one."""
+    """Return a second look at a question; None if no step is allowed, or the generator cannot ask for one.
+
+    In the second case the answer gets a note.
+    """
     settings = dialog.engine.settings
-    able = is_tool_calling(generator) or is_completing(generator)
-    if dialog.steps <= 0 or dialog.selection is not None or not able:
+    if dialog.steps <= 0 or dialog.selection is not None:
+        return None
+    if not (is_tool_calling(generator) or is_completing(generator)):
+        dialog.remarks = tuple(dict.fromkeys((*dialog.remarks, STEPS_WITHOUT_MODEL)))
         return None
     searched = dialog.searched
     locations = {repository.source.location for repository in searched}

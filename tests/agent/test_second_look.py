@@ -14,7 +14,8 @@ from conftest import git
 
 from rag.errors import ProviderError
 from rag.service import Dialog, Engine, aconverse, converse
-from rag.settings import load_settings
+from rag.service.second_look import STEPS_WITHOUT_MODEL
+from rag.settings import Settings, load_settings
 from rag.types import Answer, SearchFilter, TraceStep
 from tests.servers.provider import ProviderServer
 
@@ -93,6 +94,18 @@ def test_without_steps_nothing_changes(begun, server):
     _, again = ask(looked)
     assert server.chats[-1].body == chat.body  # the model had enough: the same prompt
     assert again.text == answer.text
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_steps_without_a_model_are_named_once_in_the_notes(sample_repo, tmp_path, steps):
+    engine = Engine(Settings(home=tmp_path / "without", steps=steps))
+    dialog = Dialog(engine, [engine.repository(str(sample_repo))])
+    for _ in range(2):
+        _, answer = ask(dialog)
+        assert [note for note in answer.notes if "steps had no effect" in note] == [STEPS_WITHOUT_MODEL][
+            :steps
+        ]
+    engine.close()
 
 
 @pytest.mark.parametrize(

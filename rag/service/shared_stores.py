@@ -42,6 +42,7 @@ from rag.errors import (
     StoreError,
 )
 from rag.ports import Collected, Embedder, ShelfGeneration, StoreShelf
+from rag.quoting import visible
 from rag.resources import make_private
 from rag.settings import Settings
 from rag.types import Checkout, Source
@@ -386,7 +387,7 @@ def _about(store: Store, source: Source, ref: str | None) -> dict[str, str]:
 def _named(generation: ShelfGeneration) -> str:
     """Return a generation for a message: its commit, if it has one, and its id."""
     commit = generation.about.get("commit")
-    return f"{f'commit {commit[:10]}' if commit else 'a folder'} (generation {generation.id[:10]})"
+    return f"{f'commit {visible(commit[:10])}' if commit else 'a folder'} (generation {generation.id[:10]})"
 
 
 def _remove_stale(folder: Path) -> None:

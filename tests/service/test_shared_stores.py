@@ -6,14 +6,17 @@ import os
 import pickle
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from command import rag
 from conftest import git
 
+from rag.backends.shelf.generations import described
 from rag.database.update import Options
 from rag.errors import ConfigError, ShelfRefused, ShelfUnreachable, StoreCorrupt
+from rag.ports import ShelfFile
 from rag.retrieval.search import search
 from rag.service import Engine, locate, shared_stores
 from rag.service.shared_stores import NEWEST, shelf_key
@@ -416,3 +419,9 @@ def test_the_commands_say_what_is_missing(origin, monkeypatch, shared):
     done = rag("index", origin, "--publish")
     assert done.code == 2 and "--publish-as NAME" in done.err
     assert rag("index", origin, "--publish-as", "sample").code == 0
+
+
+def test_the_commit_of_a_stranger_is_shown_on_one_line():
+    files = [ShelfFile(NEWEST, "0" * 64, 1)]
+    found = described("app", files, {"commit": "\x1b[2J\n"}, datetime.now(UTC))
+    assert shared_stores._named(found).startswith(r"commit \x1b[2J\n (generation ")

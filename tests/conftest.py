@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import shutil
@@ -45,6 +46,13 @@ def pytest_configure() -> None:
     # A background job of a shell ignores Ctrl-C, and would pass that on to the commands under test.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    # Half a million objects of the collected tests live to the end. Without this, each full collection walks
+    # through them for 0.3 s of CPU time, in the middle of whatever a test measures.
+    gc.collect()
+    gc.freeze()
 
 
 def _is_local(address: Any) -> bool:

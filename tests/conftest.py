@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import itertools
 import os
+import re
 import shutil
 import signal
 import socket
@@ -82,6 +84,16 @@ def no_network() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", lambda s, address: connect(s, checked(s, address)))
         patch.setattr(socket.socket, "connect_ex", lambda s, address: connect_ex(s, checked(s, address)))
         yield
+
+
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh folder. Pytest's own fixture lists the folders of all tests before, to find a free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}_{next(_folders)}", numbered=False)
 
 
 @pytest.fixture(autouse=True)

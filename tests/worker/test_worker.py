@@ -26,7 +26,7 @@ from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
 from tests.servers.postgres import LocalPostgres
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
+import itertools
 import os
+import re
 import shutil
 import signal
 import socket
@@ -47,6 +50,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    # Half a million objects of the collected tests live to the end. Without this, each full collection walks
+    # through them for 0.3 s of CPU time, in the middle of whatever a test measures.
+    gc.collect()
+    gc.freeze()
+
+
 def _is_local(address: Any) -> bool:
     if not isinstance(address, tuple):
         return True  # unix sockets, and families that never leave the machine
@@ -74,6 +84,16 @@ def no_network() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", lambda s, address: connect(s, checked(s, address)))
         patch.setattr(socket.socket, "connect_ex", lambda s, address: connect_ex(s, checked(s, address)))
         yield
+
+
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh folder. Pytest's own fixture lists the folders of all tests before, to find a free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}_{next(_folders)}", numbered=False)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rag.serve.settings import ServerSettings
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "sample_repo"
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 @dataclass

@@ -29,7 +29,7 @@ from command import command, rag
 from conftest import git
 from typer.main import get_command
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 SCRIPT = Path(sysconfig.get_path("scripts")) / "rag"
 PROGRAMS = "git python python3 sh bash ssh uname file ldconfig lsb_release ps which env less".split()
 HONEST = '"""Signs sessions."""\n\n\ndef sign_session(user, key):\n    return f"{user}:{key}"\n'

@@ -279,13 +279,13 @@ def slowly(first_s: float, each_s: float, pieces: int) -> Play:
 def test_a_patient_question_waits_long_for_the_first_piece_and_has_no_limit_while_others_come(
     how: str,
 ) -> None:
-    with serving(slowly(0.6, 0.2, 8)) as server:
+    with serving(slowly(0.8, 0.05, 40)) as server:
         began = time.monotonic()
         with pytest.raises(
-            ProviderBroke, match=r"sent nothing for 0\.3 s \(48 characters of the answer arrived\)"
+            ProviderBroke, match=r"sent nothing for 0\.5 s \(240 characters of the answer arrived\)"
         ):
-            asked(server, how, timeout_s=0.3, first_byte_s=1.5)
-        assert time.monotonic() - began > 0.6 + 7 * 0.2 + 0.2
+            asked(server, how, timeout_s=0.5, first_byte_s=2, answer_tokens=100)
+        assert time.monotonic() - began > 0.8 + 39 * 0.05 + 0.4
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -332,12 +332,12 @@ def test_a_server_on_this_machine_gets_one_request_at_once_and_time_for_the_prom
 
 @pytest.mark.parametrize("how", WAYS)
 def test_all_tries_together_keep_the_time(how: str) -> None:
-    refuses = once(b"HTTP/1.1 503 No\r\nRetry-After: 2\r\nContent-Length: 2\r\n\r\nno")
+    refuses = once(b"HTTP/1.1 503 No\r\nRetry-After: 20\r\nContent-Length: 2\r\n\r\nno")
     with serving(refuses) as server:
         began = time.monotonic()
         with pytest.raises(ProviderError, match="503"):
-            asked(server, how, timeout_s=0.3)
-        assert time.monotonic() - began < 1.5
+            asked(server, how, timeout_s=3)
+        assert time.monotonic() - began < 5 * 3
         assert server.requests == 1
 
 

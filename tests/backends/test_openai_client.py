@@ -320,7 +320,7 @@ def test_closing_a_stream_closes_the_connection_at_once(waits: Waits) -> None:
         stream = generator(server, waits).stream(prepared())
         assert next(stream) == "and on "
         stream.close()
-        assert server.client_left.wait(5)
+        assert server.client_left.wait(25)
         assert list(stream) == []
 
 
@@ -330,7 +330,7 @@ def test_an_interrupted_thread_closes_the_connection(waits: Waits) -> None:
         with pytest.raises(KeyboardInterrupt), stream:
             for _ in stream:
                 raise KeyboardInterrupt
-        assert server.client_left.wait(5)
+        assert server.client_left.wait(25)
 
 
 async def test_cancelling_a_task_closes_the_connection(waits: Waits) -> None:
@@ -347,7 +347,7 @@ async def test_cancelling_a_task_closes_the_connection(waits: Waits) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(server.client_left.wait, 5)
+        assert await asyncio.to_thread(server.client_left.wait, 25)
 
 
 def test_a_stream_that_is_never_read_sends_nothing(waits: Waits) -> None:

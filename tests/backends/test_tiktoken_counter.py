@@ -96,9 +96,9 @@ def test_special_tokens_are_just_text() -> None:
 
 @pytest.mark.parametrize("unit", ["a", " ", "=", "中", "aB3"])
 def test_a_megabyte_without_a_break_is_counted_in_no_time(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     assert TiktokenCounter().count(unit * (1_000_000 // len(unit))) > 1_000
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not the encoding\n"])

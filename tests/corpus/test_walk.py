@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -293,9 +292,9 @@ def test_seven_thousand_files_are_listed_quickly(root: Path) -> None:
             (root / f"package_{folder}" / f"module_{number}.py").touch()
     subprocess.run(["git", "add", "."], cwd=root, check=True)
     look(root)
-    began = time.perf_counter()
+    began = sum(os.times()[:4])  # of this process and of git's
     assert len(look(root).files) == 7000
-    assert time.perf_counter() - began < 2.0  # 0.07 s on a quiet machine
+    assert sum(os.times()[:4]) - began < 2.0  # 0.07 s
 
 
 @pytest.mark.parametrize(

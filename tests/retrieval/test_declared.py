@@ -108,7 +108,7 @@ def test_the_name_of_an_option_may_have_a_line_of_its_own():
 )
 def test_hostile_lines_take_little_time(part: str):
     line = (part * MAX_LINE_CHARS)[:MAX_LINE_CHARS]
-    began = time.perf_counter()
+    began = time.thread_time()
     for number in range(1, 41):
         declared([line] * 40, number)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2

@@ -394,15 +394,15 @@ def test_series_of_many_languages_are_found(language: str):
     ],
 )
 def test_hostile_lines_take_little_time(line: str):
-    began = time.perf_counter()
+    began = time.thread_time()
     series_of([line] * 500)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_many_levels_and_names_take_little_time():
-    began = time.perf_counter()
+    began = time.thread_time()
     series_of([" " * (n % 200) + f"call{n}('x')" for n in range(4_000)])
-    assert time.perf_counter() - began < 4
+    assert time.thread_time() - began < 4
 
 
 @pytest.mark.parametrize(
@@ -412,9 +412,9 @@ def test_many_levels_and_names_take_little_time():
 def test_a_hostile_question_is_classified_in_little_time(part: str):
     text = (part * MAX_QUESTION_CHARS)[:MAX_QUESTION_CHARS]
     asked = in_context(parse_question(text), (), CARRY)
-    began = time.perf_counter()
+    began = time.thread_time()
     classify(asked)
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_a_question_for_a_setting_does_not_ask_what_fails(shop: Searcher):

@@ -163,7 +163,7 @@ def test_a_part_of_nothing_is_missing_without_an_owner(store: Searcher):
     ],
 )
 def test_a_hostile_question_takes_little_time(index: ChunkIndex, part: str):
-    began = time.perf_counter()
+    began = time.thread_time()
     for length in (300, MAX_QUESTION_CHARS):
         missing_part([index], (part * length)[:length])
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1

@@ -517,7 +517,7 @@ def test_the_port_and_pages_of_the_frontend_are_the_defaults(tmp_path):
 
 def test_a_client_that_is_slow_to_ask_is_not_waited_for(serve):
     served = serve(deepwiki=True, body_timeout_s=0.2)
-    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=120) as connection:
         connection.sendall(
             b"POST /chat/completions/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
         )
@@ -537,11 +537,11 @@ def test_a_client_that_is_slow_to_ask_is_not_waited_for(serve):
     ],
 )
 def test_a_prompt_is_read_in_time_that_grows_with_its_length(prompt):
-    began = time.perf_counter()
+    began = time.thread_time()
     parse_request([("user", prompt)])
     is_error(prompt)
     is_error("Error: " + " " * 1_000_000 + "\nx")
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_kept_wiki_that_is_damaged_is_named(serve):

@@ -37,7 +37,7 @@ def opened(served, cookie="", **more):
     """A connection to the socket of a server."""
     headers = {"Cookie": cookie} if cookie else {}
     url = f"ws://localhost:{served.port}/ws/chat"
-    with connect(url, additional_headers=headers, open_timeout=20, max_size=None, **more) as connection:
+    with connect(url, additional_headers=headers, open_timeout=120, max_size=None, **more) as connection:
         yield connection
 
 
@@ -237,7 +237,7 @@ def test_a_request_that_is_too_large_closes_the_connection(serve):
     served = serve(deepwiki=True, max_body_bytes=10_000).ready()
     with opened(served) as connection, pytest.raises(ConnectionClosed) as caught:
         connection.send("x" * 20_000)
-        connection.recv(timeout=20)
+        connection.recv(timeout=120)
     assert caught.value.rcvd.code == 1009
     assert served.get("/health").status == 200
 
@@ -276,9 +276,9 @@ def test_when_the_client_goes_the_model_stops_and_what_came_is_kept(modelled, pr
         connection.send(json.dumps(body))
         modelled.wait_until(lambda: provider.chats)
         if make == "question":
-            assert connection.recv(timeout=20)
+            assert connection.recv(timeout=120)
         connection.socket.close()
-    assert provider.client_left.wait(20)
+    assert provider.client_left.wait(25)
     modelled.wait_until(lambda: modelled.service.limiter.asking == 0)
     assert turns(modelled) == ([[FIRST]] if make == "question" else [])
 
@@ -309,7 +309,7 @@ def test_a_server_that_stops_ends_its_answers(modelled, provider):
     provider.behaviours[:] = ["endless"]
     with opened(modelled) as connection:
         connection.send(json.dumps(question(modelled, FIRST)))
-        assert connection.recv(timeout=20)
+        assert connection.recv(timeout=120)
         modelled.server.stop()
         rest = "".join(connection)
     assert rest.rpartition("\n\n")[2].startswith("Error: the server is shutting down")

@@ -172,10 +172,9 @@ def watched(tmp_path_factory):
         for path in PATHS:  # what is loaded with the first request is no stall of the second
             served.post(path, b"{}", headers=HEADERS)
         gc.collect()
-        gc.freeze()  # as many objects as a test session has would take long to look through
+        gc.freeze()  # what the server has loaded too, see `pytest_collection_finish`
         watched = Watched(served)
         watching = asyncio.run_coroutine_threadsafe(watched.watch(), served.server._running)
         yield watched
         watched.stop()
-        watching.result(30)
-        gc.unfreeze()
+        watching.result(120)

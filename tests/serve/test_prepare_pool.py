@@ -59,7 +59,7 @@ def running(work: Callable[[PreparePool], Awaitable[None]], processes: int = 1) 
 
 async def started(preparing: PreparePool, one: Dialog) -> None:
     """Ask until there are children."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not preparing.children:
             await asyncio.gather(*(preparing.prepare(one, QUESTIONS[0], None) for _ in range(2)))
 
@@ -159,7 +159,7 @@ def test_an_answer_that_cannot_be_read_ends_the_child_and_nobody_waits_for_it(
         with monkeypatch.context() as damaged:
             damaged.setattr(preparing_module.pickle, "loads", unreadable)
             asked = (preparing.prepare(one, question, None) for question in QUESTIONS)
-            prepared = await asyncio.wait_for(asyncio.gather(*asked), 30)
+            prepared = await asyncio.wait_for(asyncio.gather(*asked), 120)
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
         assert not preparing.children
         await started(preparing, one)

@@ -165,7 +165,7 @@ def test_stop_keeps_what_came(modelled, provider):
         assert stopped["state"] == "partial"
         assert stopped["answer"].startswith("and on")
         assert stream.until("turn")[0] == stopped
-    assert provider.client_left.wait(20)
+    assert provider.client_left.wait(25)
     assert modelled.service.limiter.asking == 0
 
 
@@ -245,7 +245,7 @@ def test_a_server_that_ends_keeps_what_came_of_answers_without_clients(serve, pr
         stream.read("and on")
     served.server.stop()
     served.server.should_exit = True
-    assert provider.client_left.wait(20)
+    assert provider.client_left.wait(25)
     after = Engine(Settings(home=tmp_path / "home", memory=f"sqlite:///{tmp_path}/kept.db"))
     served.wait_until(lambda: after.turns.turn(asked["turn"]).state == "partial")
     after.close()

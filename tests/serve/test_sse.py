@@ -24,7 +24,7 @@ def modelled(serve, provider):
 
 def begin(served, path, body):
     """Send a request and return the open connection and its response."""
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=120)
     connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     return connection, connection.getresponse()
 
@@ -57,7 +57,7 @@ def test_when_a_chat_client_goes_the_model_stops_and_what_came_is_kept(modelled,
     connection.sock.close() if connection.sock else None
     response.close()
     connection.close()
-    assert provider.client_left.wait(20)
+    assert provider.client_left.wait(25)
     modelled.wait_until(lambda: modelled.service.limiter.asking == 0)
     assert states(modelled) == ["partial"]
     assert 'outcome="given_up"' in modelled.get("/metrics").body.decode()
@@ -65,11 +65,11 @@ def test_when_a_chat_client_goes_the_model_stops_and_what_came_is_kept(modelled,
 
 def test_when_the_client_goes_before_the_answer_it_is_given_up(modelled, provider):
     provider.behaviours[:] = ["endless"]
-    connection = http.client.HTTPConnection("127.0.0.1", modelled.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", modelled.port, timeout=120)
     connection.request("POST", "/api/ask", json.dumps(QUESTION), {"Content-Type": "application/json"})
     modelled.wait_until(lambda: provider.chats)
     connection.close()
-    assert provider.client_left.wait(20)
+    assert provider.client_left.wait(25)
     modelled.wait_until(lambda: modelled.service.limiter.asking == 0)
     assert set(states(modelled)) <= {"partial", "failed"}
     assert turns(modelled) == [1]

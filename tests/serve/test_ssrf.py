@@ -131,7 +131,7 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
         place = "code.invalid:443:127.0.0.1"
         work = indexers.index(source, rebuild=False, place=place, progress=lambda *_: None)
         job = asyncio.create_task(work)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not pid_file.exists():
                 await asyncio.sleep(0.01)
             if goes == "job":

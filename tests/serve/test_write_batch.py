@@ -99,7 +99,7 @@ def test_who_is_cancelled_before_the_write_stores_nothing_and_during_it_everythi
 
     def slowly() -> Answer:
         begun.set()
-        assert gone_on.wait(20)
+        assert gone_on.wait(120)
         return storing_of(dialog, "during")()
 
     def mistaken() -> Answer:
@@ -108,7 +108,7 @@ def test_who_is_cancelled_before_the_write_stores_nothing_and_during_it_everythi
     async def run() -> list[Answer | BaseException]:
         storing = WriteBatcher()
         during = asyncio.create_task(storing.store(dialog, slowly))
-        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.to_thread(begun.wait, 120)
         before = asyncio.create_task(storing.store(dialog, storing_of(dialog, "before")))
         await asyncio.sleep(0)
         before.cancel()

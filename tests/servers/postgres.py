@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from rag.processes import Process, run, start
 
-_START_S = 30.0
+_START_S = 120.0
 _QUICK = {"fsync": "off", "full_page_writes": "off"}
 _SETTINGS = {"listen_addresses": "", "shared_buffers": "32MB", "max_connections": "60"}
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from rag.processes import Process, start
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 SLOTS = 16384
 
 

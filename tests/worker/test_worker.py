@@ -29,7 +29,7 @@ from rag.worker.process import JobProcess
 from rag.worker.tasks import run
 from tests.servers.postgres import LocalPostgres
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 
 @pytest.fixture

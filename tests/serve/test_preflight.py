@@ -10,7 +10,7 @@ from command import rag
 from live_server import SAMPLE
 
 from rag.serve import preflight
-from rag.serve.access.keys import add_key
+from rag.serve.access.key_changes import add_key
 
 
 @pytest.fixture(autouse=True)

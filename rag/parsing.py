@@ -32,6 +32,12 @@ def parse_age(text: str) -> timedelta:
     return timedelta(hours=int(found[1]) * {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}[found[2]])
 
 
+def age_text(age: timedelta) -> str:
+    """Return a time as `parse_age` reads it: in days, else in hours."""
+    hours = round(age.total_seconds() / 3_600)
+    return f"{hours // 24}d" if hours % 24 == 0 else f"{hours}h"
+
+
 def parse_expiry(text: str, now: datetime) -> datetime:
     """Return when something expires: after an age such as `30d`, or at the end of a day such as `2027-01-31`.
 

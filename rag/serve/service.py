@@ -34,6 +34,7 @@ from rag.service.ask import Notify
 from rag.service.engine import FailedGenerator
 from rag.service.groups import Selection, is_group, selected
 from rag.service.jobs import open_shared_state
+from rag.service.namespace_retention import RetentionTimer
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, TraceStep
@@ -113,6 +114,8 @@ class Service:
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.close)
+            retention = RetentionTimer(lambda: self.engine.turns, lambda text: log.info("%s", text))
+            stack.push_async_callback(to_thread, retention.close)
             if self.shared is not None:
                 stack.callback(self.shared.close)
                 stack.push_async_callback(self._events(self.shared).close)

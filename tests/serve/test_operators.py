@@ -96,7 +96,8 @@ def lines_of(served, log_format, act):
     handler = logging.StreamHandler(stream := io.StringIO())
     handler.setFormatter(FORMATTERS[log_format]())
     logger = logging.getLogger("rag.serve")
-    level, logger.level = logger.level, logging.INFO
+    level = logger.level
+    logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
         wanted = act()

@@ -140,7 +140,7 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
     if not settings.is_loopback and not has_keys:
         raise SettingsError(
             f"the server does not listen on {settings.host} without a key: anyone there could ask and read "
-            "everything. Create a key with `rag serve --add-key NAME`, or listen on 127.0.0.1"
+            "everything. Create a key with `rag keys add NAME`, or listen on 127.0.0.1"
         )
     for name, _ in settings.repositories:
         check_name(name)

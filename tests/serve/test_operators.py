@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -169,6 +171,13 @@ def test_credentials_of_a_url_are_not_logged():
     current = RequestContext("1")
     current.about("https://user:secret@example.org/app.git")
     assert list(current.repositories) == ["https://example.org/app.git"]
+
+
+@pytest.mark.parametrize("name", ["haproxy.cfg", "nginx.conf"])
+def test_the_example_proxies_pass_request_ids_and_no_foreign_identity(name):
+    text = (Path(__file__).resolve().parents[2] / "deploy" / name).read_text()
+    assert re.search(r"(http-request set-header|proxy_set_header) X-Request-ID \S+", text)
+    assert re.search(r"del-header X-Forwarded-User|proxy_set_header X-Forwarded-User \$remote_user", text)
 
 
 # ---------------------------------------------------------------- keys that expire

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from datetime import timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 _TOO_DEEP = "it is nested too deeply"
@@ -30,6 +30,37 @@ def parse_age(text: str) -> timedelta:
             f"{text!r} is not an age; write a number of hours, days, weeks or years, such as 30d"
         )
     return timedelta(hours=int(found[1]) * {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}[found[2]])
+
+
+def age_text(age: timedelta) -> str:
+    """Return a time as `parse_age` reads it: in days, else in hours."""
+    hours = round(age.total_seconds() / 3_600)
+    return f"{hours // 24}d" if hours % 24 == 0 else f"{hours}h"
+
+
+def parse_expiry(text: str, now: datetime) -> datetime:
+    """Return when something expires: after an age such as `30d`, or at the end of a day such as `2027-01-31`.
+
+    A time is accepted too (`2027-01-31T12:00+01:00`). Days and times without a zone are UTC.
+
+    Raises:
+        ValueError: it is none of these, or is past.
+    """
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()):
+            found = datetime.combine(date.fromisoformat(text.strip()), time(23, 59, 59), UTC)
+        elif "-" in text:
+            found = datetime.fromisoformat(text.strip())
+            found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        else:
+            found = now + parse_age(text)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is not a time; write an age such as 30d, or a day such as 2027-01-31"
+        ) from None
+    if found <= now:
+        raise ValueError(f"{text!r} is past")
+    return found
 
 
 def parse_size(text: str) -> int:

@@ -1110,6 +1110,10 @@ class SharedState(Protocol):
         """Return all keys by name."""
         ...
 
+    def replace_key(self, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+        """Replace the entry of a key that is still `old`; False if it is not, and nothing was changed."""
+        ...
+
     def remove_key(self, name: str) -> bool:
         """Remove a key; False if there was none."""
         ...

@@ -1333,6 +1333,11 @@ class QueuedJob:
     lease: int = 0
 
     @property
+    def request_id(self) -> str:
+        """The id of the request that it was first added for; "" if none is known."""
+        return str(self.args.get("request_id", ""))
+
+    @property
     def has_ended(self) -> bool:
         """Whether nobody will run it any more."""
         return self.state in ("done", "failed", "cancelled")

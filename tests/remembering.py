@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from rag.answer_cache.cache import AnswerCache
-from rag.errors import NotFound
+from rag.errors import NotFound, SettingsError
 from rag.memory.agent_notes import MAX_HISTORY_BYTES, Sections
 from rag.memory.consolidate import consolidate, watermark
 from rag.memory.facts import Fact, Facts, the_fact
@@ -20,10 +21,12 @@ from rag.memory.recall import recall_turns
 from rag.memory.search import search_text
 from rag.memory.user_memory import UnifiedMemory
 from rag.ports import MemoryStore
+from rag.service.namespace_retention import apply_policies, expire, policies, set_policy
+from rag.service.namespaces import Holdings
 from rag.service.retention import EXPIRING, KeptFiles
 from rag.testing.clock import SteppedClock
 from rag.testing.sample_turns import full_turn, new_turn
-from rag.types import Conversation, DialogTurn, Message
+from rag.types import Conversation, DialogTurn, Message, now_utc
 
 _SAID = (
     ("Which servers stand in 北京?", "Two."),
@@ -325,3 +328,79 @@ class RememberingContract:
         }
         assert memory.report().splitlines()[0] == "cached answers: 1 hits, 1 misses (50.0%)"
         assert UnifiedMemory(store).get_cached_answer("什么是 RAG？") is None
+
+    def test_retention_deletes_what_is_older_and_nothing_else(
+        self, store: MemoryStore, clock: SteppedClock
+    ) -> None:
+        now, cited = clock.now + timedelta(days=100), full_turn().citations[0]
+
+        def asked(question: str, days: int, blob: str) -> DialogTurn:
+            where = replace(cited, span=replace(cited.span, blob=blob * 40))
+            then = now - timedelta(days=days)
+            return replace(new_turn(question, citations=(where,)), user_query_timestamp=then)
+
+        kept = KeptFiles(store, "ci")
+        kept.keep({letter * 40: letter.encode() for letter in "abcd"})
+        here = store.create_conversation(namespace="ci")
+        store.add_messages([Message("before")], conversation=here.id, namespace="ci")
+        old = store.append(asked("old?", 100, "a"), conversation=here.id, namespace="ci")
+        clock.advance(90 * 86_400)
+        young = store.append(asked("young?", 10, "b"), conversation=here.id, namespace="ci")
+        fork = store.fork(here.id, namespace="ci")
+        other = store.create_conversation(namespace="other")
+        store.append(asked("elsewhere?", 100, "a"), conversation=other.id, namespace="other")
+        facts = Facts(store, namespace="ci")
+        facts.add(
+            [
+                Fact("It was so.", "/r", created=now - timedelta(days=91), citations=(cited,)),
+                Fact("It is so.", "/r", created=now - timedelta(days=89)),
+            ]
+        )
+        for turn, days in ((old, 100), (young, 10)):
+            then = now - timedelta(days=days)
+            answers = AnswerCache(store, namespace="ci", ttl_s=None, clock=lambda then=then: then)
+            answers.put(turn.question, "yes", turn=turn.id)
+        before = now - timedelta(days=90)
+        counted = expire(store, "ci", before, dry_run=True)
+        assert (counted.turns, counted.facts, counted.cached_answers) == (1, 1, 1)
+        assert len(store.turns(here.id, namespace="ci")) == 2
+        gone = expire(store, "ci", before)
+        assert (gone.conversations, gone.turns, gone.messages, gone.facts) == (0, 1, 1, 1)
+        for conversation in (here, fork):
+            assert [turn.id for turn in store.turns(conversation.id, namespace="ci")] == [young.id]
+        assert store.messages(here.id, namespace="ci") == []
+        assert kept.missing({letter * 40 for letter in "ab"}) == {"a" * 40}
+        assert [fact.text for fact in facts.all()] == ["It is so."]
+        assert [one.question for one in answers.entries()] == ["young?"]
+        assert len(store.turns(other.id, namespace="other")) == 1
+        assert expire(store, "ci", before) == Holdings("ci")
+
+    def test_a_policy_is_applied_once_when_it_is_due(self, store: MemoryStore) -> None:
+        now = [datetime(2030, 1, 1, tzinfo=UTC)]  # long after the conversations
+        here = store.create_conversation(namespace="ci")
+        store.append(new_turn("Where?"), conversation=here.id, namespace="ci")
+        assert apply_policies(store, clock=lambda: now[0]) == []
+        set_policy(store, "ci", timedelta(days=90))
+        (policy,) = policies(store)
+        assert (policy.namespace, policy.age, policy.applied) == ("ci", timedelta(days=90), None)
+        (gone,) = apply_policies(store, clock=lambda: now[0])
+        assert (gone.namespace, gone.conversations, gone.turns) == ("ci", 1, 1)
+        assert store.conversations(namespace="ci") == []
+        assert [one.applied for one in policies(store)] == now
+        assert not policies(store)[0].is_due(now[0] + timedelta(minutes=59))
+        assert policies(store)[0].is_due(now[0] + timedelta(hours=1))
+        assert policies(store)[0].is_due(now[0] - timedelta(days=1))  # the clock was wrong before
+        set_policy(store, "ci", None)
+        assert policies(store) == []
+        with pytest.raises(SettingsError, match="one hour"):
+            set_policy(store, "ci", timedelta(minutes=1))
+
+    def test_of_processes_that_apply_a_policy_at_once_one_does(self, store: MemoryStore) -> None:
+        set_policy(store, "ci", timedelta(days=90))
+        for _ in range(300):
+            here = store.create_conversation(namespace="ci")
+        store.append(new_turn("Where?"), conversation=here.id, namespace="ci")
+        later = now_utc() + timedelta(days=3_650)
+        with ThreadPoolExecutor(4) as pool:
+            done = [pool.submit(apply_policies, store, clock=lambda: later) for _ in range(4)]
+        assert sorted(len(one.result()) for one in done) == [0, 0, 0, 1]

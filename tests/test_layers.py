@@ -24,7 +24,7 @@ ROOMS = {
 }
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages lines top_k".split()
-) | {"display", "isolated", "isolation", "processes"}
+) | {"display", "isolated", "isolation", "processes", "request_context"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
 

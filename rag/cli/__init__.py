@@ -31,6 +31,7 @@ _COMMANDS = {
     "cache": ("cache", "app"),
     "eval": ("evaluate", "evaluate"),
     "serve": ("serve", "serve"),
+    "keys": ("keys", "app"),
     "worker": ("worker", "worker"),
     "jobs": ("jobs", "app"),
     "mcp": ("mcp", "mcp"),

@@ -193,6 +193,7 @@ def as_json(job: QueuedJob) -> dict[str, Any]:
         "done": job.done,
         "total": job.total,
         "worker": job.worker,
+        "request_id": job.request_id,
         "error": job.error,
         "result": dict(job.result),
         "created": job.created.isoformat(),

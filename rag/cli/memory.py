@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -21,11 +22,12 @@ from rag.cli.terminal import (
     table,
 )
 from rag.errors import ConfigError
-from rag.parsing import parse_age
+from rag.parsing import age_text, parse_age
 from rag.ports import Persistence, PersistenceKind, PersistentStore
 from rag.types import now_utc
 
 if TYPE_CHECKING:
+    from rag.service.namespace_retention import RetentionPolicy
     from rag.service.namespaces import Holdings
 
 app = typer.Typer(
@@ -105,7 +107,7 @@ def delete(
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         before = None if older_than is None else now_utc() - _age(older_than)
-        named = f"the namespace {namespace}" if namespace else "the default namespace"
+        named = _named(namespace)
         if before is None:
             say(f"rag: {named} holds {_held(holdings(engine.turns, namespace))}")
             question = f"delete all of {named}?"
@@ -122,11 +124,93 @@ def delete(
             out(f"deleted {_held(gone)}")
 
 
-def _age(text: str) -> timedelta:
+@app.command()
+def retention(
+    namespace: Annotated[
+        str | None, typer.Argument(help='The namespace; "" is the default one. Default: all that have one.')
+    ] = None,
+    age: Annotated[
+        str | None,
+        typer.Argument(metavar="[AGE]", help="How long it keeps what it holds, such as 90d; `off` for ever."),
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Delete now what has expired.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what expires.")] = False,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Show or set for how long a namespace keeps turns, facts and cached answers.
+
+    Servers and workers that use the turn store delete what has expired, once an hour. Without them, use
+    --apply.
+
+    rag memory retention
+
+    rag memory retention ci 90d --dry-run
+
+    rag memory retention ci 90d
+
+    rag memory retention ci off
+
+    rag memory retention --apply
+    """
+    from rag.service.namespace_retention import RetentionPolicy, expire, policies, policy_of, set_policy
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        store = engine.turns
+        if namespace is None:
+            chosen = policies(store)
+        elif age is None:
+            chosen = [one for one in [policy_of(store, namespace)] if one is not None]
+        else:
+            chosen = [] if age == "off" else [RetentionPolicy(namespace, _age(age, "AGE"))]
+        now = now_utc()
+        expired = [expire(store, one.namespace, now - one.age, dry_run=True) for one in chosen]
+        if namespace is not None and age is not None and not dry_run:
+            for gone in expired:
+                if (held := _held(gone)) != "nothing":
+                    confirm(f"let {held} of {_named(namespace)} expire?", yes=yes, always_ask=True)
+            set_policy(store, namespace, chosen[0].age if chosen else None)
+        if apply and not dry_run:
+            for one in chosen:
+                expire(store, one.namespace, now - one.age)
+        _show_retention(chosen, expired, deleted=apply and not dry_run, json=json)
+
+
+def _show_retention(
+    chosen: Sequence[RetentionPolicy], expired: Sequence[Holdings], *, deleted: bool, json: bool
+) -> None:
+    what = "deleted" if deleted else "expired"
+    if json:
+        out_json(
+            [
+                {"namespace": one.namespace, "age_s": one.age.total_seconds(), what: asdict(gone)}
+                for one, gone in zip(chosen, expired, strict=True)
+            ]
+        )
+    elif not chosen:
+        say("rag: no retention is set; everything is kept")
+    else:
+        rows = [
+            (one.namespace or "(default)", age_text(one.age), _since_applied(one), _held(gone))
+            for one, gone in zip(chosen, expired, strict=True)
+        ]
+        table("", ("namespace", "keeps", "last applied", what), rows)
+
+
+def _since_applied(policy: RetentionPolicy) -> str:
+    return "never" if policy.applied is None else f"{policy.applied.astimezone():%F %H:%M}"
+
+
+def _named(namespace: str) -> str:
+    return f"the namespace {namespace}" if namespace else "the default namespace"
+
+
+def _age(text: str, option: str = "--older-than") -> timedelta:
     try:
         return parse_age(text)
     except ValueError as error:
-        raise ConfigError(f"--older-than {error}") from error
+        raise ConfigError(f"{option}: {error}") from error
 
 
 def _held(one: Holdings) -> str:

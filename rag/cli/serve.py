@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
+from rag.cli.keys import KeyRights, opened_keys
 from rag.cli.terminal import errors_as_exit_codes, out, say
-from rag.errors import BackendMissing, ConfigError, NotFound
+from rag.errors import BackendMissing, ConfigError
 from rag.resources import is_folder
 
 if TYPE_CHECKING:
-    from rag.ports import SharedState
     from rag.settings import Settings
     from rag.types import Source
 
 _SERVED = "What is served"
 _WHO = "Access"
 _MUCH = "Limits"
+_LOG = "Log"
 
 _SWITCH_S = 0.001
 """The thread switch interval. The waiting thread is often the event loop, which all requests need."""
+
+
+class LogFormat(StrEnum):
+    """The form of log lines."""
+
+    json = "json"
+    text = "text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +113,37 @@ class ServerOptions:
             rich_help_panel=_WHO,
         ),
     ] = None
+    identity_header: Annotated[
+        str | None,
+        typer.Option(
+            "--identity-header",
+            metavar="NAME",
+            help="The header in which a trusted proxy names the user, such as X-Forwarded-User.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="The address or network of a proxy whose X-Forwarded-For and identity header are believed. "
+            "Repeatable.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option("--log-format", help="The form of log lines. Default: json.", rich_help_panel=_LOG),
+    ] = None
+    access_log: Annotated[
+        bool | None,
+        typer.Option(
+            "--access-log/--no-access-log",
+            help="Log one line for each request. Default: yes.",
+            rich_help_panel=_LOG,
+        ),
+    ] = None
     rate: Annotated[
         str | None,
         typer.Option(
@@ -136,83 +175,16 @@ class ServerOptions:
             "origins": tuple(self.origin or ()),
             "host": self.host,
             "port": self.port,
+            "identity_header": self.identity_header,
+            "trusted_proxies": tuple(self.trusted_proxy or ()),
+            "log_format": self.log_format and self.log_format.value,
+            "access_log": self.access_log,
             "rate": self.rate,
             "concurrent": self.concurrent,
             "deepwiki": self.deepwiki or None,
             "deepwiki_code": os.environ.get("RAG_DEEPWIKI_CODE") or None,
             "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyOptions:
-    """A new key."""
-
-    add_key: Annotated[
-        str | None,
-        typer.Option(
-            "--add-key", metavar="NAME", help="Create a key, print it once, and exit.", rich_help_panel=_WHO
-        ),
-    ] = None
-    remove_key: Annotated[
-        str | None,
-        typer.Option(
-            "--remove-key", metavar="NAME", help="Remove a shared key, and exit.", rich_help_panel=_WHO
-        ),
-    ] = None
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            metavar="NAME",
-            help="The namespace of the new key's conversations. Default: its own.",
-            rich_help_panel=_WHO,
-        ),
-    ] = None
-    project: Annotated[
-        str | None,
-        typer.Option(
-            "--project", metavar="NAME", help="A project whose facts the new key reads.", rich_help_panel=_WHO
-        ),
-    ] = None
-    team: Annotated[
-        str | None,
-        typer.Option(
-            "--team", metavar="NAME", help="A team whose facts the new key reads.", rich_help_panel=_WHO
-        ),
-    ] = None
-    writes: Annotated[
-        str | None,
-        typer.Option(
-            "--writes",
-            metavar="SCOPE",
-            help="Where the new key adds facts: user, project or team. Default: the team, else the project, "
-            "else the user.",
-            rich_help_panel=_WHO,
-        ),
-    ] = None
-
-    def created(self, file: Path, state: SharedState | None) -> str:
-        """Create the key for all servers of a database, else in a file of keys, and return it.
-
-        Raises:
-            ConfigError: the options do not fit together, or the name is taken.
-        """
-        from rag.serve.access.keys import add_key, add_shared_key, sharing
-
-        try:
-            shared = sharing(self.project or "", self.team or "", self.writes)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        if state is not None:
-            return add_shared_key(state, self.add_key or "", self.namespace, shared)
-        return add_key(file, self.add_key or "", self.namespace, shared)
-
-    def require_none(self) -> None:
-        """Refuse the options of a new key where none is added. Raises ConfigError."""
-        for name, value in vars(self).items():
-            if value is not None:
-                raise ConfigError(f"--{name} needs --add-key")
 
 
 @options.grouped
@@ -227,7 +199,20 @@ def serve(
     ] = None,
     shared: options.Shared = None,
     stores: options.Stores = None,
-    key: KeyOptions,
+    add_key: Annotated[
+        str | None,
+        typer.Option(
+            "--add-key",
+            metavar="NAME",
+            help="Create a key, print it once, and exit. See also `rag keys`.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None,
+    remove_key: Annotated[
+        str | None,
+        typer.Option("--remove-key", metavar="NAME", help="Remove a key, and exit.", rich_help_panel=_WHO),
+    ] = None,
+    rights: KeyRights,
     answering: options.ServiceOptions,
 ) -> None:
     """Serve repositories over HTTP: a web page, an OpenAI-compatible API, a native API, and MCP.
@@ -248,43 +233,35 @@ def serve(
         settings = settings if shared is None else replace(settings, shared=shared)
         settings = settings if stores is None else replace(settings, stores=stores)
         try:
-            from rag.serve.config import keys_file, server_settings, with_shared_memory
-            from rag.serve.run import log_json, make_server
+            from rag.serve.config import server_settings, with_shared_memory
+            from rag.serve.run import make_server, write_logs
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
-        if key.add_key is not None or key.remove_key is not None:
-            _change_keys(key, settings, keys_file(settings))
+        if add_key is not None or remove_key is not None:
+            _change_keys(settings, config, add_key, remove_key, rights)
             return
-        key.require_none()
+        rights.require_none()
         wanted = server_settings(with_shared_memory(settings), config, server.flags())
         running = make_server(wanted)
         sys.setswitchinterval(_SWITCH_S)
-        log_json()
+        write_logs(wanted)
         say(f"rag: serving on http://{wanted.host}:{wanted.port} (Ctrl-C to stop)")
         running.run()
         if not running.started:
             raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
 
 
-def _change_keys(key: KeyOptions, settings: Settings, file: Path) -> None:
-    """Add or remove a key, and notify the servers that share it."""
-    from rag.serve.workers.shared_events import KEYS
-    from rag.service.jobs import open_shared_state
-
-    state = open_shared_state(settings)
-    with nullcontext() if state is None else closing(state):
-        if key.remove_key is not None:
-            if state is None:
-                raise ConfigError(f"--remove-key needs --shared; without it, remove the entry from {file}")
-            if not state.remove_key(key.remove_key):
-                raise NotFound(f"there is no shared key named {key.remove_key!r}")
-            say(f"rag: the key {key.remove_key} is removed")
+def _change_keys(
+    settings: Settings, config: Path | None, add: str | None, remove: str | None, rights: KeyRights
+) -> None:
+    """Add or remove a key."""
+    with opened_keys(settings, config) as keys:
+        if remove is not None:
+            keys.remove(remove)
+            say(f"rag: the key {remove} is removed")
         else:
-            out(key.created(file, state))
-            where = file if state is None else "the shared database"
-            say(f"rag: only its hash is stored, in {where}; send it as `Authorization: Bearer`")
-        if state is not None:
-            state.publish(KEYS)
+            out(rights.create(keys.store, add or ""))
+            say(f"rag: only its hash is stored, in {keys.place}; send it as `Authorization: Bearer`")
 
 
 def named_source(text: str | None) -> tuple[str, Source]:

@@ -21,7 +21,7 @@ from rag.cli.terminal import (
     table,
 )
 from rag.errors import ConfigError
-from rag.parsing import parse_age, parse_size
+from rag.parsing import age_text, parse_age, parse_size
 from rag.quoting import visible
 from rag.schema import to_json
 from rag.types import now_utc
@@ -47,6 +47,7 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
 
     rag storage show --json
     """
+    from rag.service.namespace_retention import policies
     from rag.service.namespaces import held_in_turns
     from rag.service.storage import storage
 
@@ -57,8 +58,10 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
             settings = replace(settings, memory="memory:")  # opening the store would create it
         with opened_engine(settings) as engine:
             held = held_in_turns(engine.turns, engine.turns.namespaces())
+            kept_for = {one.namespace: one for one in policies(engine.turns)}
         if json:
-            out_json({**to_json(found), "held_in_turns": held})
+            retention = {name: one.age.total_seconds() for name, one in kept_for.items()}
+            out_json({**to_json(found), "held_in_turns": held, "retention_s": retention})
             return
         rows = [
             (one.kind, one.name, megabytes(one.size_bytes), f"{one.used.astimezone():%F}", _how(one))
@@ -71,6 +74,12 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
         kept = ", ".join(f"{name} {megabytes(size)}" for name, size in held.items() if size)
         say(f"rag: {megabytes(found.size_bytes)} in {found.home}; {_cap(found)}")
         say(f"rag: in the turn store: {kept or 'nothing but turns'}")
+        for namespace, one in kept_for.items():
+            applied = "never" if one.applied is None else f"{one.applied.astimezone():%F %H:%M}"
+            say(
+                f"rag: retention of {visible(namespace) or '(default)'}: {age_text(one.age)}, last applied: "
+                f"{applied}"
+            )
 
 
 @app.command()

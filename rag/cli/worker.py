@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +17,8 @@ from rag.quoting import visible
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from rag.settings import Settings
 
 
 class Kind(StrEnum):
@@ -58,8 +63,6 @@ def worker(
     rag worker --kind index --kind refresh --slots 2
     """
     with errors_as_exit_codes():
-        from dataclasses import replace
-
         from rag.service.jobs import open_jobs
         from rag.worker.loop import Worker
 
@@ -84,7 +87,8 @@ def worker(
         jobs.jobs(limit=1)  # the queue is reachable, or the command fails now
         say(f"rag: worker {running.name} runs jobs (Ctrl-C to stop)")
         try:
-            ended = running.run(drain=drain)
+            with _retention(settings, running.notice):
+                ended = running.run(drain=drain)
         finally:
             jobs.close()
         counts = dict(sorted(ended.items()))
@@ -92,3 +96,16 @@ def worker(
             out_json(counts)
         else:
             say(f"rag: {', '.join(f'{count:,} {state}' for state, count in counts.items()) or 'no jobs'}")
+
+
+@contextmanager
+def _retention(settings: Settings, notice: Callable[[str], None]) -> Iterator[None]:
+    """Apply the retention of namespaces in the block, to the turns of the servers that share the queue."""
+    from rag.service import Engine
+    from rag.service.namespace_retention import RetentionTimer
+
+    with (
+        closing(Engine(replace(settings, memory=settings.memory or settings.shared))) as engine,
+        closing(RetentionTimer(lambda: engine.turns, notice)),
+    ):
+        yield

@@ -170,13 +170,8 @@ def _fields(request: Request) -> list[str]:
     return list(getattr(model, "model_fields", ()))
 
 
-async def _internal(request: Request, error: Exception) -> Response:
-    return json_response(shape(500, "the server failed; see its log for the reason", code="internal"), 500)
-
-
 _HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
     (RagError, _rag_error),
     (HTTPException, _http),
     (RequestValidationError, _invalid),
-    (Exception, _internal),
 )

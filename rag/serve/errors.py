@@ -1,6 +1,6 @@
 """Errors of the server, with an HTTP status and one JSON shape.
 
-    {"error": {"message": …, "type": …, "code": …, "param": …}}
+    {"error": {"message": …, "type": …, "code": …, "param": …, "request_id": …}}
 
 All routes use OpenAI's shape, so that any client finds the message in the same place.
 """
@@ -32,6 +32,7 @@ from rag.errors import (
     StoreUnreachable,
     TooManyOpenFiles,
 )
+from rag.request_context import request_id
 
 
 class ServeError(ConfigError):
@@ -63,6 +64,12 @@ class Unauthorized(ServeError):
     def headers(self) -> Mapping[str, str]:
         """The authentication scheme."""
         return {"WWW-Authenticate": "Bearer"}
+
+
+class KeyExpired(Unauthorized):
+    """The key was valid, and has expired."""
+
+    code = "expired_api_key"
 
 
 class Forbidden(ServeError):
@@ -200,7 +207,8 @@ def headers_of(error: RagError) -> dict[str, str]:
 def shape(status: int, message: str, *, code: str | None = None, param: str | None = None) -> dict[str, Any]:
     """Return the body of an error."""
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "server_error")
-    return {"error": {"message": message, "type": kind, "code": code, "param": param}}
+    body = {"message": message, "type": kind, "code": code, "param": param}
+    return {"error": {**body, "request_id": request_id()}}
 
 
 def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
@@ -226,6 +234,12 @@ def invalid_request(found: Mapping[str, Any], param: str, known: Sequence[str] =
         fields = f" The fields are: {', '.join(known)}." if known else ""
         return f"there is no field `{param[:100]}`{meant}{fields}"
     return f"{found['msg']} ({param})" if param else str(found["msg"])
+
+
+def internal_error() -> bytes:
+    """Return the encoded body of an error of the server itself."""
+    what = "the server failed; its log has the reason, with the id of this request"
+    return json.dumps(shape(500, what, code="internal")).encode()
 
 
 def body_of(error: RagError) -> bytes:

@@ -3,9 +3,13 @@
     Host        on loopback only the names of this machine are accepted, against DNS rebinding
     Origin      a web page may call only from the server's own origin or an allowed one
     site        without keys, pages of other sites may not load anything from here
-    key         sets `request.state.caller`; an address without a known key is limited
+    key         sets `request.state.caller`, or the identity header of a trusted proxy does; an address
+                without a known key is limited
     body        read completely, with a size limit and a timeout; JSON of limited width and depth
     rate        the caller's request rate
+
+Each request gets an id (`X-Request-ID`, the client's if it is valid), which is returned, logged, and part of
+every error, and one line in the log.
 
 Plain ASGI, so that it also covers mounted apps and WebSockets. Refusals have the shape of all errors.
 """
@@ -14,22 +18,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 
 from rag.errors import RagError
+from rag.request_context import CURRENT, RequestContext, new_request
+from rag.serve.access.identity import identified
 from rag.serve.access.json_limits import check_json
 from rag.serve.access.keys import Caller
 from rag.serve.errors import (
     BadRequest,
     Forbidden,
+    KeyExpired,
     TooLarge,
     TooSlow,
     Unauthorized,
     body_of,
     headers_of,
+    internal_error,
     status_of,
 )
 from rag.serve.service import Service
@@ -68,6 +75,7 @@ class RequestMiddleware:
         settings = service.settings
         self._hosts = _LOCAL_NAMES | {name.lower() for name in settings.public_hosts}
         self._any_host = not settings.is_loopback and not settings.public_hosts
+        self._identity = service.identity
         self._origins = frozenset(origin.lower() for origin in settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,19 +88,20 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, status = time.perf_counter(), 500
-        request_id = uuid.uuid4().hex[:16].encode()
+        began, status, size, has_started = time.perf_counter(), 500, 0, False
+        current = _begin(scope)
 
         async def sending(message: Message) -> None:
-            nonlocal status
+            nonlocal status, size, has_started
+            size += len(message.get("body", b""))
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, has_started = message["status"], True
                 headers = list(message.get("headers", ()))
                 names = {name for name, _ in headers}
                 defaults = [header for header in _DEFAULT_HEADERS if header[0] not in names]
                 if self._service.limiter.draining and b"connection" not in names:
                     defaults.append((b"connection", b"close"))  # the next request goes to another server
-                message["headers"] = [*headers, *defaults, (b"x-request-id", request_id)]
+                message["headers"] = [*headers, *defaults, (b"x-request-id", current.id.encode())]
             await send(message)
 
         caller = "-"
@@ -105,14 +114,19 @@ class RequestMiddleware:
                 await self._refuse(error, receive, sending)
                 return
             await self._app(scope, receive, sending)
+        except Exception:  # the app's own handler is outside of this one, and would send no id
+            if not has_started:
+                await _send_error(internal_error(), 500, {}, sending)
+            raise
         finally:
             self._service.telemetry.request(
                 method=scope["method"],
                 route=_route(scope),
                 status=status,
                 seconds=time.perf_counter() - began,
+                size_bytes=size,
                 caller=caller,
-                id=request_id.decode(),
+                current=current,
             )
 
     async def _refuse(self, error: RagError, receive: Receive, send: Send) -> None:
@@ -121,26 +135,46 @@ class RequestMiddleware:
         If a connection is closed with unread bytes, it is reset and the client may lose the response.
         """
         status, _ = status_of(error)
-        body = body_of(error)
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        headers += [(b"content-length", str(len(body)).encode())]
-        headers += [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await _send_error(body_of(error), status, headers_of(error), send, more_body=True)
         if not isinstance(error, TooSlow):
             await _discard(receive, _LINGER_BYTES)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status, size, caller = time.perf_counter(), 403, 0, "-"
+        current = _begin(scope)
+
+        async def sending(message: Message) -> None:
+            nonlocal status, size
+            size += len(message.get("bytes") or (message.get("text") or "").encode())
+            if message["type"] == "websocket.accept":
+                status = 101
+                headers = [*message.get("headers", ()), (b"x-request-id", current.id.encode())]
+                message["headers"] = headers
+            await send(message)
+
         try:
-            await self._admit(scope)
-        except RagError as error:
-            await receive()
-            await send({"type": "websocket.close", "code": _POLICY_CLOSED, "reason": str(error)[:120]})
-            return
-        await self._app(scope, receive, send)
+            try:
+                await self._admit(scope)
+                caller = scope["state"]["caller"].name
+            except RagError as error:
+                await receive()
+                await send({"type": "websocket.close", "code": _POLICY_CLOSED, "reason": str(error)[:120]})
+                return
+            await self._app(scope, receive, sending)
+        finally:
+            self._service.telemetry.request(
+                method="WEBSOCKET",
+                route=_route(scope),
+                status=status,
+                seconds=time.perf_counter() - began,
+                size_bytes=size,
+                caller=caller,
+                current=current,
+            )
 
     async def _admit(self, scope: Scope) -> None:
+        identity = self._identity.take(scope)
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
@@ -157,10 +191,16 @@ class RequestMiddleware:
             state["caller"] = self._service.keyring.anonymous
             return
         site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
-        if site not in _OWN_PAGES and origin not in self._origins and not len(self._service.keyring):
+        # Without a key, the browser or the proxy adds all that is needed, also for the pages of others.
+        needs_no_key = bool(identity) or not self._service.keyring.has_keys
+        if site not in _OWN_PAGES and origin not in self._origins and needs_no_key:
             raise Forbidden("a page of another site may not load this; open the URL directly")
+        self._service.reread_keys()
         authorization = headers.get(b"authorization", b"").decode("latin-1")
-        state["caller"] = self._authenticated(scope, authorization)
+        keyring = self._service.keyring
+        state["caller"] = (
+            identified(identity, keyring) if identity else self._authenticated(scope, authorization)
+        )
         await self._service.limiter.check_rate(state["caller"])
 
     def _authenticated(self, scope: Scope, authorization: str) -> Caller:
@@ -169,6 +209,8 @@ class RequestMiddleware:
         limiter = self._service.limiter
         try:
             caller = self._service.keyring.caller(authorization)
+        except KeyExpired:  # a known key is no guess
+            raise
         except Unauthorized:
             limiter.count_failure(address)
             raise
@@ -215,6 +257,28 @@ class RequestMiddleware:
             return {"type": "http.request", "body": bytes(body), "more_body": False}
 
         return replay
+
+
+def _begin(scope: Scope) -> RequestContext:
+    """Make a new request current, for this task and what it starts; return its context."""
+
+    def values(name: bytes) -> list[str]:
+        return [value.decode("latin-1") for header, value in scope["headers"] if header == name]
+
+    current = new_request(values(b"x-request-id"), values(b"traceparent"))
+    scope.setdefault("state", {})["request_context"] = current
+    CURRENT.set(current)
+    return current
+
+
+async def _send_error(
+    body: bytes, status: int, more: Mapping[str, str], send: Send, *, more_body: bool = False
+) -> None:
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers += [(b"content-length", str(len(body)).encode())]
+    headers += [(name.lower().encode(), value.encode()) for name, value in more.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": more_body})
 
 
 def _too_large(size: int, limit: int) -> TooLarge:

@@ -7,25 +7,28 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rag.diagnosis import Finding
 from rag.errors import RagError, SourceError
-from rag.serve.access.keys import read_keys
+from rag.serve.access.identity import IdentityHeader
+from rag.serve.access.keys import Key, read_keys, shared_keys
 from rag.serve.access.ssrf import git_pins_addresses
 from rag.serve.config import server_settings
 from rag.serve.settings import ServerSettings, check_settings
 from rag.service.jobs import open_jobs, open_shared_state
 from rag.service.remotes import remote_commit
 from rag.settings import Settings
-from rag.types import Source
+from rag.types import Source, now_utc
 
 _PACKAGES = ("fastapi", "httptools", "limits", "prometheus_client", "uvicorn", "uvloop", "websockets")
 _GIT_TIMEOUT_S = 15
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _WRITABLE_BY_OTHERS = 0o022
+_EXPIRES_SOON = timedelta(days=14)
 
 
 def diagnose_server(
@@ -47,10 +50,10 @@ def diagnose_server(
         return
     where = str(config) if config else "no file; using flags and defaults"
     yield Finding("server settings", "ok" if config else "off", where)
-    shared, names = _shared(settings, ask=ask_servers)
+    shared, keys = _shared(settings, ask=ask_servers)
     yield shared
-    yield _keys(settings, names)
-    yield _listening(settings, names)
+    yield _keys(settings, keys)
+    yield _listening(settings, keys)
     yield _limits(settings)
     for name, source in settings.repositories:
         yield _repository(name, source, ask_servers=ask_servers)
@@ -87,8 +90,8 @@ def _packages() -> Iterator[Finding]:
         yield Finding("MCP", "ok", "/mcp")
 
 
-def _shared(settings: ServerSettings, *, ask: bool) -> tuple[Finding, list[str]]:
-    """Check what the server shares with others; return the names of the shared keys too."""
+def _shared(settings: ServerSettings, *, ask: bool) -> tuple[Finding, Sequence[Key]]:
+    """Check what the server shares with others; return the shared keys too."""
     what = "shared database"
     if not settings.engine.shared:
         return Finding(what, "off", "none; this server indexes by itself", "rag serve --shared URL"), []
@@ -99,13 +102,13 @@ def _shared(settings: ServerSettings, *, ask: bool) -> tuple[Finding, list[str]]
             running = len(jobs.jobs(states=("running",)))
         state = open_shared_state(settings.engine)
         with nullcontext() if state is None else closing(state):
-            names = [] if state is None else list(state.keys())
+            keys = () if state is None else shared_keys(state)
     except RagError as error:
         return Finding(what, "bad", str(error), "--shared, RAG_SHARED"), []
-    return Finding(what, "ok", f"{running} jobs run, {len(names)} shared keys"), names
+    return Finding(what, "ok", f"{running} jobs run, {len(keys)} shared keys"), keys
 
 
-def _keys(settings: ServerSettings, shared: Sequence[str]) -> Finding:
+def _keys(settings: ServerSettings, shared: Sequence[Key]) -> Finding:
     file = settings.keys_file
     try:
         stored = read_keys(file) if file else ()
@@ -113,18 +116,31 @@ def _keys(settings: ServerSettings, shared: Sequence[str]) -> Finding:
         return Finding("keys", "bad", str(error), f"rm {file}")
     if file is not None and stored and file.stat().st_mode & _WRITABLE_BY_OTHERS:
         return Finding("keys", "bad", f"other users can write {file} and add keys", f"chmod 600 {file}")
-    names = [*(key.name for key in stored), *["RAG_SERVER_KEYS"] * bool(settings.keys), *shared]
+    names = [*(key.name for key in stored), *["RAG_SERVER_KEYS"] * bool(settings.keys)]
+    names = list(dict.fromkeys([*names, *(key.name for key in shared)]))
+    soon = now_utc() + _EXPIRES_SOON
+    expiring = {key.name: key.expires for key in (*stored, *shared) if key.expires and key.expires <= soon}
+    for key in (*stored, *shared):  # one that was replaced by a later one
+        if key.expires is None or key.expires > soon:
+            expiring.pop(key.name, None)
+    if expiring:
+        found = ", ".join(f"{name} ({at:%Y-%m-%d %H:%M} UTC)" for name, at in sorted(expiring.items()))
+        fix = f"rag keys renew {min(expiring)} --expires 90d, or rag keys remove {min(expiring)}"
+        return Finding("keys", "bad", f"expired, or expire within two weeks: {found}", fix)
+    if not names and settings.identity_header:
+        return Finding("keys", "ok", f"none; a trusted proxy names callers in {settings.identity_header}")
     if not names:
-        return Finding("keys", "off", "none; everyone who can connect is served", "rag serve --add-key NAME")
+        return Finding("keys", "off", "none; everyone who can connect is served", "rag keys add NAME")
     return Finding("keys", "ok", ", ".join(names))
 
 
-def _listening(settings: ServerSettings, shared: Sequence[str]) -> Finding:
+def _listening(settings: ServerSettings, shared: Sequence[Key]) -> Finding:
     try:
         has_keys = bool(settings.keys or shared or (settings.keys_file and read_keys(settings.keys_file)))
-        check_settings(settings, has_keys=has_keys)
+        IdentityHeader(settings.identity_header, settings.trusted_proxies)
+        check_settings(settings, has_keys=has_keys or bool(settings.identity_header))
     except RagError as error:
-        return Finding("served to", "bad", str(error), "rag serve --add-key NAME")
+        return Finding("served to", "bad", str(error), "rag keys add NAME")
     if settings.is_loopback:
         return Finding("served to", "ok", f"only this machine ({settings.host})")
     if not settings.public_hosts:

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from rag.database.parts import belongs
 from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
+from rag.request_context import note_repository
 from rag.serve.access.keys import Caller
 from rag.serve.access.ssrf import resolve_public
 from rag.serve.errors import (
@@ -190,6 +191,7 @@ class RepositoryRegistry:
         """
         full, source = self._named(name, ref)
         entry = self._entries.get(full) or self._added(full, source)
+        note_repository(full)
         if caller is not None and not entry.is_listed:
             entry.asked_by.add(caller.namespace)
         return entry
@@ -285,6 +287,7 @@ class RepositoryRegistry:
         A store on disk is opened at once, even while the repository waits to be indexed. Changed files are
         indexed first if that takes at most 0.3 s; if it takes longer, the repository's `coverage` names them.
         """
+        note_repository(entry.name)
         self._refresh_if_due(entry)
         if not entry.is_listed:
             self._retention.used(entry.source)

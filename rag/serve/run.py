@@ -10,10 +10,11 @@ from types import FrameType
 import uvicorn
 
 from rag.serve.access.http_limits import bounded
+from rag.serve.access.identity import forwarding_networks, with_peer
 from rag.serve.app import create_app
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.serve.telemetry import JsonFormatter
+from rag.serve.telemetry import FORMATTERS, access_log
 
 _CLOSING_S = 3
 _MAX_HEAD_BYTES = 32_768
@@ -49,6 +50,14 @@ class Server(uvicorn.Server):
             self._running.call_soon_threadsafe(self._service.stop)
 
 
+class _Config(uvicorn.Config):
+    """uvicorn's configuration with our outermost layer."""
+
+    def load(self) -> None:
+        super().load()
+        self.loaded_app = with_peer(self.loaded_app)
+
+
 def make_server(settings: ServerSettings) -> Server:
     """Create a server that is ready to run. Port 0 selects a free port.
 
@@ -56,7 +65,7 @@ def make_server(settings: ServerSettings) -> Server:
         SettingsError: as `create_app`.
     """
     app = create_app(settings)
-    config = uvicorn.Config(
+    config = _Config(
         app,
         host=settings.host.strip("[]"),
         port=settings.port,
@@ -64,7 +73,7 @@ def make_server(settings: ServerSettings) -> Server:
         access_log=False,
         server_header=False,
         date_header=True,
-        forwarded_allow_ips=list(settings.trusted_proxies) or None,
+        forwarded_allow_ips=forwarding_networks(settings.trusted_proxies) or None,
         timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
         http=bounded(max_bytes=_MAX_HEAD_BYTES, within_s=settings.body_timeout_s),
         ws="websockets-sansio" if settings.deepwiki else "none",
@@ -73,10 +82,11 @@ def make_server(settings: ServerSettings) -> Server:
     return Server(config, app.state.service)
 
 
-def log_json(level: int = logging.INFO) -> None:
-    """Write the server's log lines to stderr as JSON."""
+def write_logs(settings: ServerSettings, level: int = logging.INFO) -> None:
+    """Write the server's log lines to stderr, in the form of `log_format`, with requests if `access_log`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(FORMATTERS[settings.log_format]())
+    access_log.disabled = not settings.access_log
     for name in ("rag.serve", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

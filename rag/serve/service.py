@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
 from rag.ports import SharedState, TextGenerator
-from rag.serve.access.keys import Caller, Keyring, Sharing, named_keys, read_keys, shared_keys
+from rag.request_context import MeasuringExecutor
+from rag.serve.access.identity import IdentityHeader
+from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
@@ -33,6 +34,7 @@ from rag.service.ask import Notify
 from rag.service.engine import FailedGenerator
 from rag.service.groups import Selection, is_group, selected
 from rag.service.jobs import open_shared_state
+from rag.service.namespace_retention import RetentionTimer
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, TraceStep
@@ -51,6 +53,7 @@ class Service:
         registry: the repositories, by name.
         shared: what this server shares with others, if it does.
         keyring: the accepted keys.
+        identity: the header by which a trusted proxy names the caller.
         limiter: limits on rate and concurrency.
         prepare_pool: searches and renders, in child processes when several questions arrive at once.
         write_batcher: stores turns; those that arrive together are written together.
@@ -68,17 +71,22 @@ class Service:
         mine = settings.engine
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
-        own_keys = named_keys(settings.keys, mine.namespace, shared)
-        own_keys += read_keys(settings.keys_file) if settings.keys_file else ()
-        keys = own_keys + (shared_keys(self.shared) if self.shared is not None else ())
-        self._own_keys = own_keys
-        check_settings(settings, has_keys=bool(keys))
+        self._env_keys = named_keys(settings.keys, mine.namespace, shared)
+        self._keys_read = KeysFile(settings.keys_file)
+        self._shared_keys = shared_keys(self.shared) if self.shared is not None else ()
+        keys = self._env_keys + self._keys_read.keys() + self._shared_keys
+        self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
+        check_settings(settings, has_keys=bool(keys) or bool(settings.identity_header))
         check_git(settings.allow_urls)
         self.settings = settings
         # Child processes have another working directory.
         own = with_absolute_paths(settings.engine)
         self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
-        self.keyring = Keyring(keys, default=Caller(namespace=mine.namespace, sharing=shared))
+        self.keyring = Keyring(
+            keys,
+            default=Caller(namespace=mine.namespace, sharing=shared),
+            required=bool(settings.identity_header),
+        )
         self.registry = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings, self.shared)
         self.telemetry = Telemetry()
@@ -92,7 +100,7 @@ class Service:
         self.changes = ConversationChanges()
         self.write_batcher = WriteBatcher()
         self.prepare_pool = PreparePool(settings.processes if _children_can_prepare(settings.engine) else 0)
-        is_private = settings.is_loopback and not settings.public_hosts and not keys
+        is_private = settings.is_loopback and not settings.public_hosts and not self.keyring.has_keys
         self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
         self._engines: dict[tuple[str, Sharing], Engine] = {(mine.namespace, shared): self.engine}
@@ -102,10 +110,12 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Run the service in the block."""
         raise_limit()
-        pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="rag")
+        pool = MeasuringExecutor(self.settings.threads, thread_name_prefix="rag")
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.close)
+            retention = RetentionTimer(lambda: self.engine.turns, lambda text: log.info("%s", text))
+            stack.push_async_callback(to_thread, retention.close)
             if self.shared is not None:
                 stack.callback(self.shared.close)
                 stack.push_async_callback(self._events(self.shared).close)
@@ -129,12 +139,25 @@ class Service:
         return events
 
     def _read_shared_keys(self, shared: SharedState) -> None:
-        """Accept the keys that are shared now. A server that needs keys never does without them again."""
+        """Accept the keys that are shared now."""
         try:
-            keys = self._own_keys + shared_keys(shared)
+            self._shared_keys = shared_keys(shared)
         except SettingsError as error:
             log.error("%s", error)
             return
+        self._accept_keys()
+
+    def reread_keys(self) -> None:
+        """Accept the keys in the file, if it has changed. It is compared at most once a second."""
+        try:
+            if self._keys_read.has_changed():
+                self._accept_keys()
+        except SettingsError as error:
+            log.error("%s; the keys that were read before stay", error)
+
+    def _accept_keys(self) -> None:
+        """Accept the keys that there are. A server that needs keys never does without them again."""
+        keys = self._env_keys + self._keys_read.keys() + self._shared_keys
         if keys or not self.keyring.has_keys:
             self.keyring.replace(keys)
         else:

@@ -16,6 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*"
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _REF = re.compile(r"refs/[^\s~^:\\]+")
 _MAX_NAME = 120
+LOG_FORMATS = ("json", "text")
 MAX_NAMED_REPOSITORIES = 1_000
 """The limit for `max_repositories`."""
 
@@ -61,8 +62,11 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     """Other web origins whose pages may call the server."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Default:
-    loopback."""
+    """Addresses or networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `identity_header` are
+    believed. Default: loopback for the first two, nobody for the last."""
+    identity_header: str = ""
+    """The header in which a trusted proxy names the user that it has authenticated, such as
+    `X-Forwarded-User`. It selects a namespace like a key. Default: none; only keys identify callers."""
     deepwiki: bool = False
     """Add the routes of deepwiki-open's backend."""
     deepwiki_code: str = field(default="", repr=False)
@@ -70,6 +74,10 @@ class ServerSettings:
     environment only (`RAG_DEEPWIKI_CODE`)."""
     metrics: bool = True
     """Serve `/metrics`."""
+    log_format: str = "json"
+    """The form of log lines on stderr: `json` or `text`."""
+    access_log: bool = True
+    """Log one line for each request."""
 
     max_body_bytes: int = 4_000_000
     """The largest request body."""
@@ -132,7 +140,7 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
     if not settings.is_loopback and not has_keys:
         raise SettingsError(
             f"the server does not listen on {settings.host} without a key: anyone there could ask and read "
-            "everything. Create a key with `rag serve --add-key NAME`, or listen on 127.0.0.1"
+            "everything. Create a key with `rag keys add NAME`, or listen on 127.0.0.1"
         )
     for name, _ in settings.repositories:
         check_name(name)
@@ -148,6 +156,8 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
     for origin in settings.origins:
         if not re.fullmatch(rf"https?://{_HOST.pattern}", origin):
             raise SettingsError(f"{origin!r} is not a web origin; write it as https://example.org")
+    if settings.log_format not in LOG_FORMATS:
+        raise SettingsError(f"log_format is {' or '.join(LOG_FORMATS)}, not {settings.log_format!r}")
     _check_groups(settings)
     names = [name for name, _ in settings.repositories]
     if repeated := {name for name in names if names.count(name) > 1}:

@@ -1,6 +1,8 @@
 """Telemetry: Prometheus metrics, OpenTelemetry spans and metrics, log lines.
 
-It never contains a question, an answer, a key or a header. OpenTelemetry follows the GenAI conventions and
+It never contains a question, an answer, a key, a query string or a header. Each request is one line of the
+logger `rag.serve.access`. Lines are JSON in ASCII, or text without control characters and characters that
+change the direction of writing. OpenTelemetry follows the GenAI conventions and
 exports as configured by the program that sets up its SDK; without the package it is disabled.
 """
 
@@ -18,16 +20,19 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from rag.errors import RagError
+from rag.quoting import visible
+from rag.request_context import CURRENT, RequestContext
 
 if TYPE_CHECKING:
     from rag.serve.access.rate_limits import Limiter
     from rag.types import Answer
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 _NAME = "rag.serve"
 
 log = logging.getLogger(_NAME)
+access_log = logging.getLogger(f"{_NAME}.access")
 
 
 class Telemetry:
@@ -70,16 +75,45 @@ class Telemetry:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def request(self, *, method: str, route: str, status: int, seconds: float, **more: Any) -> None:
-        """Record a request that has ended."""
+    def request(
+        self,
+        *,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float,
+        size_bytes: int,
+        caller: str,
+        current: RequestContext,
+    ) -> None:
+        """Record a request that has ended, and log it.
+
+        Args:
+            method: of the request.
+            route: the pattern of its path.
+            status: of the response.
+            seconds: until the response was sent.
+            size_bytes: of the response's body.
+            caller: the name of the key or identity.
+            current: the request.
+        """
         # Each method name creates a series that is never removed, so unknown ones share one.
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
         # A page loads dozens of static files; log them at debug level only.
         level = logging.DEBUG if route.startswith("/static/") else logging.INFO
-        fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 4), **more}
-        log.log(level, "request", extra={"fields": fields})
+        fields = {
+            "method": method,
+            "route": route,
+            "status": status,
+            "bytes": size_bytes,
+            "seconds": round(seconds, 4),
+            "cpu_s": round(current.cpu_s, 4),
+            "caller": caller,
+            "repository": ",".join(current.repositories),
+        }
+        access_log.log(level, "request", extra={"fields": fields})
 
     @contextmanager
     def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[QuestionStats]:
@@ -153,7 +187,9 @@ class _OpenTelemetry:
         if conversation:
             attributes["gen_ai.conversation.id"] = conversation
         # Not set as the current span: an answer is generated in steps that run in different contexts.
-        span = self._tracer.start_span(f"chat {model}", kind=self._kind, attributes=attributes)
+        span = self._tracer.start_span(
+            f"chat {model}", context=self._parent(), kind=self._kind, attributes=attributes
+        )
         try:
             yield span
         except Exception as error:
@@ -161,6 +197,15 @@ class _OpenTelemetry:
             raise
         finally:
             span.end()
+
+    def _parent(self) -> Any:
+        """Return the trace that the request belongs to, as OpenTelemetry's context; None for a new one."""
+        current = CURRENT.get()
+        if current is None or not current.traceparent:
+            return None
+        from opentelemetry.propagate import extract
+
+        return extract({"traceparent": current.traceparent})
 
     def end(self, span: Any, question: QuestionStats, took_s: float, model: str) -> None:
         if span is None:
@@ -184,16 +229,52 @@ class _OpenTelemetry:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats log records as one JSON object per line."""
+    """Formats log records as one JSON object in ASCII per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON; its extra `fields` are merged into the object."""
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
+        line = {**_head(record), **_fields(record)}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)
+
+
+class TextFormatter(logging.Formatter):
+    """Formats log records as lines of text: time, level, event, then `name=value` for each field.
+
+    The lines of an exception follow, indented.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text."""
+        head = _head(record)
+        words = [head["time"], head["level"].upper(), visible(head["event"])]
+        words += [f"{name}={_value(value)}" for name, value in _fields(record).items() if value != ""]
+        lines = [" ".join(words)]
+        if record.exc_info:
+            lines += [f"    {visible(line)}" for line in self.formatException(record.exc_info).splitlines()]
+        return "\n".join(lines)
+
+
+FORMATTERS: dict[str, type[logging.Formatter]] = {"json": JsonFormatter, "text": TextFormatter}
+"""The forms of log lines."""
+
+
+def _head(record: logging.LogRecord) -> dict[str, str]:
+    time_utc = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return {"time": time_utc, "level": record.levelname.lower(), "event": record.getMessage()}
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the extra fields of a record, and the request that it belongs to."""
+    fields = dict(getattr(record, "fields", {}))
+    if (current := CURRENT.get()) is not None:
+        fields["request_id"] = current.id
+        if current.trace_id:
+            fields["trace_id"] = current.trace_id
+    return fields
+
+
+def _value(value: Any) -> str:
+    text = visible(str(value))
+    return f'"{text}"' if " " in text or "=" in text else text

@@ -20,6 +20,7 @@ from rag.corpus.secrets import find_secret
 from rag.database.locate import store_path
 from rag.errors import SettingsError, SourceError
 from rag.ports import Jobs, SharedState
+from rag.request_context import request_id
 from rag.settings import Settings
 from rag.types import Filters, JobKind, QueuedJob, Source
 
@@ -40,8 +41,9 @@ class JobRequest(NamedTuple):
     lock: str = ""
 
     def enqueue(self, jobs: Jobs, *, namespace: str = "", asked: bool = False) -> QueuedJob:
-        """Add it to a queue."""
-        return jobs.enqueue(self.kind, self.key, self.args, namespace=namespace, asked=asked, lock=self.lock)
+        """Add it to a queue, with the id of the request that this is done for, if any."""
+        args = {**self.args, "request_id": request_id()} if request_id() else self.args
+        return jobs.enqueue(self.kind, self.key, args, namespace=namespace, asked=asked, lock=self.lock)
 
 
 def open_jobs(settings: Settings) -> Jobs:

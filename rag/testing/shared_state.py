@@ -88,6 +88,14 @@ class SharedStateContract:
         state.prune()
         assert state.hit("ann", amount=1, period_s=3600) > 0
 
+    def test_a_key_is_replaced_only_as_it_was_read(self, state: SharedState, other: SharedState) -> None:
+        first, second = {"name": "ci", "sha256": "00"}, {"name": "ci", "sha256": "11"}
+        assert not state.replace_key("ci", first, second)
+        state.add_key("ci", first)
+        assert other.replace_key("ci", first, second)
+        assert not state.replace_key("ci", first, {"name": "ci", "sha256": "22"})
+        assert state.keys() == {"ci": second}
+
 
 def _events(listen: Callable[[float], list[str] | None], count: int) -> list[str]:
     """Wait for this many events."""

@@ -137,7 +137,8 @@ class Attempt:
 
     def __init__(self, worker: Worker, job: QueuedJob) -> None:
         self._worker, self._job = worker, job
-        self._about = f"{job.kind} {name_of(job)} (job {job.id})"
+        request = f", request {job.request_id}" if job.request_id else ""
+        self._about = f"{job.kind} {name_of(job)} (job {job.id}{request})"
         self._began = self._renewed = time.monotonic()
         self._beat_s = min(_BEAT_S, worker.jobs.lease_s / 4)
         self._progress: tuple[str, int, int] = ("starting", 0, 0)

@@ -6,7 +6,8 @@ import pytest
 from test_native import ask
 
 from rag.errors import SettingsError
-from rag.serve.access.keys import add_key, read_keys, sharing
+from rag.serve.access.key_changes import add_key
+from rag.serve.access.keys import read_keys, sharing
 
 
 def test_a_fact_rests_on_what_its_turn_cites_and_is_forgotten(served):

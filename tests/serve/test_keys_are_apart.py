@@ -13,7 +13,8 @@ import pytest
 from every_request import requests
 from live_server import Served, sample_copy, serving
 
-from rag.serve.access.keys import add_key, sharing
+from rag.serve.access.key_changes import add_key
+from rag.serve.access.keys import sharing
 
 MARK = "quokka"
 """A word of everything that Alice says; Bob never says it."""

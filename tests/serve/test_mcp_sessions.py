@@ -9,7 +9,7 @@ from live_server import sample_copy, serving
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
-from rag.serve.access.keys import add_key
+from rag.serve.access.key_changes import add_key
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}

@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.errors import SettingsError
-from rag.serve.access.keys import add_key, read_keys
+from rag.request_context import RequestContext
+from rag.serve.access.key_changes import add_key
+from rag.serve.access.keys import read_keys
 from rag.serve.access.rate_limits import Attempts, Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import is_public
@@ -449,7 +451,8 @@ def test_a_header_cannot_add_another(served):
 def test_an_error_has_one_shape_and_a_request_an_id(served):
     reply = served.get("/no/such")
     assert reply.status == 404
-    assert set(reply.json["error"]) == {"message", "type", "code", "param"}
+    assert set(reply.json["error"]) == {"message", "type", "code", "param", "request_id"}
+    assert reply.json["error"]["request_id"] == reply.headers["x-request-id"]
     assert reply.headers["x-request-id"] != served.get("/no/such").headers["x-request-id"]
     assert reply.headers["x-content-type-options"] == "nosniff"
 
@@ -690,7 +693,15 @@ def test_a_folder_is_replaced_by_its_name_and_the_path_below_stays(tmp_path):
 def test_methods_that_clients_make_up_are_one_series(serve):
     running = serve(repositories=())
     for n in range(3):
-        running.service.telemetry.request(method=f"M{n}", route="unmatched", status=405, seconds=0.1)
+        running.service.telemetry.request(
+            method=f"M{n}",
+            route="unmatched",
+            status=405,
+            seconds=0.1,
+            size_bytes=0,
+            caller="-",
+            current=RequestContext("1"),
+        )
     text = running.get("/metrics").body.decode()
     assert 'rag_http_requests_total{method="other",route="unmatched",status="405"} 3.0' in text
     assert 'method="M' not in text

@@ -272,7 +272,7 @@ def test_embeddings_are_the_embedders(client, served):
 def test_what_means_nothing_is_an_error_in_openais_shape(served, messages, status):
     reply = served.post("/v1/chat/completions", {"model": "rag:sample", "messages": messages})
     assert reply.status == status
-    assert set(reply.json["error"]) == {"message", "type", "code", "param"}
+    assert set(reply.json["error"]) == {"message", "type", "code", "param", "request_id"}
 
 
 def test_an_unknown_model_is_not_found(client):

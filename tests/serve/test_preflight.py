@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from datetime import timedelta
 
 import pytest
 from command import rag
 from live_server import SAMPLE
 
 from rag.serve import preflight
-from rag.serve.access.keys import add_key
+from rag.serve.access.key_changes import FileKeys, add_key, rotate_key
+from rag.serve.access.keys import read_keys
+from rag.serve.settings import ServerSettings
+from rag.settings import Settings
+from rag.types import now_utc
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +61,7 @@ def test_a_port_that_is_taken_is_named(look):
 
 def test_listening_to_strangers_without_a_key_is_named(look, tmp_path):
     found = look("--host", "0.0.0.0")["served to"]
-    assert (found["state"], found["fix"]) == ("bad", "rag serve --add-key NAME")
+    assert (found["state"], found["fix"]) == ("bad", "rag keys add NAME")
     key = add_key(tmp_path / "rag-home" / "keys.toml", "ci")
     found = look("--host", "0.0.0.0")
     assert found["served to"]["state"] == "ok"
@@ -113,3 +118,18 @@ def test_a_url_is_asked_whether_it_answers(free_port, tmp_path):
     found = {finding["what"]: finding for finding in done.json}
     assert found["repository there"]["state"] == "ok"
     assert found["repository gone"]["state"] == "bad"
+
+
+def test_keys_that_expire_soon_are_reported(tmp_path):
+    file = tmp_path / "keys.toml"
+    add_key(file, "later", expires=now_utc() + timedelta(days=15))
+    settings = ServerSettings(engine=Settings(home=tmp_path), keys_file=file)
+    assert preflight._keys(settings, ()).state == "ok"
+    add_key(file, "soon", expires=now_utc() + timedelta(days=13))
+    found = preflight._keys(settings, ())
+    assert found.state == "bad" and "soon (" in found.detail and "later" not in found.detail
+    assert found.fix.startswith("rag keys renew soon --expires 90d")
+    rotate_key(FileKeys(file), "later", previous_until=now_utc() + timedelta(days=1))
+    assert "later" not in preflight._keys(settings, ()).detail  # only its previous key ends
+    found = preflight._keys(ServerSettings(engine=Settings(home=tmp_path)), read_keys(file))
+    assert found.state == "bad"

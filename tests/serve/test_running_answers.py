@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rag.serve.access.keys import add_key
+from rag.serve.access.key_changes import add_key
 from rag.service import Engine
 from rag.settings import Settings
 

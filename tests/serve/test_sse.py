@@ -87,7 +87,8 @@ def test_a_model_that_fails_at_once_gives_the_error_a_status(modelled, provider,
     native = modelled.post("/api/ask", {**QUESTION, "stream": stream})
     assert native.status == (200 if stream else reply.status)
     last = native.events[-1] if stream else native.json
-    assert last["error"] == reply.json["error"]
+    ids = {"request_id": native.headers["x-request-id"]}
+    assert last["error"] == {**reply.json["error"], **ids}
     assert last["quotes"]["model"] == "extractive"
     assert last["quotes"]["citations"]
     assert states(modelled) == ["failed"]

@@ -12,7 +12,7 @@ from live_server import sample_copy, serving
 
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
-from rag.serve.access.keys import add_key
+from rag.serve.access.key_changes import add_key
 from rag.service.corrections import correct_turn
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 

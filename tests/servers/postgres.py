@@ -74,6 +74,11 @@ class LocalPostgres:
         secret = f":{quote(password, safe='')}" if password else ""
         return f"postgresql://{user}{secret}@/{database}?host={self.folder}"
 
+    @property
+    def programs(self) -> Path:
+        """The folder of its programs."""
+        return self._programs
+
     def start(self) -> None:
         """Start it, again after `kill`; it answers when this returns.
 

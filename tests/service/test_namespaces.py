@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from command import rag
 
 from rag.service import Engine
 from rag.settings import Settings
+from rag.types import now_utc
 
 QUESTION = "How is a code made? Remember that codes are short."
 
@@ -72,3 +74,31 @@ def test_old_conversations_go_and_facts_stay_with_their_files(two: Path) -> None
     assert 0 < now["files"] <= before["files"]
     wrong = rag("memory", "delete", "ci", "--older-than", "soon", "--yes")
     assert wrong.code == 2 and "is not an age" in wrong.err
+
+
+def test_the_retention_of_a_namespace_is_set_shown_and_applied(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "everything is kept" in rag("memory", "retention").err
+    (would,) = rag("memory", "retention", "ci", "1h", "--dry-run", "--json").json
+    assert would["expired"]["turns"] == 0
+    assert "everything is kept" in rag("memory", "retention").err  # a dry run sets nothing
+    assert rag("memory", "retention", "ci", "30m").code == 2
+    assert rag("memory", "retention", "ci", "0d").code == 2
+    assert rag("memory", "retention", "ci", "90d").code == 0
+    assert "retention of ci: 90d, last applied: never" in rag("storage").err
+    assert rag("storage", "show", "--json").json["retention_s"] == {"ci": 90 * 86_400}
+    later = now_utc() + timedelta(days=100)
+    monkeypatch.setattr("rag.cli.memory.now_utc", lambda: later)
+    before = held()
+    refused = rag("memory", "retention", "ci", "60d", stdin="n\n")
+    assert refused.code == 2 and "1 conversation, 1 turn, 2 facts, 1 cached answer" in refused.err
+    assert held() == before
+    assert "1 turn" in rag("memory", "retention").out and held() == before
+    (gone,) = rag("memory", "retention", "--apply", "--json").json
+    assert (gone["deleted"]["turns"], gone["deleted"]["facts"]) == (1, 2)
+    after = held()
+    assert after[""] == before[""] and after["ci"]["turns"] == after["ci"]["facts"] == 0
+    assert after["ci"]["preferences"] == 1 and after["ci"]["files"] == 0
+    rag("memory", "retention", "ci", "off")
+    assert "everything is kept" in rag("memory", "retention").err

@@ -117,6 +117,14 @@ class PostgresSharedState:
             return dict(found.fetchall())
 
     @repeated
+    def replace_key(self, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+        """See `SharedState.replace_key`."""
+        query = "UPDATE rag_key SET entry = %s WHERE name = %s AND entry = %s RETURNING name"
+        given = [Jsonb(dict(new)), name, Jsonb(dict(old))]
+        with self._server.writing(lambda db: db.execute(query, given)) as (_, found):
+            return found.fetchone() is not None
+
+    @repeated
     def remove_key(self, name: str) -> bool:
         """See `SharedState.remove_key`."""
         query = "DELETE FROM rag_key WHERE name = %s RETURNING name"

@@ -7,6 +7,8 @@ without a limit: a client without a key could hold a connection, or memory, by n
 from __future__ import annotations
 
 import asyncio
+import logging
+import uuid
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -14,6 +16,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _TOO_LARGE = b"431 Request Header Fields Too Large"
 _HEADER_OVERHEAD = len(b": \r\n")
 _TOO_SLOW = b"408 Request Timeout"
+_INVALID = b"400 Bad Request"
+
+_access_log = logging.getLogger("rag.serve.access")
 
 
 def bounded(*, max_bytes: int, within_s: float) -> type[asyncio.Protocol]:
@@ -74,10 +79,7 @@ class _Bounded(HttpToolsProtocol):
             raise ValueError("the head is too large")  # stops the parser, which replaces the error
 
     def send_400_response(self, msg: str) -> None:
-        if self._is_too_large:
-            self._refuse(_TOO_LARGE)
-        else:
-            super().send_400_response(msg)
+        self._refuse(_TOO_LARGE if self._is_too_large else _INVALID)
 
     def _start_timeout(self) -> None:
         self._timeout = asyncio.get_running_loop().call_later(self.within_s, self._refuse, _TOO_SLOW)
@@ -90,5 +92,9 @@ class _Bounded(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         self._cancel_timeout()
-        self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        request_id = uuid.uuid4().hex
+        head = b"HTTP/1.1 %s\r\nconnection: close\r\ncontent-length: 0\r\nx-request-id: %s\r\n\r\n"
+        self.transport.write(head % (status, request_id.encode()))
         self.transport.close()
+        fields = {"method": "-", "route": "unmatched", "status": int(status[:3]), "request_id": request_id}
+        _access_log.info("request", extra={"fields": fields})

@@ -93,6 +93,7 @@ class ErrorDetail(BaseModel):
     type: str
     code: str | None = None
     param: str | None = None
+    request_id: str = ""
 
 
 class Error(BaseModel):

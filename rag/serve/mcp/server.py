@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 from fastapi import FastAPI
 from pydantic import Field, ValidationError
 
 from rag.errors import BackendMissing, RagError
 from rag.memory.facts import FactState
+from rag.request_context import CURRENT
 from rag.schema import to_json
 from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MAX_LIMIT
@@ -42,7 +43,7 @@ from rag.serve.mcp.tools import (
     as_values,
 )
 from rag.serve.service import Service
-from rag.serve.telemetry import JsonFormatter
+from rag.serve.telemetry import FORMATTERS
 from rag.service.explore import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from rag.service.review import MAX_RANGE_CHARS
 from rag.service.search import SearchQuery
@@ -145,7 +146,7 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     if _IS_V2:
         settings["version"] = version("rag-turns")
     instructions = f"{_INSTRUCTIONS}\nRepositories: {service.registry.listed_names()}."
-    with _logged_as_json():
+    with _logged(service.settings.log_format):
         server = _StrictServer("rag", instructions=instructions, log_level="WARNING", **settings)
     if not _IS_V2:
         server._mcp_server.version = version("rag-turns")
@@ -164,11 +165,11 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     return server
 
 
-class _SdkFormatter(JsonFormatter):
-    """Formats the SDK's log records. It reports client errors as ValueError, which needs no traceback."""
+class _SdkHandler(logging.StreamHandler[TextIO]):
+    """Writes the SDK's log records. It reports client errors as ValueError, which needs no traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line."""
+        """Return the record as it is written."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, ValueError):
             record = copy(record)
@@ -178,8 +179,8 @@ class _SdkFormatter(JsonFormatter):
 
 
 @contextmanager
-def _logged_as_json() -> Iterator[None]:
-    """Write the SDK's log lines to stderr as JSON.
+def _logged(log_format: str) -> Iterator[None]:
+    """Write the SDK's log lines to stderr like ours.
 
     By default, the SDK renders tracebacks in a frame, which takes a second, and does so for all loggers.
     """
@@ -190,8 +191,8 @@ def _logged_as_json() -> Iterator[None]:
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-    handler = logging.StreamHandler()
-    handler.setFormatter(_SdkFormatter())
+    handler = _SdkHandler()
+    handler.setFormatter(FORMATTERS[log_format]())
     sdk.handlers, sdk.propagate = [handler], False
     sdk.setLevel(logging.WARNING)
 
@@ -521,13 +522,18 @@ async def _result(service: Service, work: Awaitable[ToolReply]) -> CallToolResul
 
 
 def _caller(ctx: Any, service: Service) -> Caller:
-    """Return the caller: over HTTP as set by the middleware, over stdio, without keys, the local user."""
+    """Return the caller: over HTTP as set by the middleware, over stdio, without keys, the local user.
+
+    The HTTP request becomes the current one.
+    """
     return _caller_of(getattr(ctx.request_context, "request", None), service)
 
 
 def _caller_of(request: Any, service: Service) -> Caller:
     if request is None:
         return service.keyring.anonymous
+    # The SDK runs all calls of a session in the context of the request that began it.
+    CURRENT.set(request.state.request_context)
     caller: Caller = request.state.caller
     return caller
 

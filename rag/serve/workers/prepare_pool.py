@@ -30,6 +30,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rag.errors import RagError
+from rag.request_context import CURRENT
 from rag.serve.telemetry import log
 from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.subprocesses import Child, start_child
@@ -194,7 +195,9 @@ class PreparePool:
             write(child.stdin, job)
             async with lock:  # replies arrive in the order of the questions
                 (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
-                prepared = pickle.loads(await child.stdout.readexactly(length))
+                prepared, cpu_s = pickle.loads(await child.stdout.readexactly(length))
+            if (current := CURRENT.get()) is not None:
+                current.cpu_s += cpu_s
             is_whole = True
         except _BROKEN as error:
             log.warning("ended a process that prepares questions (%s: %s)", type(error).__name__, error)
@@ -319,7 +322,9 @@ def main() -> None:
     engines = Engines()
     while head := asked.read(_LENGTH.size):
         job = pickle.loads(asked.read(_LENGTH.unpack(head)[0]))
-        write(answers, _prepared(engines, job))
+        began = time.process_time()
+        prepared = _prepared(engines, job)
+        write(answers, (prepared, time.process_time() - began))
         answers.flush()
 
 

@@ -1,0 +1,316 @@
+"""`rag keys`: the API keys of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, settings_from, table
+from rag.errors import BackendMissing, ConfigError, SettingsError
+from rag.parsing import parse_age, parse_expiry
+from rag.types import now_utc
+
+if TYPE_CHECKING:
+    from rag.serve.access.key_changes import KeyStore
+    from rag.serve.access.keys import Key
+    from rag.settings import Settings
+
+app = typer.Typer(help="Add, list, renew, replace and remove the API keys of a server.", no_args_is_help=True)
+
+_WHO = "Access"
+_NEVER = "never"
+
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The name of a key.")]
+ServerConfig = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The server's settings file, for its keys_file."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRights:
+    """What a new key may see, and until when."""
+
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAME",
+            help="The namespace of the new key's conversations. Default: its own.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project", metavar="NAME", help="A project whose facts the new key reads.", rich_help_panel=_WHO
+        ),
+    ] = None
+    team: Annotated[
+        str | None,
+        typer.Option(
+            "--team", metavar="NAME", help="A team whose facts the new key reads.", rich_help_panel=_WHO
+        ),
+    ] = None
+    writes: Annotated[
+        str | None,
+        typer.Option(
+            "--writes",
+            metavar="SCOPE",
+            help="Where the new key adds facts: user, project or team. Default: the team, else the project, "
+            "else the user.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires",
+            metavar="WHEN",
+            help="When the key expires: after 30d, 12h or 1y, or at the end of a day such as 2027-01-31 "
+            "(UTC). Default: never.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+
+    def create(self, store: KeyStore, name: str) -> str:
+        """Create a key with these rights, and return it.
+
+        Raises:
+            ConfigError: the options do not fit together, or the name is taken.
+        """
+        from rag.serve.access.key_changes import new_key
+        from rag.serve.access.keys import sharing
+
+        try:
+            shared = sharing(self.project or "", self.team or "", self.writes)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return new_key(store, name, self.namespace, shared, _expiry(self.expires))
+
+    def require_none(self) -> None:
+        """Refuse the options of a new key where none is added. Raises ConfigError."""
+        for name, value in vars(self).items():
+            if value is not None:
+                raise ConfigError(f"--{name} needs --add-key")
+
+
+@app.command()
+@options.grouped
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
+    *,
+    rights: KeyRights,
+    config: ServerConfig = None,
+    shared: options.Shared = None,
+    json: options.Json = False,
+) -> None:
+    """Create a key, and print it once. Only its hash is stored.
+
+    rag keys add alice --expires 90d
+
+    rag keys add ci --project shop --team backend --expires 2027-01-31
+    """
+    with _keys(config, shared) as keys:
+        key = rights.create(keys.store, name)
+        if json:
+            out_json({"name": name, "key": key})
+        else:
+            out(key)
+            say(f"rag: only its hash is stored, in {keys.place}; send it as `Authorization: Bearer`")
+
+
+@app.command("list")
+def list_keys(
+    *, config: ServerConfig = None, shared: options.Shared = None, json: options.Json = False
+) -> None:
+    """List the keys: whose they are, and when they expire. The keys themselves are not stored.
+
+    rag keys list
+    """
+    with _keys(config, shared) as keys:
+        found, now = keys.all(), now_utc()
+        if json:
+            out_json([_as_json(key, now) for key in found])
+            return
+        if not found:
+            say(f"rag: there are no keys in {keys.place}; add one with `rag keys add NAME`")
+            return
+        names = ("key", "namespace", "project", "team", "expires")
+        rows = [
+            (one.name, one.namespace or "(default)", one.sharing.project, one.sharing.team, _until(one, now))
+            for one in found
+        ]
+        table("", names, rows)
+
+
+@app.command()
+def renew(
+    name: KeyName,
+    *,
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`; or never.")
+    ],
+    config: ServerConfig = None,
+    shared: options.Shared = None,
+) -> None:
+    """Let a key expire at another time. The key itself stays the same.
+
+    rag keys renew alice --expires 90d
+    """
+    with _keys(config, shared) as keys:
+        from rag.serve.access.key_changes import renew_key
+
+        until = None if expires == _NEVER else _expiry(expires)
+        renew_key(keys.store, name, until)
+        out(f"the key {name} expires: {_time(until)}")
+
+
+@app.command()
+def rotate(
+    name: KeyName,
+    *,
+    overlap: Annotated[
+        str | None,
+        typer.Option("--overlap", metavar="AGE", help="Accept the previous key for this long too, as 7d."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`. Default: as before."),
+    ] = None,
+    config: ServerConfig = None,
+    shared: options.Shared = None,
+    json: options.Json = False,
+) -> None:
+    """Replace a key by a new one with the same name and rights, and print it once.
+
+    rag keys rotate ci --overlap 7d --expires 90d
+    """
+    with _keys(config, shared) as keys:
+        from rag.serve.access.key_changes import rotate_key
+
+        until = None if overlap is None else now_utc() + _age(overlap)
+        key = rotate_key(keys.store, name, previous_until=until, expires=_expiry(expires))
+        if json:
+            out_json({"name": name, "key": key, "previous_until": until and until.isoformat()})
+            return
+        out(key)
+        state = "refused from now on" if until is None else f"accepted until {_time(until)}"
+        say(f"rag: the previous key is {state}")
+
+
+@app.command()
+def remove(name: KeyName, *, config: ServerConfig = None, shared: options.Shared = None) -> None:
+    """Remove a key. Conversations and facts of its namespace stay.
+
+    rag keys remove alice
+    """
+    with _keys(config, shared) as keys:
+        keys.remove(name)
+        out(f"the key {name} is removed")
+
+
+class OpenedKeys:
+    """The keys of a server, in a file or in the shared database.
+
+    Attributes:
+        store: where they are.
+        place: its name, for messages.
+    """
+
+    def __init__(self, store: KeyStore, place: str) -> None:
+        self.store, self.place = store, place
+
+    def all(self) -> list[Key]:
+        """Return all keys; one that was replaced follows its successor."""
+        from rag.serve.access.keys import keys_of
+
+        try:
+            return [key for entry in self.store.entries().values() for key in keys_of(entry)]
+        except (ValueError, TypeError, AttributeError) as error:
+            raise SettingsError(f"cannot read the keys in {self.place}: {error}; remove that key") from error
+
+    def remove(self, name: str) -> None:
+        """Remove a key. Raises NotFound if there is none."""
+        from rag.serve.access.key_changes import remove_key
+
+        remove_key(self.store, name)
+
+
+@contextmanager
+def opened_keys(settings: Settings, config: Path | None) -> Iterator[OpenedKeys]:
+    """Open the keys in the database that `settings.shared` names, else those of the server's file.
+
+    Servers that share the database are notified at the end.
+
+    Raises:
+        BackendMissing: the extra is not installed.
+        SettingsError: the settings file is invalid.
+    """
+    try:
+        from rag.serve.access.key_changes import FileKeys, SharedKeys
+        from rag.serve.config import keys_file, read_config
+        from rag.serve.workers.shared_events import KEYS
+    except ImportError as error:
+        raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
+    from rag.service.jobs import open_shared_state
+
+    state = open_shared_state(settings)
+    with nullcontext() if state is None else closing(state):
+        if state is None:
+            file = (read_config(config).get("keys_file") if config else None) or keys_file(settings)
+            yield OpenedKeys(FileKeys(file), str(file))
+        else:
+            yield OpenedKeys(SharedKeys(state), "the shared database")
+            state.publish(KEYS)
+
+
+@contextmanager
+def _keys(config: Path | None, shared: str | None) -> Iterator[OpenedKeys]:
+    with errors_as_exit_codes():
+        settings = settings_from()
+        settings = settings if shared is None else replace(settings, shared=shared)
+        with opened_keys(settings, config) as keys:
+            yield keys
+
+
+def _until(key: Key, now: datetime) -> str:
+    has_expired = key.expires is not None and key.expires <= now
+    return f"{_time(key.expires)}{' (expired)' if has_expired else ''}"
+
+
+def _time(expires: datetime | None) -> str:
+    return _NEVER if expires is None else f"{expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _expiry(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else parse_expiry(text, now_utc())
+    except ValueError as error:
+        raise ConfigError(f"--expires: {error}") from error
+
+
+def _age(text: str) -> timedelta:
+    try:
+        return parse_age(text)
+    except ValueError as error:
+        raise ConfigError(f"--overlap: {error}") from error
+
+
+def _as_json(key: Key, now: datetime) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "namespace": key.namespace,
+        "project": key.sharing.project,
+        "team": key.sharing.team,
+        "writes": key.sharing.writes,
+        "expires": key.expires and key.expires.isoformat(),
+        "expired": key.expires is not None and key.expires <= now,
+    }

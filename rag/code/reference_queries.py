@@ -105,8 +105,8 @@ _TYPESCRIPT = """
 (abstract_class_declaration name: (type_identifier) @name) @class
 (interface_declaration name: (type_identifier) @name) @class
 (extends_clause value: [(identifier) (member_expression)] @base)
-(extends_type_clause (type_identifier) @base)
-(implements_clause (type_identifier) @base)
+(extends_type_clause [(type_identifier) (nested_type_identifier) (generic_type)] @base)
+(implements_clause [(type_identifier) (nested_type_identifier) (generic_type)] @base)
 (public_field_definition name: (property_identifier) @name value: (arrow_function)) @function
 (public_field_definition !value) @field
 (property_signature) @field
@@ -155,7 +155,7 @@ QUERIES = {
 (function_declarator declarator: (destructor_name) @name)
 (class_specifier name: (type_identifier) @name body: (_)) @class
 (struct_specifier name: (type_identifier) @name body: (_)) @class
-(base_class_clause (type_identifier) @base)
+(base_class_clause [(type_identifier) (qualified_identifier) (template_type)] @base)
 (lambda_expression) @closure
 (call_expression function: (field_expression) @method)
 (call_expression function: (qualified_identifier) @method)
@@ -221,8 +221,9 @@ QUERIES = {
 (interface_declaration name: (identifier) @name) @class
 (enum_declaration name: (identifier) @name) @class
 (record_declaration name: (identifier) @name) @class
-(superclass (type_identifier) @base)
-(super_interfaces (type_list (type_identifier) @base))
+(superclass (_) @base)
+(super_interfaces (type_list (_) @base))
+(extends_interfaces (type_list (_) @base))
 (method_declaration name: (identifier) @name) @function
 (method_declaration type: (_) @returns)
 (constructor_declaration name: (identifier) @name) @function
@@ -243,7 +244,7 @@ QUERIES = {
 (class_declaration name: (identifier) @name) @class
 (interface_declaration name: (identifier) @name) @class
 (struct_declaration name: (identifier) @name) @class
-(base_list (identifier) @base)
+(base_list [(identifier) (qualified_name) (generic_name)] @base)
 (method_declaration name: (identifier) @name) @function
 (constructor_declaration name: (identifier) @name) @function
 (local_function_statement name: (identifier) @name) @function
@@ -259,7 +260,7 @@ QUERIES = {
 (singleton_method name: (_) @name) @function
 (class name: (constant) @name) @class
 (module name: (constant) @name) @class
-(superclass (constant) @base)
+(superclass [(constant) (scope_resolution)] @base)
 (call !receiver method: (identifier) arguments: (argument_list . (string))) @import
 (call !receiver method: (identifier) @call)
 (call receiver: (_) method: (_)) @method

@@ -23,7 +23,7 @@ from rag.code.reference_queries import QUERIES
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-GRAPH_VERSION = 2
+GRAPH_VERSION = 3
 """Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000
@@ -649,7 +649,7 @@ class _Reader:
             name = _first(node, "attribute", "property", "field", "name")
             inner = self._expression(before, depth + 1) if before is not None else None
             return f"{inner}.{self.words(name)}" if inner and name is not None else None
-        if kind in ("generic_type", "generic_name", "generic_function"):
+        if kind in ("generic_type", "generic_name", "generic_function", "template_type"):
             return self._expression(node.named_children[0], depth + 1) if node.named_children else None
         return text if kind in ("this", "super") else None
 

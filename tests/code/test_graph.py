@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rag.code.graph import RepositoryGraph
 from tests.wiki.surveys import survey_of
 
@@ -294,3 +296,40 @@ def test_the_possible_uses_that_are_returned_are_in_the_language_of_the_definiti
     found = called(survey_of(files).graph, "Box.put_away")
     assert ("use.py", 2, False) in found
     assert len(found) == 30
+
+
+JAVA_SHAPES = """package a;
+public class Shapes {
+    interface Drawn<T> { void draw(); }
+    static abstract class Base { }
+    static class Circle extends Base implements Drawn<String> { }
+    class Square extends Shapes.Base { }
+    enum Kind implements Drawn<Kind> { A }
+    record Point(int x) implements Drawn<Point> { }
+    interface Moved extends Drawn<String> { }
+}
+class Other extends Shapes.Base implements Shapes.Drawn<Other> { }
+"""
+
+
+def subclasses(path: str, text: str, name: str) -> list[tuple[int, bool]]:
+    graph = survey_of({path: text}).graph
+    return [(use.line, use.certain) for use in graph.subclasses(graph.definitions(name)[0])]
+
+
+def test_nested_and_generic_types_of_java_are_bases():
+    assert subclasses("Shapes.java", JAVA_SHAPES, "Base") == [(5, True), (6, True), (11, True)]
+    drawn = [(5, True), (7, True), (8, True), (9, True), (11, True)]
+    assert subclasses("Shapes.java", JAVA_SHAPES, "Drawn") == drawn
+
+
+BOXES = {
+    "a.ts": "interface Box<T> {}\nclass Crate implements Box<any> {}\ninterface Tin extends Box<any> {}\n",
+    "a.cs": "class Box<T> { }\nclass Crate : Box<string> { }\nclass Tin : Box<int> { }\n",
+    "a.cpp": "template <class T> class Box {};\nclass Crate : public Box<int> {};\nclass Tin : Box<A> {};\n",
+}
+
+
+@pytest.mark.parametrize("path", BOXES)
+def test_generic_types_are_bases(path):
+    assert [line for line, _ in subclasses(path, BOXES[path], "Box")] == [2, 3]

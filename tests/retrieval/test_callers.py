@@ -86,6 +86,25 @@ def test_overrides_and_subclasses(searcher):
     assert facts(searcher, "What extends `Lock`?") == [("app/jobs.py", 3, True)]
 
 
+SHAPES = """class Shapes {
+  interface Drawn {}
+  static class Base {}
+  static class Circle extends Base implements Drawn {}
+}
+class Other extends Shapes.Base {}
+"""
+
+
+def test_names_in_plain_words_are_extended_and_implemented(engine, tmp_path):
+    (tmp_path / "Shapes.java").write_text(SHAPES, encoding="utf-8")
+    shapes = engine.repository(locate(str(tmp_path))).searcher
+    extended = [("Shapes.java", 4, True), ("Shapes.java", 6, True)]
+    assert facts(shapes, "Which classes extend Base?") == extended
+    assert facts(shapes, "What inherits from Base?") == extended
+    assert facts(shapes, "Which classes implement Drawn?") == extended[:1]
+    assert facts(shapes, "Which class implements Circle?") is None
+
+
 def test_a_follow_up_asks_about_the_place_last_shown(engine, sample_repo):
     sample = engine.repository(locate(str(sample_repo))).searcher
     found = search_in_turn([sample], "And who calls it?", ["Where is a token checked?"])

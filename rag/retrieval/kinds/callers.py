@@ -21,7 +21,14 @@ NAME = "callers"
 _RELATIONS = {
     "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),
     "subclasses": re.compile(
-        r"\b(subclass\w*|sub-class\w*|extends?|extended|inherits?|derives?|derived)\b", re.I
+        r"\b(subclass\w*|sub-class\w*|extends?|extended|extending|inherit(?:s|ed|ing)?|deriv(?:es?|ed|ing))\b",
+        re.I,
+    ),
+    "implementers": re.compile(
+        r"\b(?:who|what|class(?:es)?|types?|structs?|enums?|records?)"
+        r" (?:(?:that|all|also|directly) )?implements?\b"
+        r"|\bclass(?:es)? implementing\b|\bimplement(?:ers?|ors?|ations?) of\b",
+        re.I,
     ),
     "importers": re.compile(r"\b(imports?|imported|importers?)\b", re.I),
     "callers": re.compile(
@@ -62,6 +69,12 @@ _BEFORE = frozenset(
     helper macro component hook references""".split()
 )
 _AFTER = frozenset("method function class called used invoked macro of helper overridden imported".split())
+_BASE = re.compile(
+    r"\b(?:extend\w*|implement\w*(?: of)?|(?:inherit\w*|deriv\w*) from|sub-?class\w*(?: of)?) (?:the |an? )?"
+    r"(?-i:([A-Z]\w*))",
+    re.I,
+)
+"""The name of a type after a word for what extends it: "which classes extend Base"."""
 _MAX_CANDIDATES = 40
 _MAX_TARGETS = 12
 _SAYS = {
@@ -69,6 +82,7 @@ _SAYS = {
     "uses": ("used", "uses"),
     "overrides": ("overridden", "overrides"),
     "subclasses": ("extended", "extends"),
+    "implementers": ("implemented", "implements"),
     "importers": ("imported", "imports"),
 }
 _UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
@@ -115,7 +129,8 @@ def find(asked: Asked) -> CodeFacts | None:
     if relation == "callers" and not uses:
         uses = _uses(graph, "uses", subject.targets)  # passed on, or a class that is only named
     if not uses:
-        return _unused(asked, subject, relation)
+        # "What implements retry?" may ask for a function, and not every language names what it implements.
+        return None if relation == "implementers" else _unused(asked, subject, relation)
     uses.sort(key=lambda use: (not use.certain, _is_test(use.path)))
     places = list(_places(asked, subject, uses, relation))
     return code_facts(
@@ -212,6 +227,7 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     words = _NAME.findall(text)
     like_code = [word for word in words if _LIKE_CODE.search(word)]
     yield from ((name, True) for name in dict.fromkeys((*spans, *like_code)))
+    yield from ((name, False) for name in _BASE.findall(text))
     for n, word in enumerate(words):
         before = words[n - 1].lower() if n else ""
         after = words[n + 1].lower() if n + 1 < len(words) else ""

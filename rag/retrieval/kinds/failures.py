@@ -1,7 +1,8 @@
 """Find what happens if something fails: the lines of the subject that raise, handle or return a failure.
 
-The subject is one of the best hits: the ranking counts most, then how many such lines a hit has and how much
-of the question they and the lines before them hold.
+The subject is that of the conversation if the question names nothing else, otherwise one of the best hits: the
+ranking counts most, then how many such lines a hit has and how much of the question they and the lines before
+them hold.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rag.lines import lines_of
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
 from rag.retrieval.lexical import Rarity
+from rag.retrieval.pronouns import bare_pronoun
 from rag.types import CodeFacts
 
 NAME = "failure"
@@ -64,8 +66,12 @@ def is_asked(question: ContextualQuestion) -> bool:
 
 
 def find(asked: Asked) -> CodeFacts | None:
-    """Return the failure lines of the hit that fits best; None if no hit has some."""
+    """Return the failure lines of the hit that fits best, or of the subject if the question names only that
+    ("What if it fails?"); None if there are none.
+    """
     wanted = _weights(asked)
+    if (found := _of_subject(asked, wanted)) is not None:
+        return found
     best = 0.0
     chosen: Ranked | None = None
     top = max(asked.best[0].hit.score, 1e-9)
@@ -84,11 +90,33 @@ def find(asked: Asked) -> CodeFacts | None:
     if file is None:
         return None
     first, last = _all_chunks(chosen, file)
+    return _facts(file, (first, last), chosen.hit.label or chosen.hit.path, wanted)
+
+
+def _of_subject(asked: Asked, wanted: dict[str, float]) -> CodeFacts | None:
+    """Return the failure lines of what "it" means; None if the question names more, or there are none."""
+    meant = asked.question.subject
+    if meant is None or not meant.symbol or not bare_pronoun(asked.question.question.text):
+        return None
+    for index in asked.indexes:
+        for one in index.graph.definitions(meant.symbol):
+            if (one.path, one.scope) == (meant.path, meant.scope):
+                file = asked.file(index, one.path)
+                return _facts(file, (one.start, one.end), one.qualified_name, wanted) if file else None
+    return None
+
+
+def _facts(file: FileText, span: tuple[int, int], name: str, wanted: dict[str, float]) -> CodeFacts | None:
+    """Return the failure lines between two lines of a file, those that fit the question best; None if there
+    are none.
+    """
+    first, last = span
     lines = file.lines[first - 1 : last]
     failing = _failing(lines)
+    if not failing:
+        return None
     kept = sorted(failing, key=lambda n: -_covered(lines, [n], wanted))[:_MAX_PLACES]
     places = [FactPlace(file, first + n, _reason(lines[n])) for n in sorted(kept)]
-    name = chosen.hit.label or chosen.hit.path
     count = "1 line" if len(failing) == 1 else f"{len(failing)} lines"
     return code_facts(NAME, name, f"{named(name)} has {count} on failures", places, count=len(failing))
 

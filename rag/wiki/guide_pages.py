@@ -84,7 +84,8 @@ def architecture_parts(context: PageContext, page: WikiPage, cited: CitationWrit
     rows = []
     for concept in context.concepts:
         cited.paths |= set(concept.file_paths)  # what a concept uses may change with each of them
-        types = [s for s in context.facts.ranked(concept.file_paths) if not s.scope][:_MAX_TYPES]
+        types = [s for s in context.facts.ranked(concept.file_paths) if not context.facts.scope(s)]
+        types = types[:_MAX_TYPES]
         is_named = concept.description.startswith(("`", "Defines "))
         listed = ", ".join(code(s.name) for s in types)
         named = f" Main definitions: {listed}." if types and not is_named else ""
@@ -149,14 +150,21 @@ def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> I
     for symbol in _linked_first(context.facts.flows):
         cited.named(short_name(symbol), symbol.path, symbol.start, symbol.end)
     for flow in context.facts.flows:
-        drawn = diagrams.flow_diagram(cited, flow, context.address_of)
+        drawn = diagrams.flow_diagram(cited, flow, context.address_of, context.facts.scope)
         name = short_name(flow.root)
         linked = cited.named(name, flow.root.path, flow.root.start, flow.root.end)
         about = f" {said(flow.root.summary.text)}" if flow.root.summary else ""
         where = f" in {base_name(flow.root.path)}" if name == "main" else ""
         parts = [f"## {title(name + where)}", f"Begins at {linked} ({plain(flow.begins)}).{about}"]
         if drawn is not None:
-            parts += [drawn.markdown, f"Certain calls, in the order of the code. {_not_shown(flow)}"]
+            shown = {call for _, call in flow.steps} & flow.handed_on
+            dashed = (
+                " A dashed arrow leads to a function that is handed on and called later." if shown else ""
+            )
+            parts += [
+                drawn.markdown,
+                f"Certain calls, in the order of the code.{dashed} {_not_shown(flow)}",
+            ]
         parts.append(_steps(context, flow, cited))
         yield Part("\n\n".join(parts), code(name))
 
@@ -176,8 +184,11 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
     """Return each caller with its lines and what it calls, in order."""
     stack: dict[int, Symbol] = {0: flow.root}
     calls: dict[Symbol, list[Symbol]] = {}
+    handed: set[tuple[Symbol, Symbol]] = set()
     for depth, call in flow.steps:
         calls.setdefault(stack[depth - 1], []).append(call.callee)
+        if call in flow.handed_on:
+            handed.add((stack[depth - 1], call.callee))
         stack[depth] = call.callee
     lines = []
     for number, (caller, callees) in enumerate(calls.items(), start=1):
@@ -187,7 +198,8 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
             about = f": {said(callee.summary.text)}" if callee.summary else ""
             home = context.page_of.get(callee.path)
             named = code(short_name(callee))
-            lines.append(f"    - {cited.page(context.pages[home], named) if home else named}{about}")
+            how = "(hands on) " if (caller, callee) in handed else ""
+            lines.append(f"    - {how}{cited.page(context.pages[home], named) if home else named}{about}")
         others = [s for s in context.facts.graph.furthest(caller) if s not in callees][:_MAX_OTHERS]
         if others:
             lines.append(f"    - and, not drawn, {', '.join(code(short_name(s)) for s in others)}")

@@ -262,7 +262,7 @@ def _concept_description(facts: WikiFacts, concept: Concept) -> str:
     paths = main or [file.path for file in concept.files]
     if quote := package_quote(facts.survey, paths):
         return sentence(documented(quote.text), 320)
-    outer = [symbol for symbol in facts.ranked(paths) if not symbol.scope]
+    outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
     if outer and outer[0].summary:
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""

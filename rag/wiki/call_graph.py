@@ -112,9 +112,13 @@ class CallGraph:
 
     @cached_property
     def is_called(self) -> frozenset[Symbol]:
-        """The definitions that own code calls or hands on, from anywhere."""
-        handed = {use.callee for uses in self.handed_on.values() for use in uses}
-        return frozenset({call.callee for call in self.calls if call.path in self.own} | handed)
+        """The definitions that own code calls, from anywhere."""
+        return frozenset(call.callee for call in self.calls if call.path in self.own)
+
+    @cached_property
+    def callbacks(self) -> frozenset[Symbol]:
+        """The functions that own code hands on."""
+        return frozenset(use.callee for uses in self.handed_on.values() for use in uses)
 
     def reach(self, symbol: Symbol) -> int:
         """Return how many definitions a call of this one leads to, within a few steps; callbacks count."""

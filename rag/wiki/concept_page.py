@@ -20,6 +20,7 @@ _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
 _MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 6
 _MANY_TYPES = 20
+_NAMED_FILES = 3
 _DRAWN_FROM = 60
 """The diagram is drawn from this many of the most important definitions."""
 
@@ -55,8 +56,10 @@ def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: Ci
     folders = Counter(posixpath.dirname(path) for path in paths)
     where = ", ".join(code(name) if name else "the top folder" for name, _ in folders.most_common(3))
     more = " and other folders" if len(folders) > 3 else ""
-    count = f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
-    sentences = [f"{count} in {where}{more}." if paths else ""]
+    named = ", ".join(code(posixpath.basename(path)) for path in paths[:_NAMED_FILES])
+    rest = len(paths) - _NAMED_FILES
+    others = f" and {rest:,} other file{'' if rest == 1 else 's'}" if rest > 0 else ""
+    sentences = [f"{named}{others} in {where}{more}." if paths else ""]
     after = {target: n for (source, target), n in context.between.items() if source == page.id}
     before = {source: n for (source, target), n in context.between.items() if target == page.id}
     if after:

@@ -24,9 +24,9 @@ _MIN_NODES = 5
 _MIN_NEW = 0.5
 """The share of a flow's definitions that no flow before it has."""
 _MAX_CANDIDATES = 400
-_DEPTH_COST = 0.45
-_MAX_REACH, _DECLARED, _SHOWN = 60, 100, 3
-"""How many definitions count, and how much a declaration and each showing count, in definitions."""
+_DEPTH_COST, _HANDED_COST = 0.45, 1.5
+_MAX_REACH, _DECLARED, _CALLBACK, _SHOWN = 60, 100, 30, 3
+"""How many definitions count; what a declaration, a callback and each showing are worth, in definitions."""
 _SERVES = re.compile(
     r"process|handle|dispatch|serve|request|query|accept|execute|cron|loop|perform|parse|compile|render|build|run"
     r"|start",
@@ -82,10 +82,12 @@ def flow_from(graph: CallGraph, root: Symbol, begins: str, max_nodes: int = MAX_
     shown, depths = {root: None}, {root: 0}
     chosen: dict[Symbol, list[Call]] = {}
     pending = {call.callee: (call, root) for call in graph.leads_to(root)}
+
+    def cost(call: Call, caller: Symbol) -> float:
+        return _DEPTH_COST * depths[caller] + _HANDED_COST * (call not in graph.called_by(caller))
+
     while pending and len(shown) < max_nodes:
-        best = max(
-            pending, key=lambda s: (graph.worth(s) - _DEPTH_COST * depths[pending[s][1]], s.path, -s.start)
-        )
+        best = max(pending, key=lambda s: (graph.worth(s) - cost(*pending[s]), s.path, -s.start))
         call, caller = pending.pop(best)
         shown[best] = None
         depths[best] = depths[caller] + 1
@@ -128,7 +130,7 @@ def _roots(
         for symbol in survey.symbols(path)
         if symbol.unit == "function"
         and symbol not in graph.is_called
-        and (symbol.public or symbol.name in _PROTOCOL)
+        and (symbol.public or symbol.name in _PROTOCOL or symbol in graph.callbacks)
     ]
 
     certain = frozenset(found)
@@ -138,11 +140,12 @@ def _roots(
         if symbol in certain:
             return reach + _DECLARED
         named = 40 if symbol.name in _PROTOCOL else 20 if _SERVES.search(symbol.name) else 0
-        return reach + named + _SHOWN * shown(symbol)
+        return reach + named + _SHOWN * shown(symbol) + _CALLBACK * (symbol in graph.callbacks)
 
     uncalled.sort(key=lambda symbol: (-as_root(symbol), symbol.path, symbol.start))
     for symbol in uncalled[:_MAX_CANDIDATES]:
-        found.setdefault(symbol, "called from outside of the repository")
+        is_callback = symbol in graph.callbacks
+        found.setdefault(symbol, "a callback" if is_callback else "no certain call in the code leads to it")
     yield from sorted(found.items(), key=lambda item: (-as_root(item[0]), item[0].path, item[0].start))
 
 

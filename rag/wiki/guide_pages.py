@@ -21,6 +21,7 @@ from rag.wiki.roles import is_tool
 
 _MAX_STARTS, _MAX_LANGUAGES, _MAX_CIRCLES, _MAX_TYPES = 12, 10, 6, 4
 _MAX_DOCUMENTS, _MAX_OTHERS = 4, 12
+_MAX_FLOWS, _MAX_STEPS = 3, 5
 _ARCHITECTURE = re.compile(
     r"architecture|internals|how (?:it|\w+) works|design\b|concepts|structure|lifecycle|source code layout"
     r"|life of|data flow|overview",
@@ -36,6 +37,13 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     concepts = [p for p in context.concepts if not p.parent]
     if concepts:
         yield Part("## The main parts\n\n" + context.page_list(cited, concepts), "the list of concepts")
+    if rows := [_in_short(flow) for flow in context.facts.flows[:_MAX_FLOWS]]:
+        whole = (
+            f"All steps, with diagrams: {cited.page(context.pages['flow'])}."
+            if "flow" in context.pages
+            else ""
+        )
+        yield Part("## How it runs, in short\n\n" + "\n".join(rows) + f"\n\n{whole}", "flows")
     starts = [
         f"- {code(e.name)}, {e.what}"
         + (f", runs {code(e.leads_to)}" if e.leads_to else "")
@@ -48,6 +56,19 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     others = [p for p in context.structure.pages if p not in concepts and p.id != page.id]
     yield Part("## Pages\n\n" + context.page_list(cited, others), "the list of pages")
     yield Part("## What it holds\n\n" + _languages(context), "languages")
+
+
+def _in_short(flow: CallFlow) -> str:
+    """Return the root of a flow with what it calls and hands on first."""
+    first = [call for depth, call in flow.steps if depth == 1]
+    parts = []
+    for verb, calls in (
+        ("calls", [call for call in first if call not in flow.handed_on]),
+        ("hands on", [call for call in first if call in flow.handed_on]),
+    ):
+        if calls:
+            parts.append(f"{verb} {', '.join(code(short_name(call.callee)) for call in calls[:_MAX_STEPS])}")
+    return f"- {code(short_name(flow.root))} {' and '.join(parts)}"
 
 
 def _languages(context: PageContext) -> str:

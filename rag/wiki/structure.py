@@ -193,7 +193,7 @@ def _carried_pages(facts: WikiFacts) -> list[WikiPage]:
 
 
 def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -> list[WikiPage]:
-    titles = concept_titles(found)
+    titles = concept_titles(found, facts.survey.of_kind("doc"))
     ids = [new_id(title, used) for title in titles]
     page_of = {file.path: name for name, concept in zip(ids, found, strict=True) for file in concept.files}
     between = page_links(facts.survey, page_of)

@@ -19,7 +19,7 @@ from rag.code.documentation import Quote
 from rag.code.graph import RepositoryGraph
 from rag.code.imports import Import
 from rag.code.parsing import SourceText, parsed_texts, unpacked
-from rag.code.references import CALL, Defined, FileGraph, Reference, Variable
+from rag.code.references import CALL, MENTION, Defined, FileGraph, Reference, Variable
 from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
@@ -180,7 +180,12 @@ class Survey:
         with self._lock:
             return tuple(call for path in self.files for call in self._calls_in(path))
 
-    def _calls_in(self, path: str) -> Iterator[Call]:
+    def mentions_in(self, path: str) -> Iterator[Call]:
+        """Yield the references in a file to a definition that is passed on or stored, not called, by line."""
+        with self._lock:
+            yield from self._calls_in(path, MENTION)
+
+    def _calls_in(self, path: str, role: str = CALL) -> Iterator[Call]:
         file = self.graph.file(path)
         callers = {
             line: symbol
@@ -188,7 +193,7 @@ class Survey:
             for line in range(symbol.start, symbol.end + 1)
         }
         for use in file.references:
-            values = self.graph.resolve(file, use) if use.role == CALL else ()
+            values = self.graph.resolve(file, use) if use.role == role else ()
             if len(values) == 1 and values[0].kind == "def":
                 other = self.graph.file(values[0].path)
                 callee = self.symbol(values[0].path, other.qualified(values[0].number))

@@ -9,6 +9,8 @@ from functools import cached_property
 
 from rag.code.survey import Call, Survey
 from rag.code.symbols import Symbol
+from rag.wiki.member_calls import member_calls
+from rag.wiki.namespaces import Namespaces
 
 _REACH_DEPTH = 5
 _MAX_REACH = 300
@@ -28,7 +30,30 @@ class CallGraph:
 
     def __init__(self, survey: Survey, own: Iterable[str]) -> None:
         self.survey, self.own = survey, frozenset(own)
+        self.namespaces = Namespaces(survey)
         self._reach: dict[Symbol, int] = {}
+
+    @cached_property
+    def calls(self) -> Sequence[Call]:
+        """All certain calls, from anywhere in the repository."""
+        return (*self.survey.calls, *member_calls(self.survey, self.own))
+
+    @cached_property
+    def handed_on(self) -> Mapping[Symbol, Sequence[Call]]:
+        """The functions of own code that a definition refers to without calling them: callbacks and handlers.
+
+        The line of each is that of the first reference. A decorator is none.
+        """
+        found: dict[Symbol, dict[Symbol, Call]] = defaultdict(dict)
+        for path in sorted(self.own):
+            lines = self.survey.files[path].lines
+            for use in self.survey.mentions_in(path):
+                caller, callee = use.caller, use.callee
+                is_own = callee.path in self.own and callee.unit == "function"
+                if caller is None or not is_own or lines[use.line - 1].lstrip().startswith("@"):
+                    continue
+                found[caller].setdefault(callee, use)
+        return {caller: tuple(uses.values()) for caller, uses in found.items()}
 
     @cached_property
     def callees(self) -> Mapping[Symbol, Sequence[Call]]:
@@ -37,7 +62,7 @@ class CallGraph:
         To call a class is to call its constructor, too.
         """
         found: dict[Symbol, dict[Symbol, Call]] = defaultdict(dict)
-        for call in self.survey.calls:
+        for call in self.calls:
             caller, is_own = call.caller, {call.path, call.callee.path} <= self.own
             if caller is None or not is_own or call.callee in (caller, self.constructed.get(caller)):
                 continue
@@ -61,6 +86,13 @@ class CallGraph:
         """Return the calls in a definition; those in the constructor, for a class."""
         return self.callees.get(self.constructed.get(symbol, symbol), ())
 
+    def leads_to(self, symbol: Symbol) -> Sequence[Call]:
+        """Return the calls in a definition, then the functions that it hands on and does not call."""
+        called = self.called_by(symbol)
+        known = {call.callee for call in called}
+        inside = self.handed_on.get(self.constructed.get(symbol, symbol), ())
+        return (*called, *(use for use in inside if use.callee not in known and use.callee != symbol))
+
     @cached_property
     def users(self) -> Mapping[Symbol, frozenset[str]]:
         """The files of own code that call a definition of another file."""
@@ -73,7 +105,7 @@ class CallGraph:
 
     def _files_calling(self, counts: Callable[[str], bool]) -> Mapping[Symbol, frozenset[str]]:
         found: dict[Symbol, set[str]] = defaultdict(set)
-        for call in self.survey.calls:
+        for call in self.calls:
             if counts(call.path) and call.path != call.callee.path:
                 found[call.callee].add(call.path)
         return {symbol: frozenset(paths) for symbol, paths in found.items()}
@@ -81,14 +113,19 @@ class CallGraph:
     @cached_property
     def is_called(self) -> frozenset[Symbol]:
         """The definitions that own code calls, from anywhere."""
-        return frozenset(call.callee for call in self.survey.calls if call.path in self.own)
+        return frozenset(call.callee for call in self.calls if call.path in self.own)
+
+    @cached_property
+    def callbacks(self) -> frozenset[Symbol]:
+        """The functions that own code hands on."""
+        return frozenset(use.callee for uses in self.handed_on.values() for use in uses)
 
     def reach(self, symbol: Symbol) -> int:
-        """Return how many definitions a call of this one leads to, within a few steps."""
+        """Return how many definitions a call of this one leads to, within a few steps; callbacks count."""
         if symbol not in self._reach:
             seen, edge = {symbol}, [symbol]
             for _ in range(_REACH_DEPTH):
-                following = {call.callee for one in edge for call in self.called_by(one)} - seen
+                following = {call.callee for one in edge for call in self.leads_to(one)} - seen
                 seen |= following
                 edge = list(following)
                 if not edge or len(seen) > _MAX_REACH:
@@ -112,6 +149,6 @@ class CallGraph:
         """Return how much a reader should know a definition: its users, its documentation, its reach."""
         users, shown = len(self.users.get(symbol, ())), len(self.shown_in.get(symbol, ()))
         documented = 1.5 if symbol.summary is not None else 0.0
-        outer = 1.0 if not symbol.scope else 0.0
+        outer = 1.0 if not self.namespaces.scope(symbol) else 0.0
         is_type = 1.0 if symbol.unit == "class" else 0.0
         return min(users, 8) + min(shown, 6) + documented + outer + is_type + min(self.reach(symbol), 40) / 10

@@ -16,10 +16,11 @@ from rag.wiki.models import WikiPage
 from rag.wiki.page_context import PageContext, Part
 from rag.wiki.sections import sections_in
 
-_MAX_TYPES, _MAX_FIELDS, _MAX_METHODS = 5, 14, 12
+_MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
 _MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 6
 _MANY_TYPES = 20
+_NAMED_FILES = 3
 _DRAWN_FROM = 60
 """The diagram is drawn from this many of the most important definitions."""
 
@@ -40,7 +41,7 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
             f"{diagrams.left_out(drawn, 'definitions', 'calls')}"
         )
         yield Part(f"## How it works\n\n{drawn.markdown}\n\n{caption}", "the diagram of calls")
-    types = [symbol for symbol in ranked if symbol.unit == "class" and not symbol.scope]
+    types = [symbol for symbol in ranked if symbol.unit == "class" and not facts.scope(symbol)]
     types.sort(key=lambda symbol: not _has_parts(context, symbol))
     types = types[: _MAX_TYPES if len(types) < _MANY_TYPES else 2 * _MAX_TYPES]
     for number, symbol in enumerate(types):
@@ -55,8 +56,10 @@ def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: Ci
     folders = Counter(posixpath.dirname(path) for path in paths)
     where = ", ".join(code(name) if name else "the top folder" for name, _ in folders.most_common(3))
     more = " and other folders" if len(folders) > 3 else ""
-    count = f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
-    sentences = [f"{count} in {where}{more}." if paths else ""]
+    named = ", ".join(code(posixpath.basename(path)) for path in paths[:_NAMED_FILES])
+    rest = len(paths) - _NAMED_FILES
+    others = f" and {rest:,} other file{'' if rest == 1 else 's'}" if rest > 0 else ""
+    sentences = [f"{named}{others} in {where}{more}." if paths else ""]
     after = {target: n for (source, target), n in context.between.items() if source == page.id}
     before = {source: n for (source, target), n in context.between.items() if target == page.id}
     if after:
@@ -82,7 +85,7 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
         rest = len(declared) - _MAX_FIELDS
         more = f"\n\n{rest:,} more fields." if rest > 0 else ""
         parts.append("Fields:\n\n" + "\n".join(rows) + more)
-    members = [s for s in context.survey.symbols(symbol.path) if s.scope == symbol.name and s.public]
+    members = [s for s in _inside(context, symbol, symbol.path) if s.public]
     members += _methods_elsewhere(context, symbol)
     if members:
         parts.append(_members(context, members, cited))
@@ -93,24 +96,33 @@ def _has_parts(context: PageContext, symbol: Symbol) -> bool:
     """Return whether a type has fields or methods; a list of constants has none."""
     if fields_of(context.survey.files[symbol.path], symbol) or _methods_elsewhere(context, symbol):
         return True
-    return any(s.scope == symbol.name for s in context.survey.symbols(symbol.path))
+    return bool(_inside(context, symbol, symbol.path))
 
 
 def _methods_elsewhere(context: PageContext, symbol: Symbol) -> list[Symbol]:
-    """Return the methods of a Go or Rust type in the other files of its folder."""
+    """Return the methods of a C++, Go or Rust type in the other files of its folder."""
     file = context.survey.files[symbol.path]
-    if file.language not in ("go", "rust"):
+    if file.language not in ("c", "cpp", "go", "rust"):
         return []
     others = (p for p in context.page_of if p != symbol.path and posixpath.dirname(p) == file.folder)
-    return [s for path in others for s in context.survey.symbols(path) if s.scope == symbol.name and s.public]
+    return [s for path in others for s in _inside(context, symbol, path) if s.public]
+
+
+def _inside(context: PageContext, symbol: Symbol, path: str) -> list[Symbol]:
+    """Return the members of a type that a file defines."""
+    return [s for s in context.survey.symbols(path) if s.scope == symbol.qualified_name]
 
 
 def _members(context: PageContext, members: Sequence[Symbol], cited: CitationWriter) -> str:
     """Return the most important methods, under the sections of the file, and the names of the others."""
     facts = context.facts
     best = sorted(members, key=lambda s: (-facts.importance(s), s.start))
+    running = sorted(best, key=lambda s: -facts.graph.reach(s))
     shown = [s for s in best if s.summary is not None][:_MAX_METHODS]
-    rows = {s: f"- {context.definition(cited, s, s.name)}" for s in shown}  # the most important are linked
+    shown += [s for s in running if s not in shown and facts.graph.furthest(s)][
+        : _MAX_ALL_METHODS - len(shown)
+    ]
+    rows = {s: _row(context, s, cited, s.name) for s in shown}
     grouped: dict[str, list[str]] = {}
     for member in sorted(shown, key=lambda s: (s.path, s.start)):
         grouped.setdefault(_section_of(context, member), []).append(rows[member])
@@ -168,9 +180,10 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     summary = survey.summary(path)
     described = {s.name for s in types}
     outer = [s for s in survey.symbols(path) if s.public and s not in types]
-    outer = [s for s in outer if s.scope.partition(".")[0] not in described]
-    if any(not s.scope for s in outer):
-        outer = [s for s in outer if not s.scope]
+    outer = [s for s in outer if context.facts.scope(s).partition(".")[0] not in described]
+    outer = [s for s in outer if not context.facts.graph.namespaces.includes(s)]
+    if any(not context.facts.scope(s) for s in outer):
+        outer = [s for s in outer if not context.facts.scope(s)]
     if not outer and summary is None:
         return ""
     sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
@@ -200,11 +213,15 @@ def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbo
     return list(merged)[:_MAX_ROWS]
 
 
-def _row(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
-    """Return a definition with the calls in it that lead furthest."""
-    calls = context.facts.graph.furthest(symbol)[:_MAX_CALLS]
-    row = f"- {context.definition(cited, symbol)}"
-    return row + (f" Calls {', '.join(code(short_name(callee)) for callee in calls)}." if calls else "")
+def _row(context: PageContext, symbol: Symbol, cited: CitationWriter, name: str = "") -> str:
+    """Return a definition with the calls in it that lead furthest, and the functions that it hands on."""
+    graph = context.facts.graph
+    row = f"- {context.definition(cited, symbol, name)}"
+    handed = [use.callee for use in graph.leads_to(symbol)[len(graph.called_by(symbol)) :]]
+    for verb, found in (("Calls", graph.furthest(symbol)), ("Hands on", handed)):
+        if found:
+            row += f" {verb} {', '.join(code(short_name(one)) for one in found[:_MAX_CALLS])}."
+    return row
 
 
 # ---------------------------------------------------------------- documents, tests

@@ -90,21 +90,35 @@ def calls_diagram(
     return Diagram(found.text, found.nodes, found.edges, others, len(set(pairs)) - found.edges)
 
 
-def flow_diagram(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagram | None:
-    """Draw a flow as a sequence of calls between classes and files."""
+def flow_diagram(
+    cited: CitationWriter, flow: CallFlow, page_of: PageOf, scope: Callable[[Symbol], str]
+) -> Diagram | None:
+    """Draw a flow as a sequence of calls between classes and files.
+
+    `scope` returns the class of a definition, without namespaces.
+    """
+
+    def label(symbol: Symbol) -> str:
+        outer = scope(symbol).partition(".")[0]
+        return outer or (symbol.name if symbol.unit == "class" else symbol.path.rpartition("/")[2])
+
+    def participant(symbol: Symbol) -> tuple[str, str]:
+        return (symbol.path, label(symbol))
+
     addresses: dict[Hashable, tuple[str, str]] = {}
     stack = {0: flow.root}
     messages: list[tuple[Hashable, Hashable, str]] = []
     for depth, call in flow.steps:
-        messages.append((_participant(stack[depth - 1]), _participant(call.callee), call.callee.name))
+        messages.append((participant(stack[depth - 1]), participant(call.callee), call.callee.name))
         stack[depth] = call.callee
     own = sum(source == target for source, target, _ in messages)
-    if own > _MAX_OWN_SHARE * len(messages) or len({_participant(s) for s in flow.nodes}) > _MAX_PARTICIPANTS:
+    if own > _MAX_OWN_SHARE * len(messages) or len({participant(s) for s in flow.nodes}) > _MAX_PARTICIPANTS:
         return _flow_chart(cited, flow, page_of)
     for symbol in flow.nodes:
-        if _participant(symbol) not in addresses:
-            addresses[_participant(symbol)] = (_label(symbol), _address(cited, symbol, page_of))
-    drawn = sequence(addresses, messages)
+        if participant(symbol) not in addresses:
+            addresses[participant(symbol)] = (label(symbol), _address(cited, symbol, page_of))
+    handed = {number for number, (_, call) in enumerate(flow.steps) if call in flow.handed_on}
+    drawn = sequence(addresses, messages, handed)
     return Diagram(drawn.text, drawn.nodes, drawn.edges, 0, flow.left_out) if drawn else None
 
 
@@ -115,6 +129,8 @@ def _flow_chart(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagr
     stack = {0: flow.root}
     for number, (depth, call) in enumerate(flow.steps, start=1):
         graph.edge(stack[depth - 1], call.callee, number)
+        if call in flow.handed_on:
+            graph.dotted.add((stack[depth - 1], call.callee))
         stack[depth] = call.callee
     drawn = graph.draw(counted=True)
     return Diagram(drawn.text, drawn.nodes, drawn.edges, 0, flow.left_out) if drawn else None
@@ -122,16 +138,6 @@ def _flow_chart(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagr
 
 def _address(cited: CitationWriter, symbol: Symbol, page_of: PageOf) -> str:
     return cited.address(symbol.path, symbol.start, symbol.end, page_of(symbol.path))
-
-
-def _participant(symbol: Symbol) -> tuple[str, str]:
-    outer = symbol.scope.partition(".")[0] or (symbol.name if symbol.unit == "class" else "")
-    return (symbol.path, outer)
-
-
-def _label(symbol: Symbol) -> str:
-    outer = symbol.scope.partition(".")[0] or (symbol.name if symbol.unit == "class" else "")
-    return outer or symbol.path.rpartition("/")[2]
 
 
 def left_out(diagram: Diagram, what: str, arrows: str = "arrows") -> str:

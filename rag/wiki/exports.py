@@ -11,6 +11,7 @@ from typing import Any
 from rag.code.survey import Survey
 from rag.code.symbols import JAVASCRIPT, Symbol
 from rag.parsing import parse_json
+from rag.wiki.namespaces import Namespaces
 
 _MAX_DEPTH = 6
 _ALL = re.compile(r"^__all__\s*(?::[^=]+)?=\s*[\[(](.*?)[\])]", re.MULTILINE | re.DOTALL)
@@ -50,13 +51,16 @@ class _Finder:
     def __init__(self, survey: Survey, paths: Sequence[str]) -> None:
         self.survey, self.paths = survey, paths
         self._own = frozenset(paths)
+        self._namespaces = Namespaces(survey)
 
     def _in(self, *languages: str) -> list[str]:
         return [path for path in self.paths if self.survey.files[path].language in languages]
 
     def _top(self, path: str) -> Iterator[Symbol]:
         if path in self._own:
-            yield from (symbol for symbol in self.survey.symbols(path) if not symbol.scope)
+            for symbol in self.survey.symbols(path):
+                if not self._namespaces.scope(symbol) and not self._namespaces.includes(symbol):
+                    yield symbol
 
     def _named(self, path: str, name: str) -> Symbol | None:
         return next((symbol for symbol in self._top(path) if symbol.name == name), None)

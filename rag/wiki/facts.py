@@ -44,7 +44,7 @@ class WikiFacts:
     @cached_property
     def flows(self) -> Sequence[CallFlow]:
         """How requests, commands and jobs run."""
-        return flows(self.survey, self.graph)
+        return flows(self.survey, self.graph, self._shown_with_class)
 
     @cached_property
     def exports(self) -> Sequence[Exported]:
@@ -78,6 +78,16 @@ class WikiFacts:
         documents = min(self.documented.get(symbol.name, 0), 10)
         return documents + min(len(self.graph.shown_in.get(symbol, ())), 10) + (symbol.summary is not None)
 
+    def _shown_with_class(self, symbol: Symbol) -> float:
+        """Return how much documents, tests and examples show a definition and the class that it is in."""
+        outer = self.survey.symbol(symbol.path, symbol.scope) if symbol.scope else None
+        is_exported = bool({symbol, outer} & self._exported)
+        return self._shown(symbol) + (self._shown(outer) if outer else 0) + 3 * is_exported
+
+    @cached_property
+    def _exported(self) -> frozenset[Symbol | None]:
+        return frozenset(one.symbol for one in self.exports)
+
     def importance(self, symbol: Symbol) -> float:
         """Return how much a reader should know a definition."""
         held = len(self._holders(symbol)) if symbol.unit == "class" else 0
@@ -94,12 +104,20 @@ class WikiFacts:
     def _held(self) -> dict[Symbol, Sequence[object]]:
         return {}
 
+    def scope(self, symbol: Symbol) -> str:
+        """Return the scope of a definition without namespaces; "" for the top."""
+        return self.graph.namespaces.scope(symbol)
+
     def ranked(self, paths: Sequence[str]) -> list[Symbol]:
         """Return the public definitions of files, the most important first; of variants with one name the
         first.
         """
         found = [
-            s for path in paths if path in self.survey.files for s in self.survey.symbols(path) if s.public
+            symbol
+            for path in paths
+            if path in self.survey.files
+            for symbol in self.survey.symbols(path)
+            if symbol.public and not self.graph.namespaces.includes(symbol)
         ]
         found.sort(key=lambda s: (-self.importance(s), s.path, s.start))
         folders: dict[tuple[str, str], Symbol] = {}
@@ -108,6 +126,7 @@ class WikiFacts:
         return list(folders.values())
 
 
+_CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp")
 _facts: WeakKeyDictionary[Survey, WikiFacts] = WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -122,8 +141,10 @@ def facts_of(survey: Survey) -> WikiFacts:
 
 
 def short_name(symbol: Symbol) -> str:
-    """Return the name of a definition with its class."""
+    """Return the name of a definition with its class; the namespaces of C++ are in small letters."""
     outer = symbol.scope.rpartition(".")[2]
+    if outer.islower() and symbol.path.endswith(_CPP_SUFFIXES):
+        outer = ""
     return f"{outer}.{symbol.name}" if outer else symbol.name
 
 

@@ -1,15 +1,16 @@
 """How a request, a command or a job runs: the calls that follow from an entry point.
 
-A flow begins at a declared entry point (a console script, a main function), or at an exported definition
-that the repository itself never calls and that leads to much of it: a framework calls these. From there it
-follows certain calls only. Of all calls those are shown that lead furthest; helpers that everything calls
-come last.
+A flow begins at a declared entry point (a console script, a main function), or at a definition that the
+repository itself never calls and that leads to much of it: users and frameworks call these, those first that
+are exported and that documents, tests and examples show. From there it follows certain calls only, and
+functions that are handed on to be called later: handlers, callbacks, threads. Of all calls those are shown
+that lead furthest; helpers that everything calls come last.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rag.code.survey import Call, Survey
@@ -18,12 +19,14 @@ from rag.wiki.call_graph import CallGraph
 from rag.wiki.entry_points import EntryPoint, entry_points
 
 MAX_NODES = 12
-_MAX_FLOWS = 4
+_MAX_FLOWS, _MAX_DECLARED = 5, 3
 _MIN_NODES = 5
 _MIN_NEW = 0.5
 """The share of a flow's definitions that no flow before it has."""
 _MAX_CANDIDATES = 400
-_DEPTH_COST = 0.45
+_DEPTH_COST, _HANDED_COST = 0.45, 1.5
+_MAX_REACH, _DECLARED, _CALLBACK, _SHOWN = 60, 100, 30, 3
+"""How many definitions count; what a declaration, a callback and each showing are worth, in definitions."""
 _SERVES = re.compile(
     r"process|handle|dispatch|serve|request|query|accept|execute|cron|loop|perform|parse|compile|render|build|run"
     r"|start",
@@ -40,13 +43,15 @@ _PROTOCOL = frozenset(
 class CallFlow:
     """The calls from `root`. `steps` are in the order of the calls, outer before inner, each with its depth.
 
-    `left_out` counts the other certain calls in the definitions that are shown.
+    `handed_on` are the steps that are no calls: the caller passes or stores the function, and something else
+    calls it. `left_out` counts the other certain calls in the definitions that are shown.
     """
 
     root: Symbol
     begins: str
     steps: tuple[tuple[int, Call], ...]
     left_out: int
+    handed_on: frozenset[Call] = frozenset()
 
     @property
     def nodes(self) -> list[Symbol]:
@@ -54,11 +59,14 @@ class CallFlow:
         return list(dict.fromkeys([self.root, *(call.callee for _, call in self.steps)]))
 
 
-def flows(survey: Survey, graph: CallGraph) -> list[CallFlow]:
-    """Return the flows of a repository, declared entry points first. [] if no calls are certain."""
+def flows(survey: Survey, graph: CallGraph, shown: Callable[[Symbol], float]) -> list[CallFlow]:
+    """Return the flows of a repository, those that a reader looks for first. [] if no calls are certain.
+
+    `shown` is how much documents, tests and examples show a definition, from 0 on.
+    """
     found: list[CallFlow] = []
     covered: set[Symbol] = set()
-    for root, begins in _roots(survey, graph):
+    for root, begins in _roots(survey, graph, shown):
         flow = flow_from(graph, root, begins)
         nodes = set(flow.nodes)
         if len(nodes) >= _MIN_NODES and len(nodes - covered) >= _MIN_NEW * len(nodes):
@@ -73,21 +81,26 @@ def flow_from(graph: CallGraph, root: Symbol, begins: str, max_nodes: int = MAX_
     """Return the flow of at most `max_nodes` definitions from a root."""
     shown, depths = {root: None}, {root: 0}
     chosen: dict[Symbol, list[Call]] = {}
-    pending = {call.callee: (call, root) for call in graph.called_by(root)}
+    pending = {call.callee: (call, root) for call in graph.leads_to(root)}
+
+    def cost(call: Call, caller: Symbol) -> float:
+        return _DEPTH_COST * depths[caller] + _HANDED_COST * (call not in graph.called_by(caller))
+
     while pending and len(shown) < max_nodes:
-        best = max(
-            pending, key=lambda s: (graph.worth(s) - _DEPTH_COST * depths[pending[s][1]], s.path, -s.start)
-        )
+        best = max(pending, key=lambda s: (graph.worth(s) - cost(*pending[s]), s.path, -s.start))
         call, caller = pending.pop(best)
         shown[best] = None
         depths[best] = depths[caller] + 1
         chosen.setdefault(caller, []).append(call)
-        for following in graph.called_by(best):
+        for following in graph.leads_to(best):
             if following.callee not in shown:
                 pending.setdefault(following.callee, (following, best))
-    total = sum(len(graph.called_by(symbol)) for symbol in shown)
     steps = tuple(_in_order(root, chosen, 1))
-    return CallFlow(root, begins, steps, total - len(steps))
+    handed = {use for symbol in shown for use in graph.leads_to(symbol)} - {
+        call for symbol in shown for call in graph.called_by(symbol)
+    }
+    total = sum(len(graph.leads_to(symbol)) for symbol in shown)
+    return CallFlow(root, begins, steps, total - len(steps), frozenset(handed))
 
 
 def _in_order(caller: Symbol, chosen: dict[Symbol, list[Call]], depth: int) -> Iterator[tuple[int, Call]]:
@@ -96,9 +109,11 @@ def _in_order(caller: Symbol, chosen: dict[Symbol, list[Call]], depth: int) -> I
         yield from _in_order(call.callee, chosen, depth + 1)
 
 
-def _roots(survey: Survey, graph: CallGraph) -> Iterator[tuple[Symbol, str]]:
+def _roots(
+    survey: Survey, graph: CallGraph, shown: Callable[[Symbol], float]
+) -> Iterator[tuple[Symbol, str]]:
     """Yield where flows may begin, the most useful first, each with the reason in words."""
-    seen: set[Symbol] = set()
+    found: dict[Symbol, str] = {}
     declared = [
         (symbol, point)
         for point in entry_points(survey)
@@ -106,28 +121,32 @@ def _roots(survey: Survey, graph: CallGraph) -> Iterator[tuple[Symbol, str]]:
         for symbol in definitions_of(survey, graph, point)
     ]
     declared.sort(key=lambda pair: -graph.reach(pair[0]))
-    for symbol, point in declared[:3]:
-        if symbol not in seen:
-            seen.add(symbol)
-            yield symbol, f"{point.what} {point.name}" if point.what != "main function" else "main function"
+    for symbol, point in declared[:_MAX_DECLARED]:
+        called = f"{point.what} {point.name}" if point.what != "main function" else "main function"
+        found.setdefault(symbol, called)
     uncalled = [
         symbol
         for path in sorted(graph.own)
         for symbol in survey.symbols(path)
         if symbol.unit == "function"
         and symbol not in graph.is_called
-        and (symbol.public or symbol.name in _PROTOCOL)
+        and (symbol.public or symbol.name in _PROTOCOL or symbol in graph.callbacks)
     ]
-    uncalled.sort(key=lambda symbol: (-_as_root(graph, symbol), symbol.path, symbol.start))
+
+    certain = frozenset(found)
+
+    def as_root(symbol: Symbol) -> float:
+        reach = min(graph.reach(symbol), _MAX_REACH)
+        if symbol in certain:
+            return reach + _DECLARED
+        named = 40 if symbol.name in _PROTOCOL else 20 if _SERVES.search(symbol.name) else 0
+        return reach + named + _SHOWN * shown(symbol) + _CALLBACK * (symbol in graph.callbacks)
+
+    uncalled.sort(key=lambda symbol: (-as_root(symbol), symbol.path, symbol.start))
     for symbol in uncalled[:_MAX_CANDIDATES]:
-        if symbol not in seen:
-            yield symbol, "called from outside of the repository"
-
-
-def _as_root(graph: CallGraph, symbol: Symbol) -> float:
-    shown = len(graph.shown_in.get(symbol, ()))
-    named = 40 if symbol.name in _PROTOCOL else 20 if _SERVES.search(symbol.name) else 0
-    return graph.reach(symbol) + 4 * min(shown, 8) + named
+        is_callback = symbol in graph.callbacks
+        found.setdefault(symbol, "a callback" if is_callback else "no certain call in the code leads to it")
+    yield from sorted(found.items(), key=lambda item: (-as_root(item[0]), item[0].path, item[0].start))
 
 
 def definitions_of(survey: Survey, graph: CallGraph, point: EntryPoint) -> list[Symbol]:

@@ -21,6 +21,7 @@ from rag.wiki.roles import is_tool
 
 _MAX_STARTS, _MAX_LANGUAGES, _MAX_CIRCLES, _MAX_TYPES = 12, 10, 6, 4
 _MAX_DOCUMENTS, _MAX_OTHERS = 4, 12
+_MAX_FLOWS, _MAX_STEPS = 3, 5
 _ARCHITECTURE = re.compile(
     r"architecture|internals|how (?:it|\w+) works|design\b|concepts|structure|lifecycle|source code layout"
     r"|life of|data flow|overview",
@@ -36,6 +37,13 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     concepts = [p for p in context.concepts if not p.parent]
     if concepts:
         yield Part("## The main parts\n\n" + context.page_list(cited, concepts), "the list of concepts")
+    if rows := [_in_short(flow) for flow in context.facts.flows[:_MAX_FLOWS]]:
+        whole = (
+            f"All steps, with diagrams: {cited.page(context.pages['flow'])}."
+            if "flow" in context.pages
+            else ""
+        )
+        yield Part("## How it runs, in short\n\n" + "\n".join(rows) + f"\n\n{whole}", "flows")
     starts = [
         f"- {code(e.name)}, {e.what}"
         + (f", runs {code(e.leads_to)}" if e.leads_to else "")
@@ -48,6 +56,19 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     others = [p for p in context.structure.pages if p not in concepts and p.id != page.id]
     yield Part("## Pages\n\n" + context.page_list(cited, others), "the list of pages")
     yield Part("## What it holds\n\n" + _languages(context), "languages")
+
+
+def _in_short(flow: CallFlow) -> str:
+    """Return the root of a flow with what it calls and hands on first."""
+    first = [call for depth, call in flow.steps if depth == 1]
+    parts = []
+    for verb, calls in (
+        ("calls", [call for call in first if call not in flow.handed_on]),
+        ("hands on", [call for call in first if call in flow.handed_on]),
+    ):
+        if calls:
+            parts.append(f"{verb} {', '.join(code(short_name(call.callee)) for call in calls[:_MAX_STEPS])}")
+    return f"- {code(short_name(flow.root))} {' and '.join(parts)}"
 
 
 def _languages(context: PageContext) -> str:
@@ -84,7 +105,8 @@ def architecture_parts(context: PageContext, page: WikiPage, cited: CitationWrit
     rows = []
     for concept in context.concepts:
         cited.paths |= set(concept.file_paths)  # what a concept uses may change with each of them
-        types = [s for s in context.facts.ranked(concept.file_paths) if not s.scope][:_MAX_TYPES]
+        types = [s for s in context.facts.ranked(concept.file_paths) if not context.facts.scope(s)]
+        types = types[:_MAX_TYPES]
         is_named = concept.description.startswith(("`", "Defines "))
         listed = ", ".join(code(s.name) for s in types)
         named = f" Main definitions: {listed}." if types and not is_named else ""
@@ -149,14 +171,21 @@ def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> I
     for symbol in _linked_first(context.facts.flows):
         cited.named(short_name(symbol), symbol.path, symbol.start, symbol.end)
     for flow in context.facts.flows:
-        drawn = diagrams.flow_diagram(cited, flow, context.address_of)
+        drawn = diagrams.flow_diagram(cited, flow, context.address_of, context.facts.scope)
         name = short_name(flow.root)
         linked = cited.named(name, flow.root.path, flow.root.start, flow.root.end)
         about = f" {said(flow.root.summary.text)}" if flow.root.summary else ""
         where = f" in {base_name(flow.root.path)}" if name == "main" else ""
         parts = [f"## {title(name + where)}", f"Begins at {linked} ({plain(flow.begins)}).{about}"]
         if drawn is not None:
-            parts += [drawn.markdown, f"Certain calls, in the order of the code. {_not_shown(flow)}"]
+            shown = {call for _, call in flow.steps} & flow.handed_on
+            dashed = (
+                " A dashed arrow leads to a function that is handed on and called later." if shown else ""
+            )
+            parts += [
+                drawn.markdown,
+                f"Certain calls, in the order of the code.{dashed} {_not_shown(flow)}",
+            ]
         parts.append(_steps(context, flow, cited))
         yield Part("\n\n".join(parts), code(name))
 
@@ -176,8 +205,11 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
     """Return each caller with its lines and what it calls, in order."""
     stack: dict[int, Symbol] = {0: flow.root}
     calls: dict[Symbol, list[Symbol]] = {}
+    handed: set[tuple[Symbol, Symbol]] = set()
     for depth, call in flow.steps:
         calls.setdefault(stack[depth - 1], []).append(call.callee)
+        if call in flow.handed_on:
+            handed.add((stack[depth - 1], call.callee))
         stack[depth] = call.callee
     lines = []
     for number, (caller, callees) in enumerate(calls.items(), start=1):
@@ -187,7 +219,8 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
             about = f": {said(callee.summary.text)}" if callee.summary else ""
             home = context.page_of.get(callee.path)
             named = code(short_name(callee))
-            lines.append(f"    - {cited.page(context.pages[home], named) if home else named}{about}")
+            how = "(hands on) " if (caller, callee) in handed else ""
+            lines.append(f"    - {how}{cited.page(context.pages[home], named) if home else named}{about}")
         others = [s for s in context.facts.graph.furthest(caller) if s not in callees][:_MAX_OTHERS]
         if others:
             lines.append(f"    - and, not drawn, {', '.join(code(short_name(s)) for s in others)}")

@@ -4,6 +4,7 @@
       n1["rag/service"]                             participant n1 as Engine
       n2["rag/retrieval"]                           participant n2 as Dialog
       n1 -->|12| n2                                 n1->>n2: 1. prepare
+      n1 -.-> n2                                    n1-->>n2: 2. callback
       click n1 href "service.md"                    link n1: Code @ service.md
 
 Node ids are generated, labels have only letters, digits and a few signs, and links are addresses that we
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from rag.quoting import visible
@@ -35,7 +36,7 @@ _ADDRESS = r"(?:https?://[\w.:-]+/[\w./%~#-]+|[\w./%~-]+\.(?:md|html)(?:#L\d+)?)
 """Of a page on the web or a file of the wiki: where a page is only a text, other links lead nowhere."""
 _CLICK = re.compile(rf'  click (n\d+) href "{_ADDRESS}"')
 _PARTICIPANT = re.compile(r"  participant (n\d+) as (.+)")
-_MESSAGE = re.compile(r"  (n\d+)->>(n\d+): (.+)")
+_MESSAGE = re.compile(r"  (n\d+)--?>>(n\d+): (.+)")
 _LINK = re.compile(rf"  link (n\d+): Code @ {_ADDRESS}")
 _NODE = re.compile(r'  (n\d+)(?:\["([^"]+)"\]|\(\["([^"]+)"\]\))')
 _EDGE = re.compile(r"  (n\d+) (?:-->|-\.->)(?:\|\d+\|)? (n\d+)")
@@ -63,13 +64,14 @@ class Diagram:
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes with labels, weighted edges between them. `outside` nodes are drawn round, `links` are followed
-    from a node.
+    """Nodes with labels, weighted edges between them, some of them dotted. `outside` nodes are drawn round,
+    `links` are followed from a node.
     """
 
     labels: dict[Hashable, str] = field(default_factory=dict)
     links: dict[Hashable, str] = field(default_factory=dict)
     edges: Counter[tuple[Hashable, Hashable]] = field(default_factory=Counter)
+    dotted: set[tuple[Hashable, Hashable]] = field(default_factory=set)
     outside: set[Hashable] = field(default_factory=set)
 
     def node(self, key: Hashable, label: str, *, outside: bool = False, address: str = "") -> None:
@@ -124,13 +126,16 @@ class Graph:
             lines.append(f"  {ids[key]}{f'({label})' if key in self.outside else label}")
         for edge in edges:
             weight = f"|{self.edges[edge]}|" if counted else ""
-            lines.append(f"  {ids[edge[0]]} -->{weight} {ids[edge[1]]}")
+            arrow = "-.->" if edge in self.dotted else "-->"
+            lines.append(f"  {ids[edge[0]]} {arrow}{weight} {ids[edge[1]]}")
         lines += [f'  click {ids[key]} href "{self.links[key]}"' for key in nodes if key in self.links]
         return "\n".join(lines)
 
 
 def sequence(
-    participants: Mapping[Hashable, tuple[str, str]], messages: Sequence[tuple[Hashable, Hashable, str]]
+    participants: Mapping[Hashable, tuple[str, str]],
+    messages: Sequence[tuple[Hashable, Hashable, str]],
+    dashed: Set[int] = frozenset(),
 ) -> Diagram | None:
     """Return a sequence diagram of messages between participants; None without messages.
 
@@ -138,6 +143,7 @@ def sequence(
         participants: the label and the address of each, from left to right; those without messages are left
             out.
         messages: sender, receiver and text, in order.
+        dashed: the messages with a dashed arrow, by their place in `messages`.
     """
     used = {key for source, target, _ in messages for key in (source, target)}
     ids = {key: f"n{number}" for number, key in enumerate((k for k in participants if k in used), start=1)}
@@ -145,7 +151,8 @@ def sequence(
     for key, name in ids.items():
         lines.append(f"  participant {name} as {_spoken(participants[key][0])}")
     for number, (source, target, text) in enumerate(messages, start=1):
-        lines.append(f"  {ids[source]}->>{ids[target]}: {number}. {_spoken(text)}")
+        arrow = "-->>" if number - 1 in dashed else "->>"
+        lines.append(f"  {ids[source]}{arrow}{ids[target]}: {number}. {_spoken(text)}")
     for key, name in ids.items():
         if re.fullmatch(_ADDRESS, participants[key][1]):
             lines.append(f"  link {name}: Code @ {participants[key][1]}")

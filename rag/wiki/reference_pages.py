@@ -39,7 +39,8 @@ def api_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> It
     """Yield the exported definitions by package; without any, the functions that most files use."""
     exported = context.facts.exports
     if not exported:
-        used = [s for s in context.facts.ranked(sorted(context.facts.own)) if not s.scope][:_MAX_USED]
+        used = [s for s in context.facts.ranked(sorted(context.facts.own)) if not context.facts.scope(s)]
+        used = used[:_MAX_USED]
         yield Part(
             "No exported interface was found: no package exports names, and no header is installed. These "
             "are the definitions that most of the code uses."
@@ -112,7 +113,7 @@ def glossary_terms(context: PageContext) -> list[Symbol]:
     """Return the documented types, then other definitions, that a reader should know."""
     ranked = [s for s in context.facts.ranked(sorted(context.facts.own)) if s.summary is not None]
     types = [s for s in ranked if s.unit == "class"]
-    others = [s for s in ranked if s.unit != "class" and not s.scope]
+    others = [s for s in ranked if s.unit != "class" and not context.facts.scope(s)]
     return [*types, *others][:_MAX_TERMS] if len(types) < _MAX_TERMS else types[:_MAX_TERMS]
 
 

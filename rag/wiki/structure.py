@@ -193,7 +193,7 @@ def _carried_pages(facts: WikiFacts) -> list[WikiPage]:
 
 
 def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -> list[WikiPage]:
-    titles = concept_titles(found)
+    titles = concept_titles(found, facts.survey.of_kind("doc"))
     ids = [new_id(title, used) for title in titles]
     page_of = {file.path: name for name, concept in zip(ids, found, strict=True) for file in concept.files}
     between = page_links(facts.survey, page_of)
@@ -262,7 +262,7 @@ def _concept_description(facts: WikiFacts, concept: Concept) -> str:
     paths = main or [file.path for file in concept.files]
     if quote := package_quote(facts.survey, paths):
         return sentence(documented(quote.text), 320)
-    outer = [symbol for symbol in facts.ranked(paths) if not symbol.scope]
+    outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
     if outer and outer[0].summary:
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""

@@ -86,7 +86,16 @@ def test_titles_are_folders_or_central_files_and_all_differ():
     survey = survey_of(texts)
     titles = concept_titles(concepts(survey, survey.of_kind("code"), 24))
     assert len(set(titles)) == len(titles)
-    assert {"web", "Store"} <= set(titles)
+    assert {"Web", "Store"} <= set(titles)
+
+
+def test_a_title_is_that_of_the_document_about_the_concept_else_words():
+    texts = ring("app/write_batch", "abc") | ring("app/HTTPRoute", "abc") | ring("app/caches", "abc")
+    texts["docs/cache.md"] = "# Keeping `answers`\n\nText.\n"
+    texts["docs/write_batch.md"] = "# A heading that is far too long to be the title of a page of a wiki\n"
+    survey = survey_of(texts)
+    titles = concept_titles(concepts(survey, survey.of_kind("code"), 24), survey.of_kind("doc"))
+    assert set(titles) == {"Write batch", "HTTP route", "Keeping answers"}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from rag.wiki.call_graph import CallGraph
 from rag.wiki.entry_points import entry_points
 from rag.wiki.exports import exports
 from rag.wiki.extension_points import extension_points, registering
+from rag.wiki.facts import facts_of
 from rag.wiki.fields import fields_of
 from rag.wiki.flows import MAX_NODES, flows
+from rag.wiki.namespaces import Namespaces
 from rag.wiki.placed_documents import placed_documents
 from rag.wiki.sections import sections_in
 
@@ -85,7 +87,7 @@ FLOW = {
 
 def test_a_flow_follows_certain_calls_from_the_entry_point_in_order():
     survey = survey_of(FLOW)
-    (flow,) = flows(survey, CallGraph(survey, [f.path for f in survey.of_kind("code")]))
+    (flow,) = flows(survey, CallGraph(survey, [f.path for f in survey.of_kind("code")]), lambda _: 0)
     assert (flow.root.name, flow.begins) == ("main", "console script x")
     calls = {(call.path, call.line, call.callee) for call in survey.calls}
     assert {(call.path, call.line, call.callee) for _, call in flow.steps} <= calls
@@ -93,11 +95,104 @@ def test_a_flow_follows_certain_calls_from_the_entry_point_in_order():
     assert len(flow.nodes) <= MAX_NODES
 
 
+SERVER = """#include "net.h"
+static void on_read(void) {
+    parse();
+}
+static void on_accept(void) {
+    watch(on_read);
+}
+int main(void) {
+    listen_on();
+    watch(on_accept);
+    return 0;
+}
+"""
+
+
+def test_a_flow_follows_functions_that_are_handed_on():
+    net = "void parse(void) {\n    reply();\n}\nvoid reply(void) {\n}\nvoid listen_on(void) {\n}\n"
+    header = "void parse(void);\nvoid reply(void);\nvoid listen_on(void);\n"
+    survey = survey_of({"server.c": SERVER, "net.c": net, "net.h": header})
+    flow = facts_of(survey).flows[0]
+    assert flow.root.name == "main"
+    assert [call.callee.name for _, call in flow.steps] == [
+        "listen_on",
+        "on_accept",
+        "on_read",
+        "parse",
+        "reply",
+    ]
+    assert {call.callee.name for call in flow.handed_on} == {"on_accept", "on_read"}
+
+
+def test_a_decorator_is_not_handed_on():
+    text = "def mark(f):\n    return f\n\n\ndef outer():\n    @mark\n    def inner():\n        return 1\n"
+    survey = survey_of({"m.py": text})
+    handed = CallGraph(survey, ["m.py"]).handed_on
+    assert "mark" not in {use.callee.name for uses in handed.values() for use in uses}
+
+
+def test_what_users_call_begins_a_flow_before_what_only_leads_far():
+    chain = "".join(f"def s{n}():\n    s{n + 1}()\n\n\n" for n in range(6)) + "def s6():\n    return 1\n"
+    texts = {
+        "README.md": "# App\n\nCall `App.handle`: an `App` answers requests.\n",
+        "app/__init__.py": "from .app import App\n\n__all__ = ['App']\n",
+        "app/app.py": "from app.other import s0\n\n\nclass App:\n    def handle(self):\n        s0()\n",
+        "app/other.py": f"{chain}\n\nclass Old:\n    def handle(self):\n        s0()\n        more()\n\n\n"
+        "def more():\n"
+        "    return 2\n",
+    }
+    assert facts_of(survey_of(texts)).flows[0].root.qualified_name == "App.handle"
+
+
+CPP = {
+    "db/log.h": "namespace db {\nnamespace log {\nclass Writer {\n public:\n  int Add(int x);\n};\n}\n}\n",
+    "db/log.cc": '#include "db/log.h"\nnamespace db {\nnamespace log {\nint Writer::Add(int x) {\n'
+    "  return x;\n}\n}\n}\n",
+    "db/db.h": '#include "db/log.h"\nnamespace db {\nclass DB {\n public:\n'
+    "  int Write(int x);\n  int Room(int x);\n"
+    "  void Twice(int x);\n  void Twice(char x);\n private:\n  log::Writer* const log_ GUARDED_BY(mutex_);\n"
+    "  Unknown other_;\n};\n}\n",
+    "db/db.cc": '#include "db/db.h"\nnamespace db {\nint DB::Write(int x) {\n'
+    "  Room(x);\n  Twice(x);\n  other_.Add(x);\n"
+    "  return log_->Add(x);\n}\nint DB::Room(int x) {\n  return x;\n}\nvoid DB::Twice(int x) {\n}\n"
+    "void DB::Twice(char x) {\n}\n}\n",
+}
+
+
+def test_members_of_cpp_are_called_where_one_definition_can_be_meant():
+    graph = CallGraph(survey_of(CPP), list(CPP))
+    (write,) = (caller for caller in graph.callees if caller.name == "Write")
+    assert [(call.callee.qualified_name, call.line) for call in graph.called_by(write)] == [
+        ("db.DB.Room", 4),
+        ("db.log.Writer.Add", 7),
+    ]
+
+
+def test_namespaces_are_no_part_of_a_scope():
+    ruby = "module App\n  class Server\n    def run\n      1\n    end\n  end\n"
+    ruby += "  module Helper\n    def help\n      2\n    end\n  end\nend\n"
+    python = "class Outer:\n    class Inner:\n        def m(self):\n            return 1\n"
+    survey = survey_of({**CPP, "lib/a.rb": ruby, "a.py": python})
+    spaces = Namespaces(survey)
+    every = [symbol for path in survey.files for symbol in survey.symbols(path)]
+    scopes = {symbol.qualified_name: spaces.scope(symbol) for symbol in every}
+    assert scopes["db.DB.Write"] == "DB" and scopes["db.log.Writer.Add"] == "Writer"
+    assert (scopes["App.Server.run"], scopes["App.Server"], scopes["App.Helper.help"]) == (
+        "Server",
+        "",
+        "Helper",
+    )
+    assert scopes["Outer.Inner.m"] == "Outer.Inner"
+    assert {symbol.qualified_name for symbol in every if spaces.includes(symbol)} == {"App"}
+
+
 def test_a_long_flow_is_cut_and_counts_what_it_leaves_out():
     calls = "".join(f"    f{n}()\n" for n in range(30))
     text = f"def main():\n{calls}\n\n" + "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(30))
     survey = survey_of({"m.py": text})
-    (flow,) = flows(survey, CallGraph(survey, ["m.py"]))
+    (flow,) = flows(survey, CallGraph(survey, ["m.py"]), lambda _: 0)
     assert len(flow.nodes) == MAX_NODES and flow.left_out == 30 - (MAX_NODES - 1)
 
 

@@ -25,9 +25,11 @@ from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki.repository_graph import survey
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, not_measured, run_process, show
+from tools.benchmarks.wiki_statements import Statement, sampled, statements
 
 BEFORE = os.environ.get("WIKI_BEFORE", "3bfcaa585e4deb2bca98daf8684d2224bd586cee")
 """The commit with the wiki by folders."""
+_SAMPLE, _MAX_WRONG = 300, 40
 _RUN = "import sys; sys.path.insert(0, {!r}); from rag.__main__ import main; sys.exit(main())"
 _REMOTE = "https://github.com/measured/repository"
 _REFERENCE = re.compile(r"^\[([^\]]+)\]: (\S+)$", re.MULTILINE)
@@ -57,6 +59,7 @@ def wiki(bench: Bench) -> None:
     """Statements of architecture documents that the wiki says with true lines, before and after."""
     listed = parse_toml((QUESTIONS / "wiki_things.toml").read_text(encoding="utf-8"))["repository"]
     rows, missing = [], []
+    stated: list[Statement] = []
     with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-") as workplace:
         versions = {"concepts": CHECKOUT}
         before = Path(workplace) / "before"
@@ -73,6 +76,8 @@ def wiki(bench: Bench) -> None:
                 folder = Path(workplace) / f"{entry['name']}-{name}"
                 seconds = _written(program, root, folder)
                 said = [thing for thing in things if _is_said(thing, folder, definitions)]
+                if name == "concepts":
+                    stated += statements(folder, root)
                 pages = [path.read_text(encoding="utf-8") for path in (folder / "docs").glob("*.md")]
                 largest = max(pages, key=len)
                 rows.append(
@@ -99,7 +104,20 @@ def wiki(bench: Bench) -> None:
         "s",
     )
     show("What a newcomer must learn", columns, rows)
+    _show_truth(stated)
     show("Not said", ("repository", "pages by", "statement"), missing)
+
+
+def _show_truth(stated: list[Statement]) -> None:
+    """Show how many of the statements that a program can check are true, and the false ones."""
+    sample = sampled(stated, _SAMPLE)
+    rows = [
+        (which, len(found), f"{sum(one.is_true for one in found) / max(1, len(found)):.4f}")
+        for which, found in (("all", stated), (f"{_SAMPLE} at random", sample))
+    ]
+    show("Statements that agree with the files", ("statements", "n", "true"), rows)
+    wrong = [(one.page, one.kind, one.text) for one in stated if not one.is_true][:_MAX_WRONG]
+    show("Statements that do not", ("page", "kind", "statement"), wrong)
 
 
 def _thing(entry: Mapping[str, Any]) -> _Thing:

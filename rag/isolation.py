@@ -69,13 +69,16 @@ _REASONS = {signal.SIGPROF: OUT_OF_TIME, signal.SIGKILL: OUT_OF_MEMORY}
 _CRASHED = "crashed or out of memory"  # out of memory, native code mostly crashes
 NOT_TRIED = "not tried after others failed"
 """Why the rest of a request is lost after too many of its texts are."""
+OUR_ERROR = "error in rag"
+"""How the reason begins if not the text but the function is to blame; see `Lost.traceback`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A call without a value; `why` is a short reason."""
+    """A call without a value; `why` is a short reason, `traceback` that of an error in the function."""
 
     why: str
+    traceback: str = ""
 
 
 class Calls(Protocol):
@@ -120,7 +123,6 @@ class Isolated:
 
         Raises:
             RagError: no child can be started.
-            RuntimeError: the function itself failed, with its traceback.
         """
         found: list[Any] = []
         with self._lock:
@@ -257,7 +259,9 @@ class _Exchange:
 
 def _value(answer: Any) -> Any:
     if "failed" in answer:
-        raise RuntimeError(f"a process that reads source text failed:\n{answer['failed']}")
+        traceback = str(answer["failed"])
+        name = traceback.rstrip().rpartition("\n")[2].partition(":")[0]
+        return Lost(f"{OUR_ERROR}: {name[:80]}", traceback)
     return Lost(str(answer["lost"])) if "lost" in answer else answer["value"]
 
 

@@ -108,10 +108,10 @@ def test_what_many_texts_cost_is_bounded(isolated):
     assert isolated.calls(BEHAVE, [["one"]] * 9_000) == ["ONE"] * 9_000
 
 
-def test_a_mistake_of_ours_is_told_and_not_taken_for_the_texts(isolated):
-    with pytest.raises(RuntimeError, match="KeyError: 'ours'"):
-        isolated.call(BEHAVE, "fail")
-    assert isolated.call(BEHAVE, "a") == "A"
+def test_an_error_in_rag_costs_one_text_and_is_not_blamed_on_it(isolated):
+    found = isolated.calls(BEHAVE, [["one"], ["fail"], ["two"]])
+    assert found == ["ONE", Lost("error in rag: KeyError", found[1].traceback), "TWO"]
+    assert found[1].traceback.endswith("KeyError: 'ours'\n")
 
 
 def test_the_watch_kills_what_does_not_bound_itself(isolated, monkeypatch):

@@ -282,7 +282,7 @@ class _Reader:
         self.on_name(node)
 
     def on_owner(self, node: Node) -> None:
-        if (self.scope.number >= 0 and not self.scope.is_named) or self.language == "go":
+        if self.scope.number >= 0 and (not self.scope.is_named or self.language == "go"):
             text = self.words(node).lstrip("*&").partition("[")[0].partition("<")[0]
             if _PATH.fullmatch(text):
                 self.definitions[self.scope.number][5] = text
@@ -395,7 +395,8 @@ class _Reader:
             value = (self._expression(made, 0) or "") if made is not None else ""
         for name in self._names_of(node):
             self._bind(name, value)
-            if value and node.children[0].type == "accessibility_modifier":  # a field as well
+            is_field = node.children[0].type == "accessibility_modifier" and self.scope.number >= 0
+            if value and is_field:
                 self.attributes.append(
                     (self.definitions[self.scope.number][1], name, None, self.scope, value)
                 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag.code.grammars import package_of
-from rag.isolation import NOT_TRIED
+from rag.isolation import NOT_TRIED, OUR_ERROR
 from rag.resources import make_private
 from rag.types import PARSER_GAVE_UP
 
@@ -51,9 +51,14 @@ class Quarantine:
             self.add({(f.blob, f.language): gave_up[f.path] for f in part.files if f.path in gave_up})
 
     def add(self, given_up: Mapping[Key, str]) -> None:
-        """Remember texts by their keys. If the file cannot be written, they are tried again next time."""
+        """Remember texts by their keys, but not those that an error in rag has stopped.
+
+        If the file cannot be written, they are tried again next time.
+        """
         new = {
-            key: why for key, why in given_up.items() if key[0] and why != NOT_TRIED and key not in self.known
+            key: why
+            for key, why in given_up.items()
+            if key[0] and why != NOT_TRIED and not why.startswith(OUR_ERROR) and key not in self.known
         }
         if not new:
             return

@@ -36,6 +36,9 @@ _SMALL = 40_000
 _SLACK = 10
 """Lines that replaced others may be twice as many, and this number more."""
 
+_SHRUNK = 10
+"""Old lines of which none is left, and that are this many times as many as the new ones, were deleted."""
+
 _MAX_PLACES = 200
 """Of more places only the nearest are considered."""
 
@@ -153,15 +156,15 @@ class Pair:
     def now_there(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the lines that replaced the old ones: those between the nearest aligned neighbours.
 
-        If these are far more, only those around the lines that are left; (0, 0) if none is. None if there is
-        only white space: the lines were deleted.
+        If these are far more, only those around the lines that are left; (0, 0) if none is. None if they were
+        deleted: there is only white space, or a tenth as many lines instead of them and their neighbours.
         """
         mapped = self.mapped
         inside = [mapped[row] for row in range(start - 1, end) if mapped[row] >= 0]
-        above = next((mapped[row] for row in range(start - 2, -1, -1) if mapped[row] >= 0), -1)
-        below = next(
-            (mapped[row] for row in range(end, len(mapped)) if mapped[row] >= 0), len(self.new.lines)
-        )
+        row_above = next((row for row in range(start - 2, -1, -1) if mapped[row] >= 0), -1)
+        row_below = next((row for row in range(end, len(mapped)) if mapped[row] >= 0), len(mapped))
+        above = mapped[row_above] if row_above >= 0 else -1
+        below = mapped[row_below] if row_below < len(mapped) else len(self.new.lines)
         first = inside[0] if inside and mapped[start - 1] >= 0 else above + 1
         last = inside[-1] if inside and mapped[end - 1] >= 0 else below - 1
         lines = self.new.lines
@@ -169,6 +172,8 @@ class Pair:
             first += 1
         while first <= last and not lines[last].strip():
             last -= 1
+        if not inside and row_below - row_above - 1 >= _SHRUNK * (last - first + 1):
+            return None
         if last - first >= 2 * (end - start + 1) + _SLACK:
             return self._around(inside, end - start + 1)
         return (first + 1, last + 1) if first <= last else None

@@ -25,6 +25,8 @@ _DISTINCT_LETTERS = 6
 _LEAST_SHARE = 0.3
 _MAX_OWNERS = 2
 """Lines that more other old files had are boilerplate."""
+_HEIRS = 5
+"""The maximum number of new files in which a definition is searched for by its name."""
 _SAMPLE = 200
 """How many old files are read to find out what is boilerplate."""
 
@@ -76,6 +78,7 @@ class Arrived:
         self.known = then is not None
         self._holders: dict[bytes, set[str]] = {}
         self._successors: dict[str, str | None] = {}
+        self._heirs: dict[str, list[str]] = {}
         self._owners: Counter[bytes] = Counter()  # the old files that have a line
         self._left: Counter[bytes] = Counter()  # the removed files that have it
 
@@ -147,6 +150,21 @@ class Arrived:
             if len(some) >= _RENAMED_SHARE * len(lines) and letters(some) >= LEAST_COPIED
         ]
         return max(likely)[-1] if likely else None
+
+    def heirs(self, blob: str) -> list[str]:
+        """Return the new files with at least two lines of an old one, most first, at most five."""
+        if blob not in self._heirs:
+            old = self._texts[blob]
+            assert old is not None, "only texts have heirs"
+            held = Counter(
+                path
+                for line in self._own({line for line in old.lines if letters((line,)) >= _DISTINCT_LETTERS})
+                if len(holders := self._by_line.get(line, ())) <= _COMMON_LINE
+                for path in holders
+            )
+            most = sorted(held, key=lambda path: (-held[path], path))[:_HEIRS]
+            self._heirs[blob] = [path for path in most if held[path] >= 2]
+        return self._heirs[blob]
 
     def _own(self, lines: set[bytes]) -> set[bytes]:
         """Return the lines without those that several old files had."""

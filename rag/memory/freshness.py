@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rag.memory.anchor import Pair, TextLines, letters
 from rag.memory.arrivals import LEAST_COPIED, Arrival, Arrived, guess
-from rag.memory.syntax import Same, Syntax, squashed
+from rag.memory.syntax import NamedLines, Same, Syntax, squashed
 from rag.types import Citation, DialogTurn, Freshness, FreshnessState
 
 _IN_PLACE_SHARE = 0.5
@@ -193,13 +193,15 @@ class _Check:
                 lost[span.commit].append(result)
             else:
                 found[span] = result
+        arrived = {commit: Arrived(commit, self.state, self._texts, self._read) for commit in lost}
         for commit, some in lost.items():
-            found |= self._followed(some, Arrived(commit, self.state, self._texts, self._read))
-        return found | {
-            span: self._whole_definition(span, found[span])
-            for span in rest
-            if span.symbol and found[span].is_stale
-        }
+            found |= self._followed(some, arrived[commit])
+        for span in rest:
+            if span.symbol and found[span].is_stale:
+                found[span] = self._whole_definition(span, found[span], arrived.get(span.commit))
+            elif found[span].state == "gone" and span.commit in arrived:
+                found[span] = self._head_of_definition(span, arrived[span.commit]) or found[span]
+        return found
 
     def _followed(self, lost: Sequence[_Lost], arrived: Arrived) -> dict[_Span, Freshness]:
         """Search the spans of one commit in the successors of their files, then in other files."""
@@ -350,31 +352,71 @@ class _Check:
             self._syntaxes[path, blob] = None if values is None else Syntax(values)
         return self._syntaxes[path, blob]
 
-    def _whole_definition(self, span: _Span, found: Freshness) -> Freshness:
+    def _whole_definition(self, span: _Span, found: Freshness, arrived: Arrived | None) -> Freshness:
         """Return the place of the definition that has the span's name and most of its lines, whole.
 
-        In another file than its own it must have some of them. Without one, what was found.
+        If none has at least a fifth of them, the one with its name and scope: in its own file, else the only
+        one in the new files that have other lines of that file. Else what was found.
         """
+        own = [path for path in dict.fromkeys((found.path, span.path)) if path in self.state.files]
+        kept = [
+            (share, path == span.path, now)
+            for path in own
+            for share, now in self._named(span, path)
+            if share >= _LEAST_SHARE
+        ]
+        if kept:
+            return max(kept, key=lambda place: place[:2])[-1]
+        scope = next((one.scope for one in self._defined_at(span) if one.symbol == span.symbol), None)
+        if scope is None:
+            return found
+        same = self._named(span, span.path, scope) if span.path in own else []
+        if not same and arrived:
+            same = [one for path in arrived.heirs(span.blob) for one in self._named(span, path, scope)]
+        return _found_by_name(same[0][1]) if len(same) == 1 else found
+
+    def _head_of_definition(self, span: _Span, arrived: Arrived) -> Freshness | None:
+        """Return the first lines of the definition that began with a span of which nothing is left.
+
+        It is the only one with its name and scope in the new files that have other lines of its file.
+        """
+        for one in self._defined_at(span):
+            named = span._replace(symbol=one.symbol)
+            same = [now for path in arrived.heirs(span.blob) for now in self._named(named, path, one.scope)]
+            if one.end > span.end and len(same) == 1:
+                now = same[0][1]
+                return replace(_found_by_name(now), end=min(now.end, now.start + span.end - span.start))
+        return None
+
+    def _defined_at(self, span: _Span) -> list[NamedLines]:
+        """Return the definitions that begin with a cited span."""
+        syntax = self._syntax(span.path, span.blob)
+        return [one for one in syntax.definitions if one.start == span.start] if syntax else []
+
+    def _named(self, span: _Span, path: str, scope: str | None = None) -> list[tuple[float, Freshness]]:
+        """Return the definitions in a file with the name of the span, each with its share of the lines."""
+        blob = self.state.files[path]
+        self._read([blob])
+        text, syntax = self._texts.get(blob), self._syntax(path, blob)
         lines = [bare for line in self._lines(span) if letters((bare := line.strip(),)) >= 3]
-        best: tuple[float, bool, Freshness] | None = None
-        for path in dict.fromkeys(path for path in (found.path, span.path) if path in self.state.files):
-            self._read([self.state.files[path]])
-            text, syntax = self._texts.get(self.state.files[path]), self._syntax(path, self.state.files[path])
-            for one in syntax.definitions if syntax and text else ():
-                if one.symbol != span.symbol or text is None:
-                    continue
-                there = {line.strip() for line in text.span(one.start, one.end)}
-                share = sum(line in there for line in lines) / max(len(lines), 1)
-                grew = share >= 1 and one.end - one.start > span.end - span.start
-                kept = share if grew else min(share, 0.99)
-                now = Freshness("changed", _share_left(kept), path, one.start, one.end)
-                if share >= _LEAST_SHARE or path == span.path:
-                    best = max(best or (0.0, False, found), (share, path == span.path, now), key=_by_share)
-        return best[-1] if best else found
+        found = []
+        for one in syntax.definitions if syntax and text else ():
+            if text is None or one.symbol != span.symbol or scope not in (None, one.scope):
+                continue
+            now = text.span(one.start, one.end)
+            if now == self._lines(span):
+                found.append((1.0, Freshness("moved", "", path, one.start, one.end)))
+                continue
+            there = {line.strip() for line in now}
+            share = sum(line in there for line in lines) / max(len(lines), 1)
+            grew = share >= 1 and one.end - one.start > span.end - span.start
+            reason = _share_left(share if grew else min(share, 0.99))
+            found.append((share, Freshness("changed", reason, path, one.start, one.end)))
+        return found
 
 
-def _by_share(one: tuple[float, bool, Freshness]) -> tuple[float, bool]:
-    return one[:2]
+def _found_by_name(there: Freshness) -> Freshness:
+    return replace(there, reason=f"{there.reason}, found by its name".removeprefix(", "))
 
 
 def _share_left(kept: float) -> str:

@@ -53,7 +53,7 @@ class Syntax:
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._rows, self._ends, depths, self._words, self._comment_rows, self._comments, defined = values
-        deeper = [0, *(after - before for before, after in pairwise(depths))]
+        deeper = [after - before for before, after in pairwise([*depths[:1], *depths])]
         self._keys = [f"{step}\x01{word}" for step, word in zip(deeper, self._words, strict=True)]
         self.definitions = [
             NamedLines(start + 1, end, symbol, scope) for start, end, symbol, scope in defined

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag.code.layout import syntaxes
 from rag.memory.freshness import check, check_turns
-from rag.types import Citation, DialogTurn, Freshness, Span, blob_id, worst
+from rag.types import Citation, CitedSymbol, DialogTurn, Freshness, Span, blob_id, worst
 
 HERE = "/repository"
 
@@ -250,6 +250,63 @@ def test_lines_that_a_renamed_file_took_with_it_did_not_come_from_here():
     old = {"a.py": FILE, "b.py": STAYS + SIGN}
     new = {"a.py": b"".join(OTHERS), "c.py": STAYS + b"More.\n" + SIGN}
     assert became(old, new, "a.py", *AT).state == "gone"
+
+
+CLASSES = b"".join(
+    b"class %b:\n    kind, label = '%b', 'the %b one'\n\n"
+    b"    def sign(self, token):\n        return %b(token)\n\n" % (name, name, name, name.lower())
+    for name in (b"Plain", b"Timed", b"Sealed")
+)
+SPLIT = {
+    "pkg/plain.py": b"import os\n\n" + CLASSES[: CLASSES.index(b"class Timed")],
+    "pkg/timed.py": b"class Timed(Base[str]):\n    # when\n    kind, label = 'Timed', 'the Timed one'\n\n"
+    b"    def sign(self, token: str, at: float) -> str:\n        stamped = self.stamp(token, at)\n"
+    b"        return seal(stamped)\n\n    def seal(self):\n        return timed(token)\n",
+    "pkg/__init__.py": b"from pkg.plain import Plain\n",
+}
+"""The classes after the file became a package: one is unchanged, one rewritten, one not there any more."""
+
+
+def in_the_package(start: int, end: int, symbol: str = "", **more: bytes) -> Freshness:
+    anchor = CitedSymbol(symbol, start, end) if symbol else None
+    state = Texts(SPLIT | more, {"all.py": CLASSES}, renames={"all.py": "pkg/__init__.py"})
+    (found,) = check([cited("all.py", CLASSES, start, end, anchor=anchor)], {HERE: state})
+    return found
+
+
+def test_a_rewritten_definition_is_found_by_its_name_in_the_files_that_its_file_was_split_into():
+    by_name = "0% of the lines are unchanged, found by its name"
+    assert in_the_package(10, 11, "sign") == Freshness("changed", by_name, "pkg/timed.py", 5, 7)
+    assert in_the_package(4, 5, "sign") == Freshness("moved", "found by its name", "pkg/plain.py", 6, 7)
+    assert in_the_package(16, 17, "sign").state == "gone", "other classes have a method of that name"
+
+
+def test_the_first_lines_of_a_rewritten_class_are_found_by_its_name():
+    found = in_the_package(7, 7)
+    assert (found.state, found.place) == ("changed", "pkg/timed.py:1-1")
+    assert in_the_package(13, 13).state == "gone"
+
+
+def test_of_two_definitions_with_the_name_neither_is_guessed():
+    twice = {"pkg/other.py": SPLIT["pkg/timed.py"].replace(b"limits", b"bounds")}
+    assert in_the_package(7, 7, **twice).state == "gone"
+
+
+@pytest.mark.parametrize("rest", [b"", b"# nothing is left\n"])
+def test_a_definition_in_a_file_that_has_no_code_any_more_is_gone(rest):
+    citation = cited("a.py", FILE, *AT, anchor=CitedSymbol("sign", *AT))
+    (found,) = check([citation], {HERE: Texts({"a.py": rest}, {"a.py": FILE})})
+    assert (found.state, found.path) == ("gone", "a.py")
+
+
+def test_a_line_that_stayed_where_a_whole_file_was_is_not_what_became_of_its_lines():
+    old = {"a.py": b"".join(OTHERS) + SIGN + b"VERSION = 1\n"}
+    found = became(old, {"a.py": b"VERSION = 2\n"}, "a.py", 25, 27)
+    assert (found.state, found.reason) == ("gone", "the lines were deleted")
+    found = became(
+        old, {"a.py": b"".join(OTHERS) + b"from keys import sign\n\nVERSION = 1\n"}, "a.py", 25, 27
+    )
+    assert found.state == "changed", "three lines became one"
 
 
 def test_without_history_a_place_in_another_file_is_called_a_guess():

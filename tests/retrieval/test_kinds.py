@@ -317,6 +317,23 @@ def test_the_failures_of_the_subject_are_shown(shop: Searcher):
     ]
 
 
+def test_the_failures_of_a_function_that_is_cut_into_chunks_are_all_counted(engine: Engine, tmp_path: Path):
+    steps = [
+        f"    step = machine.move({n}, speed=limits[{n}], torque=limits[-{n}])\n" * 5
+        + f"    if step.late:\n        raise MachineError('step {n} was late')\n"
+        for n in range(1, 9)
+    ]
+    (tmp_path / "a.py").write_text(
+        f"import os\n\n\ndef run_machine(machine, limits):\n{''.join(steps)}\n\ndef stop():\n    raise Off\n"
+    )
+    searcher = engine.repository(str(tmp_path)).searcher
+    found = facts(searcher, "What happens if a step of run_machine is late?")
+    assert (found.kind, found.subject, found.count) == ("failure", "run_machine", 8)
+    assert found.summary == "`run_machine` has 8 lines on failures"
+    hits = search([searcher], "run_machine", k=20).hits
+    assert sum(hit.symbol == "run_machine" for hit in hits) > 1, "it is one chunk"
+
+
 @pytest.mark.parametrize(
     "question",
     ["Where is the kiln fired?", "How is a kiln described?", "fire_kiln", "Why does the kiln cool?", ""],

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from rag.analysis import terms
 from rag.lines import lines_of
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeFacts
 
@@ -64,32 +66,53 @@ def is_asked(question: ContextualQuestion) -> bool:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the failure lines of the hit that fits best; None if no hit has some."""
     wanted = _weights(asked)
-    best, chosen = 0.0, None
+    best = 0.0
+    chosen: Ranked | None = None
     top = max(asked.best[0].hit.score, 1e-9)
     for one in asked.best[:_HITS]:
         if one.hit.kind != "code":
             continue
         lines = lines_of(one.hit.text)
-        failing = [n for n, line in enumerate(lines) if _is_failure(line[:_MAX_LINE_CHARS])]
+        failing = _failing(lines)
         covered = _covered(lines, failing, wanted)
         score = one.hit.score / top + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered
         if failing and score > best:
-            best, chosen = score, (one, lines, failing)
+            best, chosen = score, one
     if chosen is None or best < max(_plain(asked), 0.0):
         return None
-    one, lines, failing = chosen
-    file = asked.file(one.index, one.hit.path)
+    file = asked.file(chosen.index, chosen.hit.path)
     if file is None:
         return None
+    first, last = _all_chunks(chosen, file)
+    lines = file.lines[first - 1 : last]
+    failing = _failing(lines)
     kept = sorted(failing, key=lambda n: -_covered(lines, [n], wanted))[:_MAX_PLACES]
-    places = [FactPlace(file, one.hit.start + n, _reason(lines[n])) for n in sorted(kept)]
-    name = one.hit.label or one.hit.path
+    places = [FactPlace(file, first + n, _reason(lines[n])) for n in sorted(kept)]
+    name = chosen.hit.label or chosen.hit.path
     count = "1 line" if len(failing) == 1 else f"{len(failing)} lines"
     return code_facts(NAME, name, f"{named(name)} has {count} on failures", places, count=len(failing))
 
 
-def _is_failure(line: str) -> bool:
-    return _COMMENT.match(line) is None and _FAILURE.search(line) is not None
+def _failing(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines on failures, from 0."""
+    return [
+        number
+        for number, line in enumerate(line[:_MAX_LINE_CHARS] for line in lines)
+        if _COMMENT.match(line) is None and _FAILURE.search(line) is not None
+    ]
+
+
+def _all_chunks(one: Ranked, file: FileText) -> tuple[int, int]:
+    """Return the first and last line of the chunks of a hit's definition, which may be cut into several."""
+    chunks, own = file.chunks, (one.hit.symbol, one.hit.scope)
+    names = one.index.names(np.asarray(chunks, np.int64))
+    first = last = chunks.index(file.chunk_at(one.hit.start))
+    while own[0] and first > 0 and names[first - 1] == own:
+        first -= 1
+    while own[0] and last + 1 < len(chunks) and names[last + 1] == own:
+        last += 1
+    end = one.index.hit(chunks[last], 0.0, {}).end
+    return min(one.index.lines(chunks[first])[0], one.hit.start), max(end, one.hit.end)
 
 
 def _plain(asked: Asked) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
+from rag.isolation import OUR_ERROR
 from tools.fuzz.case import Case
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ SAMPLE = ROOT / "data" / "sample_repo"
 
 class Refused(Exception):
     """The input did something that it must not do; the message says what."""
+
+
+def not_ours(why: str) -> None:
+    """Raise Refused if a text was given up for an error in rag itself."""
+    if why.startswith(OUR_ERROR):
+        raise Refused(why)
 
 
 @dataclass(frozen=True, slots=True)

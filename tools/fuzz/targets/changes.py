@@ -22,7 +22,7 @@ from rag.service.search import SearchQuery, search_repositories
 from rag.types import Kind, ToolCall, blob_id
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
-from tools.fuzz.targets.base import Bounds, Target, open_engine, sample_copy
+from tools.fuzz.targets.base import Bounds, Target, not_ours, open_engine, sample_copy
 from tools.fuzz.targets.files import samples, tokens
 from tools.fuzz.targets.questions import written
 
@@ -60,6 +60,7 @@ class TextTree:
         if path not in self._graphs:
             words = SourceText(self.content(path).decode("utf-8", "replace"), self._known[path][0])
             (parsed,) = parsed_texts([words], max_chars=1_600)
+            not_ours(parsed.outline.gave_up)
             self._graphs[path] = unpacked(parsed.graph) if parsed.graph else FileGraph()
         return self._graphs[path]
 

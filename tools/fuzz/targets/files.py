@@ -19,7 +19,7 @@ from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.types import Filters
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
-from tools.fuzz.targets.base import ROOT, Bounds, Refused, Target
+from tools.fuzz.targets.base import ROOT, Bounds, Refused, Target, not_ours
 
 MAX_FILE_BYTES = 1_000_000
 _REPLACED_S = 0.5
@@ -110,6 +110,8 @@ class Source(Target):
         finally:
             file.unlink()
         for digest in digests:
+            for skipped in digest.skipped:
+                not_ours(skipped.detail)
             position = 0
             for start, end in digest.chunks[:, 3:5].tolist():
                 if start != position or end <= start:
@@ -127,12 +129,16 @@ class References(Target):
     def make(self, rng: Random) -> Case:
         name = rng.choice(self.files)
         language = language_of_path(name) or "text"
+        if rng.random() < 0.3:  # a fragment, so that a part is often where it cannot be
+            words = ["a", "b", "c", *tokens(language)]
+            return Case(self.name, name, " ".join(rng.choices(words, k=rng.randint(2, 12))).encode())
         made = text.text(rng, MAX_FILE_BYTES - 1, samples=samples(name), tokens=tokens(language))
         return case_of(self.name, name, made)
 
     def run(self, case: Case) -> None:
         language = language_of_path(case.label) or "text"
-        parsed_texts([SourceText(case.text, language)], max_chars=1_600)
+        (parsed,) = parsed_texts([SourceText(case.text, language)], max_chars=1_600)
+        not_ours(parsed.outline.gave_up)
 
 
 class Globs(Target):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote_plus, urlencode
 
 from rag.corpus.git import run_git
 from rag.serve.app import create_app
@@ -124,12 +124,12 @@ class Serving:
         finally:
             connection.close()
 
-    def check(self, answer: tuple[int, Mapping[str, str], bytes]) -> None:
-        """Raise Refused for an answer that says that the server failed."""
+    def check(self, answer: tuple[int, Mapping[str, str], bytes], asked: str = "") -> None:
+        """Raise Refused for an answer that says that the server failed. It may quote what was `asked`."""
         status, headers, body = answer
         if status >= 500 and not (status == 503 and "retry-after" in headers):
             raise Refused(f"status {status} ({self.log.last})")
-        if b"Traceback (most recent" in body:
+        if b"Traceback (most recent" in body and "Traceback (most recent" not in unquote_plus(asked):
             raise Refused("a traceback in the answer")
 
     def close(self) -> None:
@@ -249,7 +249,7 @@ class Http(Target):
         for name, value in self.known.items():
             path = path.replace(f"{{{name}}}", _quoted(value))
             body = body.replace(f"{{{name}}}".encode(), value.encode())
-        self.serving.check(self.serving.request(method, path, body or None))
+        self.serving.check(self.serving.request(method, path, body or None), path)
 
     def close(self) -> None:
         if self.serving is not None:

@@ -5,10 +5,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-clients check docs house bench fuzz lock clean
+.PHONY: help demo scale-demo test test-clients check docs house bench fuzz lock clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
+	@echo "make scale-demo   two servers, two workers, 51 repositories; kill one of each, report what was lost"
 	@echo "make test    set up and run every test"
 	@echo "make test-clients   try it with other people's programs and frameworks (test-clients-NAME for one)"
 	@echo "make check   lint and types"
@@ -62,6 +63,9 @@ test-clients-%: $(CLIENTS)/%/.installed $(VENV)/.installed-test
 demo: $(VENV)/.installed
 	@sh examples/demo/run.sh $(abspath $(BIN))
 
+scale-demo: $(VENV)/.installed-test
+	$(BIN)/python -m tools.scale_demo $(ARGS)
+
 # Tests start hundreds of processes; compiled modules are kept between them, whatever the shell says of that.
 test: $(VENV)/.installed-test
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
@@ -96,4 +100,4 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tools.fuzz $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) .demo .bench .fuzz .site .site-home .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .demo .scale-demo .bench .fuzz .site .site-home .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,6 +20,7 @@
     │   │   ├── ShelfUnreachable no answer in time, or the service failed                      (exit code 3)
     │   │   ├── ShelfRefused     the login is refused, or there is no such bucket or folder
     │   │   ├── ShelfConflict    another process published a newer generation
+    │   │   ├── ShelfOutdated    the index to publish is of an older commit than the published one
     │   │   └── ShelfDamaged     a shared file is missing or has other bytes
     │   ├── DimensionMismatch    vectors and index have different dimensions
     │   ├── BackendMissing       an optional package is not installed
@@ -228,6 +229,18 @@ class ShelfConflict(ShelfError):
             fix="nothing was replaced; publish again if yours is newer",
         )
         self.key, self.expected, self.found = key, expected, found
+
+
+class ShelfOutdated(ShelfError):
+    """The published index is of a newer commit; it was not replaced."""
+
+    def __init__(self, *, shelf: str, key: str, published: str, commit: str) -> None:
+        super().__init__(
+            shelf=shelf,
+            why=f"{key} is published for commit {published[:10]}, which is newer than {commit[:10]}",
+            fix="nothing was replaced; update the repository, or publish with --force to roll back",
+        )
+        self.key, self.published, self.commit = key, published, commit
 
 
 class ShelfDamaged(ShelfError):

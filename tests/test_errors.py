@@ -31,6 +31,10 @@ SAID = {
         {"shelf": "s3://b", "key": "app-1", "expected": "a" * 32, "found": "b" * 32},
         "publish again",
     ),
+    errors.ShelfOutdated: (
+        {"shelf": "s3://b", "key": "app-1", "published": "b" * 10, "commit": "a" * 10},
+        "--force",
+    ),
     errors.ShelfDamaged: ({"shelf": "s3://b", "why": "a file is missing"}, "--rebuild --publish"),
     errors.DimensionMismatch: ({"expected": 128, "got": 256}, "rag index SOURCE --rebuild"),
     errors.BackendMissing: (

@@ -118,6 +118,10 @@ def index(
             help="Share the index under this name instead of the repository's URL.",
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Publish even if the published index is of a newer commit."),
+    ] = False,
     bulk: BulkOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     json: options.Json = False,
@@ -142,6 +146,8 @@ def index(
     with errors_as_exit_codes():
         settings = settings_from(embedder=embedder)
         bulk.check(source)
+        if force and (bulk.list_file is not None or not (publish or publish_as is not None)):
+            raise ConfigError("--force needs --publish or --publish-as, and one repository")
         if bulk.list_file is not None:
             _index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
             return
@@ -164,16 +170,18 @@ def index(
             with opened_engine(settings, yes=yes) as engine:
                 engine.shared_name = publish_as
                 repository = engine.repository(wanted, rebuild=rebuild)
-                _finish(engine, repository, publish=publish, verbose=verbose, json=json)
+                _finish(engine, repository, publish=publish, force=force, verbose=verbose, json=json)
 
 
-def _finish(engine: Engine, repository: Repository, *, publish: bool, verbose: bool, json: bool) -> None:
+def _finish(
+    engine: Engine, repository: Repository, *, publish: bool, force: bool, verbose: bool, json: bool
+) -> None:
     """Report what was indexed, and publish it if wanted."""
     report = repository.report
     assert report is not None
     if not json:
         _print_report(report, verbose=verbose)
-    published = engine.publish(repository) if publish else None
+    published = engine.publish(repository, force=force) if publish else None
     if json:
         more = {} if published is None else {"published": asdict(published)}
         out_json(report_json(report) | more)

@@ -318,8 +318,12 @@ class Engine:
         shared = self.shared
         return None if shared is None else shared.nearest(checkout, much, name=self.shared_name)
 
-    def publish(self, repository: Repository) -> Publication:
+    def publish(self, repository: Repository, *, force: bool = False) -> Publication:
         """Publish the store of a repository in the shared stores.
+
+        Args:
+            repository: as it was opened.
+            force: whether to replace the store of a newer commit.
 
         Raises:
             ConfigError: the settings name none; or as `SharedStores.publish`.
@@ -329,7 +333,9 @@ class Engine:
             raise ConfigError(
                 "no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
             )
-        return self.shared.publish(repository.checkout, repository.store.path, name=self.shared_name)
+        return self.shared.publish(
+            repository.checkout, repository.store.path, name=self.shared_name, force=force
+        )
 
     def _keep_within_cap(self) -> None:
         """Remove the indexes and clones that were not used longest, if the settings limit their size."""

@@ -8,6 +8,9 @@ stores.
 A fetched store is never used as it is: it is where an update begins. The files on disk are compared with it
 by their bytes, and those that differ are indexed, so an answer is about the code that is here, whichever
 commit was published. If the shelf cannot be reached, a notice names the reason and the index is made here.
+
+A generation carries its commit and the committer's time, so that a machine that is behind does not replace
+the index of a newer commit: descent decides where the history here has both commits, else the times.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag import backends
+from rag.corpus.git import GitError
+from rag.corpus.history import commit_time, is_ancestor
 from rag.corpus.worktree import current_branch
 from rag.database.format import FORMAT
 from rag.database.lock import building
@@ -37,6 +42,7 @@ from rag.errors import (
     NotFound,
     ShelfDamaged,
     ShelfError,
+    ShelfOutdated,
     ShelfUnreachable,
     StoreCorrupt,
     StoreError,
@@ -127,17 +133,21 @@ class SharedStores:
 
     # ------------------------------------------------------------ publish
 
-    def publish(self, checkout: Checkout, path: Path, *, name: str | None = None) -> Publication:
+    def publish(
+        self, checkout: Checkout, path: Path, *, name: str | None = None, force: bool = False
+    ) -> Publication:
         """Make the store of a checkout the current generation of its key.
 
         Args:
             checkout: the source on disk.
             path: its store, which was just updated.
             name: see `shelf_key`. Without one, a folder is published under its remote URL and its branch.
+            force: whether to replace the store of a newer commit.
 
         Raises:
             ConfigError: a folder has no remote, no branch, or changes that are not committed, and no name.
             ShelfConflict: another process published meanwhile.
+            ShelfOutdated: the current generation is of a newer commit.
             ShelfError, StoreError: as the shelf raises them, or the store is damaged.
         """
         began = time.monotonic()
@@ -149,10 +159,15 @@ class SharedStores:
                 present = self.shelf.current(key)
             except ShelfDamaged:
                 present = None  # it is replaced
+            about = _about(store, checkout, self._identity(checkout, name)[1])
+            if present is not None and not force and _is_newer(present.about, about, checkout.root):
+                raise ShelfOutdated(
+                    shelf=self.shelf.name, key=key, published=present.about["commit"], commit=about["commit"]
+                )
             done = self.shelf.publish(
                 key,
                 files,
-                about=_about(store, checkout.source, self._identity(checkout, name)[1]),
+                about=about,
                 expect=None if present is None else present.id,
             )
         generation = done.generation
@@ -367,15 +382,35 @@ def opened_shelf(settings: Settings) -> StoreShelf:
     return shelf
 
 
-def _about(store: Store, source: Source, ref: str | None) -> dict[str, str]:
+def _is_newer(published: Mapping[str, str], ours: Mapping[str, str], root: Path) -> bool:
+    """Return whether a published store is of a newer commit than ours.
+
+    A clone of depth 1, and a branch that was rewritten, have no path between the commits: then the later
+    committer's time is newer. What an older version of rag published has no time, and is replaced.
+    """
+    theirs, commit = published.get("commit"), ours.get("commit")
+    if not theirs or not commit or theirs == commit or is_ancestor(root, theirs, of=commit):
+        return False
+    if is_ancestor(root, commit, of=theirs):
+        return True
+    times = published.get("committed", ""), ours.get("committed", "")
+    return all(time.isdecimal() for time in times) and int(times[0]) > int(times[1])
+
+
+def _about(store: Store, checkout: Checkout, ref: str | None) -> dict[str, str]:
     """Return the facts of a store that a reader wants before it fetches. None of them is a path here."""
-    header = store.header
+    header, source = store.header, checkout.source
+    commit, committed = header.get("commit"), None
+    if commit is not None:
+        with suppress(GitError):  # the store of a commit that the clone has no more
+            committed = int(commit_time(checkout.root, commit).timestamp())
     embedder = header["fingerprint"].get("embedder") if isinstance(header.get("fingerprint"), dict) else None
     about = {
         "name": source.name,
         "url": source.location if source.is_url else header.get("remote"),
         "ref": ref,
-        "commit": header.get("commit"),
+        "commit": commit,
+        "committed": committed,
         "embedder": embedder,
         "files": store.file_count,
         "chunks": store.live_count,

@@ -16,6 +16,7 @@ from rag.errors import (
     RagError,
     ShelfConflict,
     ShelfError,
+    ShelfOutdated,
     StoreBusy,
     StoreError,
     StoreUnreachable,
@@ -73,9 +74,14 @@ def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str,
 def _published(engine: Engine, repository: Repository) -> dict[str, Any]:
     """Publish a store for the other machines; return its key, or why others cannot use it."""
     try:
-        return {"published": engine.publish(repository).key}
-    except ShelfConflict:  # another worker has published, and ours is not newer for sure
-        return {"not_published": "another worker has published at the same time"}
+        try:
+            return {"published": engine.publish(repository).key}
+        except ShelfConflict:  # another worker has published; the order of the commits decides
+            return {"published": engine.publish(repository).key}
+    except ShelfConflict:
+        return {"not_published": "other workers have published at the same time"}
+    except ShelfOutdated as error:
+        return {"not_published": error.why}
     except (ShelfError, StoreError):
         raise
     except ConfigError as error:

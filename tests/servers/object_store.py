@@ -32,7 +32,8 @@ run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_bac
 """
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -43,7 +44,7 @@ class S3Server:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="s3-"))
-        self.port = _free_port()
+        self.port = free_port()
         self.process: Process[bytes] | None = None
         try:
             self.process = self._started()

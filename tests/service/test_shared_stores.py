@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from command import rag
-from conftest import git
+from conftest import _COMMIT, git
 
 from rag.backends.shelf.generations import described
 from rag.database.update import Options
-from rag.errors import ConfigError, ShelfRefused, ShelfUnreachable, StoreCorrupt
+from rag.errors import ConfigError, ShelfOutdated, ShelfRefused, ShelfUnreachable, StoreCorrupt
 from rag.ports import ShelfFile
 from rag.retrieval.search import search
 from rag.service import Engine, locate, shared_stores
@@ -354,6 +354,71 @@ def test_another_machine_that_published_meanwhile_is_a_conflict(machine, origin,
     monkeypatch.setattr(shelf, "current", outrun)
     with pytest.raises(Exception, match="another process has published"):
         a.engine.publish(repository)
+
+
+def committed_in(year, monkeypatch):
+    """Set the committer's time of the next commits."""
+    monkeypatch.setitem(_COMMIT, "GIT_COMMITTER_DATE", f"{year}-01-01T00:00:00Z")
+
+
+def test_an_older_commit_does_not_replace_a_newer_one(machine, origin, monkeypatch):
+    a, b = machine("a"), machine("b")
+    repository = a.open(url_of(origin))
+    committed_in(2090, monkeypatch)
+    (origin / "theirs.py").write_text("x = 1\n")
+    commit(origin, "theirs")
+    newer = b.publish(url_of(origin)).commit
+    with pytest.raises(ShelfOutdated, match=f"{newer[:10]}.*--force") as caught:
+        a.engine.publish(repository)
+    assert (caught.value.published, caught.value.commit) == (newer, repository.checkout.commit)
+    [key] = a.engine.shared.shelf.keys()
+    assert a.engine.shared.shelf.current(key).about["commit"] == newer
+    a.engine.publish(repository, force=True)
+    assert a.engine.shared.shelf.current(key).about["commit"] == repository.checkout.commit
+
+
+def test_descent_decides_before_the_clock_of_a_committer(machine, origin, monkeypatch):
+    """The newer commit was made on a machine whose clock is years behind."""
+    a = machine("a")
+    first = a.publish(url_of(origin))
+    committed_in(2001, monkeypatch)
+    (origin / "theirs.py").write_text("x = 1\n")
+    commit(origin, "theirs")
+    shutil.copytree(origin, origin.with_name("folder"))
+    folder = origin.with_name("folder")
+    second = a.publish(folder, name=url_of(origin))
+    assert first.key == second.key and first.commit != second.commit
+    git(folder, "checkout", "-q", first.commit)
+    with pytest.raises(ShelfOutdated):
+        a.publish(folder, name=url_of(origin))
+
+
+def test_a_rewritten_branch_is_ordered_by_the_time_of_its_commits(machine, origin, monkeypatch):
+    a = machine("a")
+    a.publish(url_of(origin))
+    for year, refused in ((2001, True), (2090, False)):
+        committed_in(year, monkeypatch)
+        (origin / "more_1.py").write_text(f"year = {year}\n")
+        git(origin, "commit", "-q", "-a", "--amend", "-m", f"rewritten in {year}")
+        if refused:
+            with pytest.raises(ShelfOutdated):
+                a.publish(url_of(origin))
+        else:
+            a.publish(url_of(origin))
+
+
+def test_what_an_older_version_published_is_replaced(machine, origin):
+    """Versions before 0.3 published no time of the commit, and one may run next to this one."""
+    a = machine("a")
+    a.publish(url_of(origin))
+    shelf = a.engine.shared.shelf
+    [key] = shelf.keys()
+    fetched = shelf.fetch(key)
+    about = {name: text for name, text in fetched.generation.about.items() if name != "committed"}
+    about["commit"] = "0" * 40
+    files = {file.name: fetched.folder / file.name for file in fetched.generation.files}
+    shelf.publish(key, files, about=about, expect=fetched.generation.id)
+    assert a.publish(url_of(origin)).commit == shelf.current(key).about["commit"]
 
 
 def test_a_publication_leaves_no_links(machine, origin):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rag.retrieval.context import CARRY, Exchange, in_context, lacks_subject
 from rag.retrieval.question import parse_question
+from rag.types import Subject
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,29 @@ def test_the_same_words_count_where_they_are_the_topic(question: str, term: str)
 def test_a_long_question_of_such_words_is_parsed_in_time_that_grows_with_its_length():
     text = "which   " * 20_000 + "the   " * 20_000 + "defined in this   " * 5_000
     assert parse_question(text).terms
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Who calls it?", "And who uses this?", "Is it tested?", "What does it raise?", "What if that fails?"],
+)
+def test_a_first_question_about_it_lacks_a_subject(question: str):
+    assert lacks_subject(in_context(parse_question(question), [], CARRY))
+    about = [Exchange.about(Subject("a.py", "sign"))]
+    assert not lacks_subject(in_context(parse_question(question), about, CARRY))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who calls `sign`?",
+        "Who calls this parser?",
+        "What does it do?",
+        "How do I install it?",
+        "call",
+        "",
+        "it",
+    ],
+)
+def test_a_question_that_names_something_or_is_about_the_project_does_not(question: str):
+    assert not lacks_subject(in_context(parse_question(question), [], CARRY))

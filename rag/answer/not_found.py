@@ -23,12 +23,6 @@ NO_SUBJECT = (
 )
 """The warning before an answer to a question about an "it" that means nothing yet."""
 
-_NO_SUBJECT = (
-    'Not found: "{pronoun}" has no meaning yet, because this conversation has no subject. Name what you mean '
-    "(Who calls `NAME`?), ask first where it is, or set the subject: `--about NAME`, `/about NAME` in a "
-    "chat, the field `about` of a request.\n"
-)
-
 
 def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
     """Return the warning before an answer that the repository probably does not hold; "" if not needed."""
@@ -39,16 +33,13 @@ def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
     return f"Probably not in {where}. {missing}{f' {_FOREIGN}' if confidence.foreign else ''}"
 
 
-def not_found(prepared: Prepared, pronoun: str = "") -> Answer:
+def not_found(prepared: Prepared) -> Answer:
     """Return what was searched, which words are missing, and the nearest places.
 
-    With a pronoun, which is all that the question names, it says how to name something. The answer cites
-    nothing, since nothing was shown; `hits` are the nearest places. `model` is "".
+    The answer cites nothing, since nothing was shown; `hits` are the nearest places. `model` is "".
     """
     return Answer(
-        text=_NO_SUBJECT.format(pronoun=pronoun)
-        if pronoun
-        else _text(prepared, prepared.confidence or Confidence(0.0, False)),
+        text=_text(prepared, prepared.confidence or Confidence(0.0, False)),
         question=prepared.question,
         standalone_question=prepared.standalone_question,
         subject=prepared.subject,

@@ -32,7 +32,6 @@ from rag.retrieval.kinds import history, messages
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
-from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import without_places
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
@@ -114,13 +113,10 @@ def judge(
 ) -> Confidence:
     """Estimate how likely the repositories hold an answer to the question that was searched.
 
-    The probability is 0 without hits, where no word of the question occurs, unless it depends on earlier
-    questions, and where it names nothing but an "it" that has no meaning yet. A place or a quotation in the
-    question itself counts as an answer. A question in a language other than English counts as answered when
-    the embedder may understand it.
+    The probability is 0 without hits, and where no word of the question occurs, unless it depends on earlier
+    questions. A place or a quotation in the question itself counts as an answer. A question in a language
+    other than English counts as answered when the embedder may understand it.
     """
-    if found.sought.subject is None and bare_pronoun(found.sought.question.text):
-        return Confidence(0.0, found=False)
     asked = _question_words(searchers, found)
     named = [word for word in asked if word.specific >= 0.5 and word.lack > 0]
     lacking = sorted(named, key=lambda word: -word.lack)

@@ -25,7 +25,6 @@ from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.overview import outlines
-from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
@@ -417,13 +416,7 @@ class Dialog:
         self.engine.notice(f"the question was not rewritten by the model ({error})")
 
     def not_found(self, prepared: Prepared) -> Answer:
-        """Return the answer if nothing was found; a note names submodules that are not indexed.
-
-        "Who calls it?" without a subject has another answer: what to name, and no places.
-        """
-        searched = prepared.subject or (prepared.confidence and prepared.confidence.sought)
-        if not searched and (pronoun := bare_pronoun(prepared.question)):
-            return not_found(replace(prepared, hits=()), pronoun)
+        """Return the answer if nothing was found; a note names submodules that are not indexed."""
         submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
         answer = not_found(prepared)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer

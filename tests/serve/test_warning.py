@@ -32,23 +32,6 @@ def test_every_door_says_the_same(served):
     assert texts[0].startswith(f"{WARNING}\n\n")
 
 
-def test_every_door_says_that_it_has_no_meaning_yet(served):
-    question = "What happens if it fails?"
-    body = {"question": question, "repositories": ["sample"]}
-    chat = {"model": "rag:sample", "messages": [{"role": "user", "content": question}]}
-    chunks = served.post("/v1/chat/completions", {**chat, "stream": True}).events[:-1]
-    whole = served.post("/api/ask", body).json
-    texts = [
-        whole["answer"],
-        served.post("/api/ask", {**body, "stream": True}).events[-1]["answer"],
-        served.post("/v1/chat/completions", chat).json["choices"][0]["message"]["content"],
-        "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks),
-    ]
-    assert texts == [texts[0]] * 4
-    assert texts[0].startswith('Not found: "it" has no meaning yet')
-    assert (whole["found"], whole["hits"], whole["sources"]) == (False, [], [])
-
-
 def test_the_frontend_of_deepwiki_is_warned_in_the_text(serve):
     with_deepwiki = serve(deepwiki=True).ready()
     asked = {"repo_url": str(with_deepwiki.service.registry.entry("sample").source.location), "type": "local"}

@@ -138,7 +138,7 @@ def map_of(store: Store, name: str) -> Plot:
     numbers, file = np.unique(store.file[chunks], return_inverse=True)
     files = [store.file_path(int(number)) for number in numbers]
     groups, group = grouped(files, np.bincount(file, minlength=len(files)))
-    names = [" ".join(filter(None, pair[::-1])) for pair in store.names(chunks)]
+    names = chunk_names(store, chunks)
     places = [store.lines(int(chunk)) for chunk in chunks]
     points = [
         MapPoint(
@@ -150,15 +150,28 @@ def map_of(store: Store, name: str) -> Plot:
         )
         for chunk, of, named, (first, last) in zip(chunks, file.tolist(), names, places, strict=True)
     ]
-    stems = [PurePosixPath(path).stem for path in files]
-    about = [_plain_words(f"{named} {stems[of]}") for named, of in zip(names, file, strict=True)]
-    found = regions(plane.points[chunks], about)
+    found = named_regions(plane, chunks, names, [files[of] for of in file.tolist()])
     total = len(live_chunks(store))
     shown = f"{len(points):,} of {total:,} chunks" if len(points) < total else f"{total:,} chunks"
     colours = " A colour is a folder." if len({point.group for point in points}) > 1 else ""
     caption = f"{name}: {shown}. Near points are similar.{colours} The map shows "
     caption += f"{plane.explained:.0%} of the differences."
     return map_plot(points, found, caption)
+
+
+def chunk_names(store: Store, chunks: npt.NDArray[np.int64]) -> list[str]:
+    """Return the names of what each chunk defines, in one string; "" for a chunk without any."""
+    return [" ".join(filter(None, pair[::-1])) for pair in store.names(chunks)]
+
+
+def named_regions(
+    plane: Plane, chunks: npt.NDArray[np.int64], names: list[str], paths: list[str]
+) -> list[MapRegion]:
+    """Return the regions of these chunks, largest first, named after their definitions and files."""
+    about = [
+        _plain_words(f"{named} {PurePosixPath(path).stem}") for named, path in zip(names, paths, strict=True)
+    ]
+    return regions(plane.points[chunks], about)
 
 
 def regions(points: npt.NDArray[np.float32], about: list[list[str]]) -> list[MapRegion]:

@@ -223,7 +223,7 @@ def test_the_page_needs_no_key_and_what_it_shows_does(serve):
 
 
 def test_the_map_shows_every_chunk_of_a_small_repository(served):
-    chunks = served.get("/api/repositories/sample").json["chunks"]
+    chunks = served.ready().get("/api/repositories/sample").json["chunks"]
     drawn = served.get("/api/repositories/sample/map").json
     assert drawn["chunks"] == drawn["shown"] == chunks == len(drawn["x"]) == len(drawn["end"])
     assert all(-1 <= n <= 1 for n in (*drawn["x"], *drawn["y"]))
@@ -231,6 +231,10 @@ def test_the_map_shows_every_chunk_of_a_small_repository(served):
     assert 0 < drawn["explained"] < 1
     assert max(drawn["file"]) < len(drawn["files"]) == len(drawn["group"])
     assert drawn["groups"][0] == "snip"
+    regions = drawn["regions"]
+    assert regions and sum(one["count"] for one in regions) <= drawn["shown"]
+    assert [one["count"] for one in regions] == sorted((one["count"] for one in regions), reverse=True)
+    assert all(one["name"] and -1 <= one["x"] <= 1 and -1 <= one["y"] <= 1 for one in regions)
     assert served.get("/api/repositories/sample/map").json == drawn, "the map stays as it was"
 
 
@@ -242,6 +246,7 @@ def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(served, monkeypatch
     served.get("/api/repositories/sample/index/events")
     drawn = served.get("/api/repositories/sample/map").json
     assert drawn["shown"] == 20 < drawn["chunks"]
+    assert drawn["regions"] == [], "too few points for regions"
     more = served.get("/api/repositories/sample/map?path=snip/sessions.py&path=no/such.py").json
     assert more["shown"] > 20
     assert "snip/sessions.py" in more["files"]

@@ -471,6 +471,33 @@ def test_the_map_lights_what_the_answer_rests_on(served, visit):
     expect(page.locator(".lit").first).to_be_visible()
 
 
+def test_the_regions_of_the_map_are_named_without_overlap(served, visit):
+    page = visit(served)
+    page.get_by_role("tab", name="Map").click()
+    names = page.locator(".map-regions li")
+    expect(names.first).to_be_visible()
+    drawing = page.get_by_role("img", name=re.compile("Map of sample"))
+    expect(drawing).to_have_attribute("data-labels", re.compile("left"))
+    assert labels_overlap(drawing) == []
+    drawing.focus()
+    page.keyboard.press("+")
+    assert labels_overlap(drawing) == []
+
+
+def labels_overlap(drawing: Locator) -> list[tuple[Any, Any]]:
+    """Return the pairs of region names on the map that cover each other."""
+    plates = json.loads(drawing.get_attribute("data-labels") or "[]")
+    return [
+        (one, other)
+        for n, one in enumerate(plates)
+        for other in plates[:n]
+        if one["left"] < other["right"]
+        and other["left"] < one["right"]
+        and one["top"] < other["bottom"]
+        and other["top"] < one["bottom"]
+    ]
+
+
 def test_code_is_searched_by_meaning_by_text_and_by_expression(served, visit):
     page = visit(served)
     expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
@@ -854,7 +881,10 @@ def test_a_phone_shows_one_thing_at_a_time(served, visit):
     page.get_by_role("tab", name="Search").click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not serious(page)
-    page.get_by_role("button", name="Close the panel").click()
+    closing = page.get_by_role("button", name="Close the panel")
+    edges = closing.bounding_box() or {}
+    assert edges["x"] + edges["width"] <= 360, "not cut off"
+    closing.click()
     turn.get_by_role("button", name="Source 1").first.click()
     assert (panel.bounding_box() or {})["width"] == 360
     assert not serious(page)
@@ -865,6 +895,23 @@ def test_a_phone_shows_one_thing_at_a_time(served, visit):
     assert not serious(page)
     page.get_by_role("button", name="New conversation").click()
     expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+
+
+def test_a_phone_shows_the_whole_name_of_a_file(visit, tmp_path):
+    root = shutil.copytree(SAMPLE, tmp_path / "sample", ignore=shutil.ignore_patterns("__pycache__"))
+    name = "the_long_name_of_a_module_that_one_line_of_a_phone_cannot_hold.py"
+    (root / "snip" / name).write_text("def hello():\n    return 1\n")
+    with serving(tmp_path, repositories=(("sample", Source(str(root))),)) as long:
+        page = visit(
+            long.ready(), f"/repos/sample/view?path=snip/{name}", viewport={"width": 360, "height": 740}
+        )
+        shown = page.locator(".file-name b")
+        expect(shown).to_have_text(name)
+        assert shown.evaluate(
+            "one => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert not serious(page)
 
 
 def test_a_chosen_theme_stays(served, visit):

@@ -19,7 +19,7 @@ from rag.serve.access.auth import CallerOf
 from rag.serve.api.rendering import encodable
 from rag.serve.api.routes import Named
 from rag.serve.service import Service
-from rag.service.chunk_map import Plane, grouped, live_chunks, plane_of
+from rag.service.chunk_map import Plane, chunk_names, grouped, live_chunks, named_regions, plane_of
 
 MAX_POINTS = 6_000
 """The sample size for a large repository, in addition to the chunks of requested files."""
@@ -27,11 +27,21 @@ MAX_FILES = 50
 _MAX_CACHED_MAPS = 8
 
 
+class Region(BaseModel):
+    """Chunks that are near each other: their middle, the words that set them apart, their number."""
+
+    x: float
+    y: float
+    name: str
+    count: int
+
+
 class ChunkMap(BaseModel):
     """Chunks as points; the lists `x` to `end` have one entry per shown chunk.
 
     `x` and `y` are between -1 and 1. `explained` is the share of the variance that the map shows.
     `file` is an index into `files`, `group` one into `groups`, which are folders ("" for the rest).
+    `regions` are of the sample, largest first, and none for a small repository.
     """
 
     chunks: int
@@ -46,6 +56,7 @@ class ChunkMap(BaseModel):
     file: list[int]
     start: list[int]
     end: list[int]
+    regions: list[Region]
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -91,7 +102,18 @@ def drawn(plane: Plane, store: Store, paths: list[str]) -> ChunkMap:
         file=file.tolist(),
         start=[first for first, _ in lines],
         end=[last for _, last in lines],
+        regions=_regions(plane, store),
     )
+
+
+def _regions(plane: Plane, store: Store) -> list[Region]:
+    """Return the named regions of the sample, so that they do not depend on the requested files."""
+    paths = [store.file_path(int(number)) for number in store.file[plane.sample]]
+    found = named_regions(plane, plane.sample, chunk_names(store, plane.sample), paths)
+    return [
+        Region(x=round(one.x, 4), y=round(one.y, 4), name=encodable(one.name), count=one.count)
+        for one in found
+    ]
 
 
 class _Planes:

@@ -7,6 +7,7 @@ import { openFile } from "./viewer.js";
 
 const MARGIN = 26;
 const REACH_PX = 9;
+const LABEL = { font: "600 12px system-ui, sans-serif", height: 20, padding: 7, maxChars: 40, moves: [0, -22, 22, -44, 44] };
 const ZOOM = { min: 1, max: 12, step: 1.2 };
 
 export function drawMap(body) {
@@ -38,6 +39,8 @@ function show(body, map, lit, name) {
     turn && h("p", { class: "panel-question" }, turn.question),
     h("div", { class: "map-box" }, canvas, tip),
     legend,
+    map.regions.length > 0 && h("section", {}, h("h3", {}, "Regions"), h("ul", { class: "map-regions" }, map.regions.map((one) =>
+      h("li", {}, h("bdi", {}, short(one.name)), h("span", { class: "fine" }, ` ${plural(one.count, "chunk")}`))))),
     lit.length > 0 && h("section", {}, h("h3", {}, "Highlighted: the sources of the answer"), h("ol", { class: "lit-list" }, lit.map((one) =>
       h("li", {}, h("button", { type: "button", class: "place-link", onclick: () => openFile({ repository: name, path: one.path, start: one.start_line, end: one.end_line }) },
         h("b", {}, String(one.n)), " ", place(one)))))),
@@ -93,12 +96,17 @@ class Drawing {
     this.draw();
   }
 
-  /** Return the position of a point in CSS pixels. */
+  /** Return the position of a chunk in CSS pixels. */
   at(n) {
+    return this.position(this.map.x[n], this.map.y[n]);
+  }
+
+  /** Return a position of the map in CSS pixels. */
+  position(x, y) {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     return [
-      (MARGIN + ((this.map.x[n] + 1) / 2) * (width - 2 * MARGIN)) * this.zoom + this.x,
-      (MARGIN + ((1 - this.map.y[n]) / 2) * (height - 2 * MARGIN)) * this.zoom + this.y,
+      (MARGIN + ((x + 1) / 2) * (width - 2 * MARGIN)) * this.zoom + this.x,
+      (MARGIN + ((1 - y) / 2) * (height - 2 * MARGIN)) * this.zoom + this.y,
     ];
   }
 
@@ -128,6 +136,7 @@ class Drawing {
     const isNamed = ([n, number]) => this.named.get(number) === n;
     const lit = [...this.numbers].sort((a, b) => isNamed(a) - isNamed(b) || b[1] - a[1]);
     for (const [n, number] of lit) this.drawLit(pen, n, isNamed([n, number]) ? String(number) : "", colours[map.group[map.file[n]]], ink, ground);
+    this.drawRegions(pen, ink, ground);
     if (this.hovered >= 0) {
       pen.strokeStyle = ink;
       pen.lineWidth = 1.5;
@@ -135,6 +144,35 @@ class Drawing {
       pen.arc(...this.at(this.hovered), 7, 0, 7);
       pen.stroke();
     }
+  }
+
+  /** Draw the names of the regions, largest first, near their middles; one without free space waits for a zoom. */
+  drawRegions(pen, ink, ground) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const taken = [...this.named.values()].map((n) => box(...this.at(n), 20, 20));
+    const labels = [];
+    pen.font = LABEL.font;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    for (const region of this.map.regions) {
+      const text = short(region.name);
+      const wide = pen.measureText(text).width + 2 * LABEL.padding;
+      const [px, y] = this.position(region.x, region.y);
+      if (px < 0 || px > width || y < 0 || y > height || wide > width) continue;
+      const x = Math.max(wide / 2, Math.min(width - wide / 2, px));
+      const plate = LABEL.moves.map((by) => box(x, y + by, wide, LABEL.height))
+        .find((one) => one.top >= 0 && one.bottom <= height && !taken.some((other) => overlap(one, other)));
+      if (!plate) continue;
+      taken.push(plate);
+      labels.push(plate);
+      pen.globalAlpha = 0.88;
+      pen.fillStyle = ground;
+      pen.fillRect(plate.left, plate.top, wide, LABEL.height);
+      pen.globalAlpha = 1;
+      pen.fillStyle = ink;
+      pen.fillText(text, x, (plate.top + plate.bottom) / 2 + 0.5);
+    }
+    this.canvas.dataset.labels = JSON.stringify(labels);
   }
 
   drawLit(pen, n, number, colour, ink, ground) {
@@ -198,4 +236,17 @@ class Drawing {
     const n = still ? this.nearest(event.offsetX, event.offsetY) : -1;
     if (n >= 0) this.open(n);
   }
+}
+
+/** Return the name of a region, cut where a repository has words without end. */
+function short(name) {
+  return name.length > LABEL.maxChars ? `${name.slice(0, LABEL.maxChars)}…` : name;
+}
+
+function box(x, y, width, height) {
+  return { left: x - width / 2, top: y - height / 2, right: x + width / 2, bottom: y + height / 2 };
+}
+
+function overlap(one, other) {
+  return one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;
 }

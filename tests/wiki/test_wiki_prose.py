@@ -72,7 +72,7 @@ def test_a_page_is_asked_for_with_its_own_files_in_a_conversation_of_its_own(sam
         made.build()
         asked = {re.search(r"Title: (.*)", chat.prompt)[1]: chat.prompt for chat in server.chats}
     assert asked.keys() == {
-        "Overview", "Concepts", "How it runs", "snip", "Worker", "Client, retry, types"
+        "Overview", "Concepts", "How it runs", "Snip", "Worker", "Client, retry and types"
     }  # fmt: skip
     assert "worker/checker.go:1-" in asked["Worker"] and "You write one page of a wiki" in asked["Worker"]
     conversations = made.engine.turns.conversations()
@@ -91,7 +91,7 @@ def test_a_second_run_asks_only_for_pages_whose_files_changed(sample_repo, tmp_p
             file.write("\n// changed\n")
         build(sample_repo, folder, server)
         asked = [re.search(r"Title: (.*)", chat.prompt)[1] for chat in server.chats[first:]]
-    assert "Worker" in asked and "snip" not in asked
+    assert "Worker" in asked and "Snip" not in asked
     assert "It keeps links" in page(folder, "snip")
 
 

@@ -31,8 +31,8 @@ def test_the_pages_are_in_reading_order_and_hold_each_code_file_once(repository)
         "Overview",
         "Concepts",
         "How it runs",
-        "snip",  # where most of the code is
-        "Client, retry, types",
+        "Snip",  # where most of the code is
+        "Client, retry and types",
         "Worker",
         "Public API",
         "Extending",

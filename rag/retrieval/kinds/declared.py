@@ -123,24 +123,22 @@ class Declared(NamedTuple):
 def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
     """Return the settings that a line declares, from 1; `is_config`: in a file of settings."""
     line = lines[number - 1]
-    text = line.strip()
-    if not text or len(line) > MAX_LINE_CHARS:
+    own = _read(line, is_config) if len(line) <= MAX_LINE_CHARS else None
+    if own is None:
         return []
-    # The first and the last character exclude most of the forms; the expressions take far longer.
-    if text[-1] in "{,\"'" and (record := _record(lines, number)):
+    if own.may_record and (record := _record(lines, number)):
         return [record]
-    if text[0] in "#@[" and (attributed := _attributed(lines, number)):
+    if own.may_attribute and (attributed := _attributed(lines, number)):
         return [attributed]
-    if text[0] in "\"'" and text[-1] == "," and (alone := _alone(lines, number)):
+    if own.may_be_alone and (alone := _alone(lines, number)):
         return [alone]
-    found = [
+    if own.parameters and _in_signature(lines, number):
+        return [Declared("default", name) for name in own.parameters if name.lower() not in _GENERIC]
+    return [
         Declared(sort, name)
-        for sort, name in _named(line, is_config)
+        for sort, name in own.named
         if sort != "field" or is_commented(lines, number)
     ]
-    if "=" in line and (names := _PARAMETER.findall(line)) and _in_signature(lines, number):
-        found = [Declared("default", name) for name in names if name.lower() not in _GENERIC]
-    return found
 
 
 def begins_record(line: str) -> bool:
@@ -221,11 +219,35 @@ def _in_signature(lines: Sequence[str], number: int) -> bool:
     return False
 
 
+class _Line(NamedTuple):
+    """What a line declares by itself, as sort and name, and what it may be with the lines around it."""
+
+    named: tuple[tuple[str, str], ...]
+    parameters: tuple[str, ...]
+    may_record: bool
+    may_attribute: bool
+    may_be_alone: bool
+
+
+_NO_LINE = _Line((), (), False, False, False)
+
+
 @lru_cache(maxsize=32_768)
-def _named(line: str, is_config: bool) -> tuple[tuple[str, str], ...]:
-    """Return the settings that a line declares by itself, each with its sort."""
+def _read(line: str, is_config: bool) -> _Line | None:
+    """Return what a line declares by itself, and may declare with others; None for nothing, as most lines."""
+    text = line.strip()
+    if not text:
+        return None
     found = dict.fromkeys(_declared(line, is_config))
-    return tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC)
+    # The first and the last character exclude most of the forms; the expressions take far longer.
+    read = _Line(
+        tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC),
+        tuple(_PARAMETER.findall(line)) if "=" in line else (),
+        text[-1] in "{,\"'" and (_RECORD_NAME.match(line) or _RECORD_KEY.match(line)) is not None,
+        text[0] in "#@[" and _ATTRIBUTE.match(line) is not None,
+        text[0] in "\"'" and text[-1] == "," and _ALONE.match(line) is not None,
+    )
+    return None if read == _NO_LINE else read
 
 
 def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:

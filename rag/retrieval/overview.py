@@ -77,9 +77,9 @@ def _paths_asked(question: str, index: ChunkIndex) -> list[str]:
         for match in pattern.finditer(question):
             name = next(filter(None, match.groups()))
             rest = f"{question[: match.start()]} {question[match.end() :]}"
-            if name.lower() not in NEUTRAL_WORDS and _asks_for_whole(rest):
-                if held := _held(name, _code_files(index)):
-                    return held
+            is_whole = name.lower() not in NEUTRAL_WORDS and _asks_for_whole(rest)
+            if is_whole and (held := _held(name, _code_files(index))):
+                return held
     asked, name = words(question), index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
     own = {name, *words(name.replace("-", " ").replace("_", " "))}
     rest = " ".join(word for word in asked if word.lower() not in own)

@@ -51,7 +51,8 @@ _CALL_OPTION = re.compile(
     r"[\"':]([A-Za-z][\w.-]{2,60})",
     re.I,
 )
-_CALL_WORD = re.compile("flag|opt|setting|config|param|attr|accessor|var|arg", re.I)
+_CALL_WORDS = ("flag", "opt", "setting", "config", "param", "attr", "accessor", "var", "arg")
+_CALL_WORD = re.compile("|".join(_CALL_WORDS), re.I)
 """A line without any of them has no `_CALL_OPTION`."""
 _ENVIRONMENT = re.compile(
     r"(?:[Gg]et_?[Ee]nv\w{0,12}|environ(?:\.get)?|\benv(?:_?vars?|::vars?|::var_os|\.fetch|\.get)?|\bENV(?:\.fetch)?"
@@ -135,9 +136,7 @@ def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> l
     if own.parameters and _in_signature(lines, number):
         return [Declared("default", name) for name in own.parameters if name.lower() not in _GENERIC]
     return [
-        Declared(sort, name)
-        for sort, name in own.named
-        if sort != "field" or is_commented(lines, number)
+        Declared(sort, name) for sort, name in own.named if sort != "field" or is_commented(lines, number)
     ]
 
 
@@ -259,7 +258,7 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
     constant = _DEFINE.match(line) if "#" in line else None
     if matched := constant or (_CONFIGURED.match(line) if is_config else None):
         yield "default", matched[1]
-    elif _VALUE.search(line) and (matched := _DEFAULT.match(line)):
+    elif ("=" in line or ":" in line) and _VALUE.search(line) and (matched := _DEFAULT.match(line)):
         yield "default" if _is_declared(line, matched) else "local", matched["name"]
         if opened := _OPENED.search(line):
             yield from (("default", name) for name in _PAIR.findall(line, opened.end()))
@@ -269,7 +268,7 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
         yield "option", matched[1]
     elif matched := _documented(line):
         yield "documented", matched[1]
-    elif ('"' in line or "'" in line) and (matched := _COMPARED.search(line)):
+    elif _may_compare(line) and (matched := _COMPARED.search(line)):
         yield "compared", matched[1]
     elif ":" in line and (matched := _FIELD.match(line)):
         yield "field", matched[1]
@@ -277,9 +276,23 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
 
 def _option(line: str) -> re.Match[str] | None:
     """Return where a line declares an option of the command line, by a call or as it is typed."""
-    may_call = ("'" in line or '"' in line or ":" in line) and _CALL_WORD.search(line)
+    may_call = ("'" in line or '"' in line or ":" in line) and _has_call_word(line)
     matched = _CALL_OPTION.search(line) if may_call else None
     return matched or (_OPTION.search(line) if "-" in line else None)
+
+
+def _has_call_word(line: str) -> bool:
+    if not line.isascii():
+        return _CALL_WORD.search(line) is not None
+    lowered = line.lower()
+    return any(word in lowered for word in _CALL_WORDS)
+
+
+def _may_compare(line: str) -> bool:
+    """Return whether a line has a quote and a sign of a comparison, which `_COMPARED` needs."""
+    return ('"' in line or "'" in line) and any(
+        sign in line for sign in ("==", "!=", "case", "cmp", ".equals")
+    )
 
 
 def _documented(line: str) -> re.Match[str] | None:

@@ -1195,7 +1195,7 @@ class Prepared:
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
     of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
-    caller asks of the model, `steps` those of a second look.
+    caller asks of the model, `steps` those of a second look. `warning` is that of the answer.
     """
 
     question: str
@@ -1210,6 +1210,7 @@ class Prepared:
     subject: Subject | None = None
     options: GenerationOptions = field(default_factory=GenerationOptions)
     steps: tuple[TraceStep, ...] = ()
+    warning: str = ""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rag.answer.citations import Resolved
 from rag.answer.cost import cost
-from rag.answer.not_found import warning
 from rag.ports import TokenCounter
 from rag.types import Answer, Prepared, Usage
 
@@ -46,7 +45,7 @@ def finish(
         usage = Usage(prompt_tokens=prepared.prompt.tokens, answer_tokens=counter.count(text))
     if usage.cost_usd is None:
         usage = replace(usage, cost_usd=cost(model, usage, home=home))
-    warned = warning(prepared.confidence, prepared.hits)
+    warned = prepared.warning
     return Answer(
         text=warning_paragraph(warned) + resolved.text,
         question=prepared.question,

@@ -17,6 +17,11 @@ _FOREIGN = (
     "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
     "it puts the question into English before it is searched."
 )
+NO_SUBJECT = (
+    "It is not known what this question is about, as no earlier answer says what “it” means. "
+    "Name it in the question, or as its subject (`--about NAME`)."
+)
+"""The warning before an answer to a question about an "it" that means nothing yet."""
 
 
 def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
@@ -51,6 +56,8 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
     repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
     where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
     parts = [f"Not found in {where}." if repositories else "Not found.", _searched_words(confidence)]
+    if prepared.warning == NO_SUBJECT:
+        parts.insert(1, NO_SUBJECT)
     if prepared.hits:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
     if confidence.foreign:

@@ -14,6 +14,7 @@ much; one that may be self-contained carries a quarter. Words that only name the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,14 @@ _FACETS = frozenset({"behaviour", "docs", "tests"})
 """Facets that are found by the words of the subject's question; callers are found by its name."""
 _SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
+
+
+_PRONOUN = re.compile(r"\b(?:it|its|this|that|these|those|they|them)\b", re.I)
+_RELATION_TERMS = (
+    _FACET_TERMS["callers"]
+    | _FACET_TERMS["tests"]
+    | frozenset(terms("raise throw return fail error exception happen"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,15 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         shown=tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places)),
         bare=not own,
     )
+
+
+def lacks_subject(sought: ContextualQuestion) -> bool:
+    """Return whether a question is about "it", and nothing says what that is: a first "Who calls it?"."""
+    question = sought.question
+    if question.names or question.paths or sought.focus or sought.subject:
+        return False
+    asks = bool(question.terms) or "callers" in question.asks
+    return asks and question.terms.keys() <= _RELATION_TERMS and bool(_PRONOUN.search(question.text))
 
 
 def subject_of(past: Sequence[Exchange]) -> Subject | None:

@@ -86,6 +86,25 @@ _FRESH = re.compile(
 )
 _DIGITS_WEIGHT = 0.2
 """A number that is part of a word occurs in many other words: the word as a whole is what is asked for."""
+_FRAME_WEIGHT = 0.2
+"""A word that only says what kind of place is asked for seldom occurs there."""
+_PLACE = r"(?:functions?|methods?|class(?:es)?|modules?|files?|code|parts?|pieces?|place|components?|logic)"
+_ASKING = re.compile(
+    r"\A\W*(?:(?:please|can you|could you|and|so|but|now)\W+){0,2}"
+    r"(?P<order>show|find|explain|describe|locate|give)\b"
+    rf"|\b(?:what|which)\s+(?P<head>{_PLACE})(?:\s+of\s+the\s+(?P<whole>code(?:base)?|source|project))?\b"
+    rf"|\bthe\s+(?P<the>{_PLACE}|implementation|definition)(?:\s+of\s+the\s+(?P<all>code(?:base)?|source|project))?"
+    r"\s+(?:that|which|where|for|behind)\b"
+    r"|\bis\s+(?P<duty>responsible)\s+for\b|\b(?P<deals>deals?|dealing)\s+with\b"
+    r"|\b(?P<care>tak(?:es?|ing)\s+care)\s+of\b|\bin\s+(?P<charge>charge)\s+of\b"
+    r"|\b(?P<last>implemented|defined|declared|located|handled|performed|situated|placed|found|carried|lives?"
+    r"|happens?|takes?\s+place)(?:\s+(?:out|with|at|exactly|here|now))?"
+    r"(?:\s+(?:in|inside|within)\s+(?:this|the|your|our)\s+"
+    r"(?P<here>repo\w*|code\w*|project|package|library|sources?))?"
+    r"\s*(?:\Z|[?.!,;](?:\s|\Z))",
+    re.I,
+)
+"""Words that say how something is asked, each in a group: "show me …", "which file …", "… is defined?"."""
 _PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
@@ -149,11 +168,25 @@ def parse_question(text: str) -> ParsedQuestion:
 
 
 def _weighed(text: str) -> dict[str, float]:
-    """Return the weight of each term: 1, but less for the number in a word, such as the 9 of `F9`."""
-    found = dict.fromkeys(terms(text), 1.0)
+    """Return the weight of each term: 1, but less for the number in a word, such as the 9 of `F9`, and for a
+    word that only says how something is asked.
+    """
+    found = dict.fromkeys(terms(text), _FRAME_WEIGHT)
+    found |= dict.fromkeys(terms(_without_asking(text)), 1.0)
     parts = [terms(word) for word in words(text) if not word.isdigit()]
     found |= {term: _DIGITS_WEIGHT for some in parts if len(some) > 1 for term in some if term.isdigit()}
     return found | {term: 1.0 for word in words(text) if word.isdigit() for term in terms(word)}
+
+
+def _without_asking(text: str) -> str:
+    """Return a text without the words that only say how something is asked. Code in backticks is kept."""
+    kept, at = [], 0
+    for match in _ASKING.finditer(_CODE_SPAN.sub(lambda span: " " * len(span[0]), text)):
+        for first, last in match.regs[1:]:
+            if first >= at:
+                kept.append(text[at:first])
+                at = last
+    return " ".join([*kept, text[at:]])
 
 
 def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

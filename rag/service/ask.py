@@ -29,7 +29,6 @@ from rag.answer.citations import CitationFilter, Resolved, resolve
 from rag.answer.end import AnswerEnd
 from rag.answer.fallback import fallback_answer, quotes_so_far
 from rag.answer.finish import finish, warning_paragraph
-from rag.answer.not_found import warning
 from rag.answer.statements import whole_sentences
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.extractive_summary import QUOTING
@@ -474,8 +473,7 @@ class _Writing:
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
         self.options = prepared.options
-        warned = warning(prepared.confidence, prepared.hits)
-        self.warning = "" if self.options.is_json else warning_paragraph(warned)
+        self.warning = "" if self.options.is_json else warning_paragraph(prepared.warning)
         self._dialog, self._generator = dialog, generator
         self._filter = CitationFilter(prepared.prompt.sources)
         has_model = dialog.engine.settings.has_model

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from rag.agent.look import Look
-from rag.answer.not_found import not_found, warning
+from rag.answer.not_found import NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
@@ -22,7 +22,7 @@ from rag.prompt.background import Known
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense, render_instructions, render_reword
 from rag.retrieval.answerability import judge, titled
-from rag.retrieval.context import Exchange, subject_of
+from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.overview import outlines
 from rag.retrieval.question import parse_question
@@ -262,6 +262,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         searchers = [r.searcher for r in self.searched]
+        warned = NO_SUBJECT if lacks_subject(found.sought) else warning(confidence, found.hits)
         prompt = compose(
             template=load_template(settings.template, settings.home),
             question=question,
@@ -279,7 +280,7 @@ class Dialog:
             surroundings=surroundings(searchers, found) if settings.has_model else (),
             outlines=outlines(searchers, found) if settings.has_model else (),
             known=known,
-            warning=warning(confidence, found.hits),
+            warning=warned,
             missing_words=confidence.missing_words if confidence else (),
             code_facts=found.code_facts,
         )
@@ -299,6 +300,7 @@ class Dialog:
             subject=found.sought.subject if found.sought.share == 1 else None,
             options=self.options,
             steps=tuple(looked.steps) if looked else (),
+            warning=warned,
         )
 
     def _answer_tokens(self) -> int:

@@ -56,6 +56,15 @@ def test_without_a_model_the_nearest_places_are_quoted_under_a_warning(sample_re
     assert answer.citations
 
 
+def test_a_first_question_about_it_is_answered_under_a_warning_that_it_means_nothing_yet(sample_repo):
+    dialog = dialog_on(sample_repo)
+    first = ask(dialog, "Who calls it?")
+    assert first.warning.startswith("It is not known what this question is about")
+    assert first.warning in first.text
+    assert ask(dialog, SIGNED).warning == ""
+    assert ask(dialog, "Who calls it?").warning == "", "the sessions are the subject now"
+
+
 def test_what_occurs_nowhere_is_not_found_and_named(sample_repo):
     answer = ask(dialog_on(sample_repo), "What is `zebra_quux` of Zookeeper? Answer in German.")
     assert not answer.found

@@ -12,7 +12,8 @@ import math
 import os
 import re
 import string
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """Return the number of tokens; exact except for runs of thousands of characters, which count high."""
-        return sum(tokens_of_block(self.name, block) for block in _LINES.findall(text))
+        return sum(map(partial(tokens_of_block, self.name), _LINES.findall(text)))
 
 
 class RaisedCounter:
@@ -169,7 +170,7 @@ def tokens_of_block(name: str, block: str) -> int:
     if name != "cl100k_base" or not block.isascii():
         return _encoded(name, block)
     known, words = _vocabulary(name), _ASCII_WORDS.findall(block.encode())
-    others = [word for word in words if word not in known]
+    others = list(filterfalse(known.__contains__, words))
     return len(words) - len(others) + sum(_tokens_of_word(name, word) for word in others)
 
 

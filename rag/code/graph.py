@@ -12,7 +12,6 @@ import posixpath
 import re
 import sys
 import threading
-from array import array
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
@@ -20,7 +19,17 @@ from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 from rag.code.imports import Import
-from rag.code.references import BASE, CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, has_references
+from rag.code.references import (
+    BASE,
+    CALL,
+    MENTION,
+    UNKNOWN,
+    Defined,
+    FileGraph,
+    Reference,
+    References,
+    has_references,
+)
 from rag.code.resolve import Binding, Resolver
 from rag.types import CodeDefinition, CodeUse, Kind, UseRole
 
@@ -105,36 +114,13 @@ _TYPES = frozenset(
 Values = tuple[_Value, ...]
 
 
-class _References:
-    """The references of a file in columns: a tenth of the memory of an object for each."""
-
-    def __init__(self, references: Sequence[Reference]) -> None:
-        self._names = [sys.intern(use.name) for use in references]
-        self._receivers = [sys.intern(use.receiver) for use in references]
-        self._lines = array("i", [use.line for use in references])
-        self._within = array("i", [use.within for use in references])
-        self._roles = "".join([use.role for use in references])
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __iter__(self) -> Iterator[Reference]:
-        columns = self._names, self._receivers, self._lines, self._within, self._roles
-        return map(Reference, *columns)
-
-    def named(self, names: Set[str]) -> Iterator[Reference]:
-        """Yield the references to some names, in order."""
-        for at, name in enumerate(self._names):
-            if name in names:
-                yield Reference(name, self._receivers[at], self._lines[at], self._within[at], self._roles[at])
-
-
 class _File:
     """The graph of a file with the look-ups that resolution needs; `graph` is without the references."""
 
     def __init__(self, path: str, language: str, graph: FileGraph) -> None:
         self.path, self.language = path, language
-        self.references = _References(graph.references)
+        known = graph.references
+        self.references = known if isinstance(known, References) else References(known)
         self.graph = replace(graph, references=(), variables=())
         definitions = graph.definitions
         named: dict[str, list[int]] = defaultdict(list)
@@ -149,9 +135,8 @@ class _File:
                 owned[one.owner.removesuffix(".prototype"), one.name].append(number)
         for variable in graph.variables:
             variables[variable.within, variable.name].append(sys.intern(variable.value))
-        for use in graph.references:
-            if use.role == BASE:
-                bases[use.within].append(use)
+        for use in self.references.of_role(BASE):
+            bases[use.within].append(use)
         # Thousands of files are cached: plain dictionaries of tuples, where most names are defined once.
         self.named = {name: tuple(found) for name, found in named.items()}
         self.members = {
@@ -166,7 +151,7 @@ class _File:
         """What `module.exports` is made to be."""
         others = len(graph.imports) + len(graph.variables)
         self.size = _DEFINITION_BYTES * len(definitions) + _OTHER_BYTES * others
-        self.size += _REFERENCE_BYTES * len(graph.references)
+        self.size += _REFERENCE_BYTES * len(self.references)
 
     def top(self, name: str) -> list[int]:
         """Return the definitions of a name at the top of the file, without those of an owner."""

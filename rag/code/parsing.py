@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,14 +105,14 @@ def unpacked(data: bytes) -> FileGraph:
     return graph_of(json.loads(zlib.decompress(data)))
 
 
-def unpacked_definitions(data: bytes) -> list[Defined]:
-    """Return the definitions of the graph that `packed` compressed. The rest of it is not read.
+def unpacked_definitions(data: bytes, names: Set[str]) -> list[Defined]:
+    """Return the definitions of some names in the graph that `packed` compressed. The rest is not read.
 
     Raises:
         ValueError, TypeError, zlib.error: it is damaged.
     """
     first, _ = _DECODER.raw_decode(zlib.decompress(data).decode(), 1)
-    return list(map(Defined._make, first))
+    return [Defined._make(row) for row in first if row[0] in names]
 
 
 def _values(function: str, texts: Sequence[SourceText], max_chars: int | None) -> list[Any]:

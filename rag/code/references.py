@@ -11,8 +11,10 @@ Native code reads the text here, so callers run this in an expendable process: `
 from __future__ import annotations
 
 import re
+import sys
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -79,13 +81,57 @@ class Variable(NamedTuple):
     value: str
 
 
+class References:
+    """The references of a file in columns: a tenth of the memory of an object for each, and read far faster.
+
+    `rows` are their values in the order of the fields of `Reference`. Raises ValueError, TypeError if they
+    are none.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[Any]] = ()) -> None:
+        names, receivers, lines, within, roles = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+        self._names, self._receivers = list(map(sys.intern, names)), list(map(sys.intern, receivers))
+        try:
+            self._lines, self._within = array("i", lines), array("i", within)
+        except OverflowError as error:
+            raise ValueError(str(error)) from error
+        self._roles = "".join(roles)
+        if len(self._roles) != len(rows):
+            raise ValueError("a role of a reference is not one character")
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[Reference]:
+        columns = self._names, self._receivers, self._lines, self._within, self._roles
+        return map(Reference, *columns)
+
+    def named(self, names: Set[str]) -> Iterator[Reference]:
+        """Yield the references to some names, in order."""
+        for at, name in enumerate(self._names):
+            if name in names:
+                yield self._at(at)
+
+    def of_role(self, role: str) -> Iterator[Reference]:
+        """Yield the references of a role, in order."""
+        at = self._roles.find(role)
+        while at >= 0:
+            yield self._at(at)
+            at = self._roles.find(role, at + 1)
+
+    def _at(self, at: int) -> Reference:
+        return Reference(
+            self._names[at], self._receivers[at], self._lines[at], self._within[at], self._roles[at]
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class FileGraph:
     """The definitions, imports, references and variables of one file, each in order."""
 
     definitions: tuple[Defined, ...] = ()
     imports: tuple[Import, ...] = ()
-    references: tuple[Reference, ...] = ()
+    references: References | tuple[Reference, ...] = ()
     variables: tuple[Variable, ...] = ()
 
 
@@ -99,7 +145,7 @@ def graph_values(graph: FileGraph) -> list[Any]:
     return [
         graph.definitions,
         [[i.module, i.names, i.start, i.end, i.within, int(i.types_only)] for i in graph.imports],
-        graph.references,
+        list(graph.references),
         graph.variables,
     ]
 
@@ -113,7 +159,7 @@ def graph_of(values: Any) -> FileGraph:
             Import(module, tuple((there, here) for there, here in names), start, end, within, bool(types))
             for module, names, start, end, within, types in imports
         ),
-        tuple(map(Reference._make, references)),
+        References(references),
         tuple(map(Variable._make, variables)),
     )
 

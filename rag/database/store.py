@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, compress, pairwise
@@ -385,11 +385,11 @@ class Store:
             packed = self._packed_graph(path)
             return unpacked(packed) if packed else FileGraph()
 
-    def definitions_in(self, path: str) -> list[Defined]:
-        """Return the definitions of `code_graph`, at a fraction of its cost."""
+    def definitions_in(self, path: str, names: Set[str]) -> list[Defined]:
+        """Return the definitions of `code_graph` with one of these names, at a fraction of its cost."""
         with self._graph_damage():
             packed = self._packed_graph(path)
-            return unpacked_definitions(packed) if packed else []
+            return unpacked_definitions(packed, names) if packed else []
 
     def _packed_graph(self, path: str) -> bytes:
         found = self._find_file(path)
@@ -399,7 +399,7 @@ class Store:
     def _graph_damage(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, TypeError, zlib.error) as error:
+        except (ValueError, TypeError, LookupError, zlib.error) as error:
             raise StoreCorrupt(path=str(self.path), why=f"a graph is damaged ({error})") from error
 
     def holding(self, name: str) -> list[str]:

@@ -138,7 +138,7 @@ def _spelled(name: str) -> re.Pattern[str]:
 
 def _occurs(indexes: Sequence[ChunkIndex], name: str) -> bool:
     """Return whether a name occurs anywhere, in any spelling."""
-    words, spelled = _words(name), _spelled(name)
+    words = _words(name)
     parts = {term for word in words for term in terms(word)} if len(words) > 1 else set[str]()
     whole = {*terms("_".join(words))[-1:], *terms("".join(words))[-1:]} - parts
     is_marked = name.endswith(("!", "?"))
@@ -146,6 +146,9 @@ def _occurs(indexes: Sequence[ChunkIndex], name: str) -> bool:
         if not is_marked and any(len(index.postings(term).chunks) for term in whole):
             return True
         chunks = _holding(index, words) if len(words) > 1 or is_marked else []
+        if not chunks:
+            continue
+        spelled = _spelled(name)
         if len(chunks) > _MAX_CHUNKS or any(spelled.search(_text(index, chunk)) for chunk in chunks):
             return True
     return False

@@ -73,18 +73,18 @@ def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[
 
 def _paths_asked(question: str, index: ChunkIndex) -> list[str]:
     """Return the files of code that a question asks about as a whole, the largest first."""
-    paths = _code_files(index)
     for pattern in (_PATH, _PLACE):
         for match in pattern.finditer(question):
             name = next(filter(None, match.groups()))
             rest = f"{question[: match.start()]} {question[match.end() :]}"
-            if name.lower() not in NEUTRAL_WORDS and _asks_for_whole(rest) and (held := _held(name, paths)):
+            is_whole = name.lower() not in NEUTRAL_WORDS and _asks_for_whole(rest)
+            if is_whole and (held := _held(name, _code_files(index))):
                 return held
     asked, name = words(question), index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
     own = {name, *words(name.replace("-", " ").replace("_", " "))}
     rest = " ".join(word for word in asked if word.lower() not in own)
     is_named = not {word.lower() for word in asked}.isdisjoint(own | _PROJECT | _STRONG)
-    return paths if is_named and _asks_for_whole(rest) else []
+    return _code_files(index) if is_named and _asks_for_whole(rest) else []
 
 
 def _asks_for_whole(text: str) -> bool:

@@ -270,15 +270,19 @@ def place_factor(
     index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
 ) -> Signal:
     """Return a factor below 1 for auxiliary files: examples, benchmarks, compatibility, tools."""
-    factor = 1.0 if "example" in question.asks else weights.aside
+    factors = np.ones(len(chunks), np.float32)
+    if "example" in question.asks:
+        return factors
     files = index.file[chunks].tolist()
-    by_file = {f: factor if _is_auxiliary(index.file_path(f)) else 1.0 for f in dict.fromkeys(files)}
-    return np.asarray([by_file[file] for file in files], np.float32)
+    known = _AUXILIARY.setdefault(index, {})
+    for file in {*files} - known.keys():
+        known[file] = _ASIDE.search(index.file_path(file)) is not None
+    factors[[known[file] for file in files]] = weights.aside
+    return factors
 
 
-@lru_cache(maxsize=65_536)
-def _is_auxiliary(path: str) -> bool:
-    return _ASIDE.search(path) is not None
+_AUXILIARY: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()
+"""Whether a file of a store is auxiliary by its path, as far as it was asked: paths are slow to look up."""
 
 
 def bundle_factor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -317,7 +318,8 @@ def _rank(
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.
     headed = judged.headed
-    names = index.names(chunks[headed])
+    every_name = index.names(chunks)
+    names = list(compress(every_name, headed.tolist()))
     legs = judged.legs | {
         "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
@@ -336,7 +338,7 @@ def _rank(
     factors *= defined_factor(index, chunks, sought)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
-    factors *= rank.bundle_factor(index, chunks, index.names(chunks), sought.question, weights)
+    factors *= rank.bundle_factor(index, chunks, every_name, sought.question, weights)
     factors = np.maximum(factors, weights.phrase_factor * rank.reference_signal(chunks, gathered.phrases))
     scores = np.where(legs["pointed"] > 0, legs["pointed"] + scores / 10, scores * factors)
     scores = rank.penalize_repeats(index, chunks, scores, weights)

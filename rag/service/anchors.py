@@ -23,10 +23,13 @@ def with_anchors(answer: Answer, repositories: Sequence[Repository], prepared: P
     asked = frozenset(_WORD.findall(f"{answer.question} {prepared.standalone_question}"))
     said = frozenset(_WORD.findall(answer.text))
     stores = {one.source.location: one.store for one in repositories}
+    used = [one for one in (*answer.citations, *answer.sources) if one.used]
+    names = asked | said | {one.symbol for one in used}
+    names |= {prepared.subject.symbol} if prepared.subject else set()
 
     @cache
     def defined(location: str, path: str) -> list[Defined]:
-        return stores[location].definitions_in(path)
+        return stores[location].definitions_in(path, names)
 
     def anchored(citation: Citation) -> Citation:
         if citation.location not in stores or not citation.used or not citation.blob:

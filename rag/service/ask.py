@@ -73,9 +73,9 @@ class _Show:
 
 @dataclass(frozen=True, slots=True)
 class _Notify:
-    """Notify the caller of the stored question, or of the sources of the answer."""
+    """Notify the caller of the stored question, or of the sources of the answer, if the caller listens."""
 
-    of: DialogTurn | tuple[Citation, ...]
+    of: DialogTurn | Callable[[], tuple[Citation, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ async def aconverse(
                     steps.result = await to_thread(do)
                 case _Notify(of):
                     if notify:
-                        notify(of)
+                        notify(of() if callable(of) else of)
         except BaseException as error:  # noqa: BLE001 - raised again by the steps
             steps.error = error
 
@@ -320,7 +320,7 @@ def _answer(
         prepared = yield _Work(add_found)
     writing = _Writing(dialog, prepared, generator)
     try:
-        yield _Notify(writing.sources())
+        yield _Notify(writing.sources)
         if warned := writing.warning:
             yield _Show(warned)
         yield _Stream(writing)

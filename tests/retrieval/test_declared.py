@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rag.retrieval.kinds import declared as forms
 from rag.retrieval.kinds.declared import MAX_LINE_CHARS, declared
 
 
@@ -112,3 +115,29 @@ def test_hostile_lines_take_little_time(part: str):
     for number in range(1, 41):
         declared([line] * 40, number)
     assert time.thread_time() - began < 2
+
+
+WORDS = """strcmp( case .equals( == != = : := ' " name Flag( ſetting( 12 add_ARGUMENT( -- , env ( True
+x""".split()
+PIECES = st.lists(st.sampled_from([*WORDS, " "]), max_size=12).map("".join)
+
+
+@given(PIECES)
+def test_what_is_skipped_quickly_has_no_match(line: str):
+    assert forms._may_compare(line) or not forms._COMPARED.search(line)
+    assert forms._has_call_word(line) == bool(forms._CALL_WORD.search(line))
+    assert "=" in line or ":" in line or not forms._VALUE.search(line)
+
+
+def test_a_line_is_read_once_for_what_it_declares_by_itself(monkeypatch: pytest.MonkeyPatch):
+    read: list[str] = []
+    original = forms._declared
+    monkeypatch.setattr(
+        forms, "_declared", lambda line, is_config: read.append(line) or original(line, is_config)
+    )
+    lines = ["kiln_lines_read_once = 12", "return nothing_at_all_here"]
+    found = [[declared(lines, number) for number in (1, 2)] for _ in range(3)]
+    assert found[0] == found[1] == found[2]
+    assert [one.name for one in found[0][0]] == ["kiln_lines_read_once"]
+    assert not found[0][1]
+    assert read == lines

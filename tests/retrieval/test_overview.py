@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag.database.filtering import filtered
+from rag.retrieval import overview
 from rag.retrieval.overview import outlines
 from rag.retrieval.search import Searcher, search
 from rag.service import Engine
@@ -149,3 +150,15 @@ def test_a_large_file_comes_with_ever_fewer_definitions(tmp_path: Path) -> None:
         found = outlined(engine.repository(str(root)).searcher, "What does long.py do?")
     assert [hit.text.count("\n") + 1 for hit in found] == [40, 15, 6]
     assert found[2].reason == "outline: 6 of 60 definitions, with their lines"
+
+
+def test_files_are_listed_only_for_a_question_about_a_whole(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[object] = []
+    original = overview._code_files
+    monkeypatch.setattr(overview, "_code_files", lambda index: listed.append(index) or original(index))
+    assert not outlined(searcher, "Where is the book opened?")
+    assert not listed
+    assert outlined(searcher, "How does this project work?")
+    assert len(listed) == 1

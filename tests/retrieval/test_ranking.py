@@ -237,3 +237,20 @@ def test_a_test_that_names_the_code_in_question_comes_first(tmp_path: Path):
     assert by_path.get("tests/test_b.py", 0.0) == 0 == by_path["cellar/barrels.py"]
     other = search([Searcher(store, HASHED, FaissIndex(store.vectors), alone)], "How is a barrel topped up?")
     assert not any(hit.legs.get("exercise") for hit in other.hits)
+
+
+def test_the_path_of_a_file_is_looked_up_once_for_its_place(searcher, monkeypatch):
+    index = searcher({"disk.py": DISK, "examples/other.py": OTHER}).index
+    looked_up: list[int] = []
+    original = type(index).file_path
+    monkeypatch.setattr(
+        type(index), "file_path", lambda self, file: looked_up.append(file) or original(self, file)
+    )
+    chunks, question = np.arange(len(index)), parse_question("Where is the path dropped?")
+    factors = [rank.place_factor(index, chunks, question, rank.DEFAULT) for _ in range(3)]
+    is_example = np.asarray([original(index, file) != "disk.py" for file in index.file.tolist()])
+    for one in factors:
+        np.testing.assert_allclose(one, np.where(is_example, rank.DEFAULT.aside, 1.0))
+    assert sorted(looked_up) == sorted(set(index.file.tolist()))
+    asked = rank.place_factor(index, chunks, parse_question("Show me an example"), rank.DEFAULT)
+    assert asked.tolist() == [1.0] * len(chunks)

@@ -51,7 +51,8 @@ _CALL_OPTION = re.compile(
     r"[\"':]([A-Za-z][\w.-]{2,60})",
     re.I,
 )
-_CALL_WORD = re.compile("flag|opt|setting|config|param|attr|accessor|var|arg", re.I)
+_CALL_WORDS = ("flag", "opt", "setting", "config", "param", "attr", "accessor", "var", "arg")
+_CALL_WORD = re.compile("|".join(_CALL_WORDS), re.I)
 """A line without any of them has no `_CALL_OPTION`."""
 _ENVIRONMENT = re.compile(
     r"(?:[Gg]et_?[Ee]nv\w{0,12}|environ(?:\.get)?|\benv(?:_?vars?|::vars?|::var_os|\.fetch|\.get)?|\bENV(?:\.fetch)?"
@@ -123,24 +124,20 @@ class Declared(NamedTuple):
 def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
     """Return the settings that a line declares, from 1; `is_config`: in a file of settings."""
     line = lines[number - 1]
-    text = line.strip()
-    if not text or len(line) > MAX_LINE_CHARS:
+    own = _read(line, is_config) if len(line) <= MAX_LINE_CHARS else None
+    if own is None:
         return []
-    # The first and the last character exclude most of the forms; the expressions take far longer.
-    if text[-1] in "{,\"'" and (record := _record(lines, number)):
+    if own.may_record and (record := _record(lines, number)):
         return [record]
-    if text[0] in "#@[" and (attributed := _attributed(lines, number)):
+    if own.may_attribute and (attributed := _attributed(lines, number)):
         return [attributed]
-    if text[0] in "\"'" and text[-1] == "," and (alone := _alone(lines, number)):
+    if own.may_be_alone and (alone := _alone(lines, number)):
         return [alone]
-    found = [
-        Declared(sort, name)
-        for sort, name in _named(line, is_config)
-        if sort != "field" or is_commented(lines, number)
+    if own.parameters and _in_signature(lines, number):
+        return [Declared("default", name) for name in own.parameters if name.lower() not in _GENERIC]
+    return [
+        Declared(sort, name) for sort, name in own.named if sort != "field" or is_commented(lines, number)
     ]
-    if "=" in line and (names := _PARAMETER.findall(line)) and _in_signature(lines, number):
-        found = [Declared("default", name) for name in names if name.lower() not in _GENERIC]
-    return found
 
 
 def begins_record(line: str) -> bool:
@@ -221,11 +218,35 @@ def _in_signature(lines: Sequence[str], number: int) -> bool:
     return False
 
 
+class _Line(NamedTuple):
+    """What a line declares by itself, as sort and name, and what it may be with the lines around it."""
+
+    named: tuple[tuple[str, str], ...]
+    parameters: tuple[str, ...]
+    may_record: bool
+    may_attribute: bool
+    may_be_alone: bool
+
+
+_NO_LINE = _Line((), (), False, False, False)
+
+
 @lru_cache(maxsize=32_768)
-def _named(line: str, is_config: bool) -> tuple[tuple[str, str], ...]:
-    """Return the settings that a line declares by itself, each with its sort."""
+def _read(line: str, is_config: bool) -> _Line | None:
+    """Return what a line declares by itself, and may declare with others; None for nothing, as most lines."""
+    text = line.strip()
+    if not text:
+        return None
     found = dict.fromkeys(_declared(line, is_config))
-    return tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC)
+    # The first and the last character exclude most of the forms; the expressions take far longer.
+    read = _Line(
+        tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC),
+        tuple(_PARAMETER.findall(line)) if "=" in line else (),
+        text[-1] in "{,\"'" and (_RECORD_NAME.match(line) or _RECORD_KEY.match(line)) is not None,
+        text[0] in "#@[" and _ATTRIBUTE.match(line) is not None,
+        text[0] in "\"'" and text[-1] == "," and _ALONE.match(line) is not None,
+    )
+    return None if read == _NO_LINE else read
 
 
 def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
@@ -237,7 +258,7 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
     constant = _DEFINE.match(line) if "#" in line else None
     if matched := constant or (_CONFIGURED.match(line) if is_config else None):
         yield "default", matched[1]
-    elif _VALUE.search(line) and (matched := _DEFAULT.match(line)):
+    elif ("=" in line or ":" in line) and _VALUE.search(line) and (matched := _DEFAULT.match(line)):
         yield "default" if _is_declared(line, matched) else "local", matched["name"]
         if opened := _OPENED.search(line):
             yield from (("default", name) for name in _PAIR.findall(line, opened.end()))
@@ -247,7 +268,7 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
         yield "option", matched[1]
     elif matched := _documented(line):
         yield "documented", matched[1]
-    elif ('"' in line or "'" in line) and (matched := _COMPARED.search(line)):
+    elif _may_compare(line) and (matched := _COMPARED.search(line)):
         yield "compared", matched[1]
     elif ":" in line and (matched := _FIELD.match(line)):
         yield "field", matched[1]
@@ -255,9 +276,23 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
 
 def _option(line: str) -> re.Match[str] | None:
     """Return where a line declares an option of the command line, by a call or as it is typed."""
-    may_call = ("'" in line or '"' in line or ":" in line) and _CALL_WORD.search(line)
+    may_call = ("'" in line or '"' in line or ":" in line) and _has_call_word(line)
     matched = _CALL_OPTION.search(line) if may_call else None
     return matched or (_OPTION.search(line) if "-" in line else None)
+
+
+def _has_call_word(line: str) -> bool:
+    if not line.isascii():
+        return _CALL_WORD.search(line) is not None
+    lowered = line.lower()
+    return any(word in lowered for word in _CALL_WORDS)
+
+
+def _may_compare(line: str) -> bool:
+    """Return whether a line has a quote and a sign of a comparison, which `_COMPARED` needs."""
+    return ('"' in line or "'" in line) and any(
+        sign in line for sign in ("==", "!=", "case", "cmp", ".equals")
+    )
 
 
 def _documented(line: str) -> re.Match[str] | None:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from rag.analysis import is_stop_word, terms
+from rag.analysis import is_stop_word, term_set, terms
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.declared import (
@@ -71,6 +71,7 @@ _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
 _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
 _NEAR = 30
+_NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
 _STEM = 6
 _SORTS = {
@@ -170,7 +171,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             break
         lines = asked.lines_near(file, _LONG_FILE)
         for place in _places(asked, file, _lines_near(lines, wanted)):
-            key = re.sub(r"[\W_]", "", place.what.name).lower()
+            key = _NO_LETTERS.sub("", place.what.name).lower()
             found.setdefault(key, _Setting()).places.append(place)
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0
@@ -179,11 +180,11 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         share: dict[str, float] = {}
         name = setting.places[0].what.name
         words = set(terms(name))
-        parts = [(_NAME_SHARE, name)]
+        parts = {(_NAME_SHARE, name): None}
         for place in setting.places[:_MAX_READ_PLACES]:
-            parts += ((_TEXT_SHARE, _around(place)), (_PATH_SHARE, place.file.path))
+            parts |= {(_TEXT_SHARE, _around(place)): None, (_PATH_SHARE, place.file.path): None}
         for most, text in parts:
-            for term in set(terms(text)) & wanted.keys():
+            for term in term_set(text) & wanted.keys():
                 share[term] = max(share.get(term, 0.0), most)
         setting.coverage = sum(wanted[term] * value for term, value in share.items()) / total
         setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
@@ -214,9 +215,17 @@ def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
     if not stems:
         return []
     held = _holding([line[:MAX_LINE_CHARS] for line in lines], stems)
-    near = {n for at in held for n in range(max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1)}
-    above = {n for at in held for n in range(max(at - RECORD_LINES, 1), at)} - near
-    return sorted(near | {n for n in above if begins_record(lines[n - 1])})
+    near, above = bytearray(len(lines) + 1), bytearray(len(lines) + 1)
+    for at in held:
+        first, end = max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1
+        near[first:end] = b"\1" * (end - first)
+        first = max(at - RECORD_LINES, 1)
+        above[first:at] = b"\1" * (at - first)
+    return [
+        number
+        for number, line in enumerate(lines, 1)
+        if near[number] or (above[number] and begins_record(line))
+    ]
 
 
 def _holding(lines: Sequence[str], stems: Collection[str]) -> set[int]:

@@ -1,0 +1,56 @@
+"""References in columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.code.parsing import packed, unpacked
+from rag.code.references import BASE, CALL, MENTION, FileGraph, Reference, References, graph_values
+
+REFERENCES = st.builds(
+    Reference,
+    name=st.sampled_from(["run", "stop", "Base", ""]),
+    receiver=st.sampled_from(["", "self", "super()", "a.b"]),
+    line=st.integers(1, 10**6),
+    within=st.integers(-1, 500),
+    role=st.sampled_from([CALL, MENTION, BASE]),
+)
+
+
+@given(st.lists(REFERENCES))
+def test_columns_hold_what_the_rows_hold(rows: list[Reference]) -> None:
+    columns = References(rows)
+    assert list(columns) == rows
+    assert len(columns) == len(rows)
+    assert list(columns.named({"run", "Base"})) == [one for one in rows if one.name in ("run", "Base")]
+    assert list(columns.of_role(BASE)) == [one for one in rows if one.role == BASE]
+    stored = graph_values(FileGraph(references=tuple(rows)))
+    graph = unpacked(packed(stored))
+    assert list(graph.references) == rows
+    assert json.dumps(graph_values(graph)) == json.dumps(stored)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["run", "", 1, 0]],
+        [["run", "", 1, 0, "c", 2]],
+        [["run", "", 1, 0, "c"], ["run", ""]],
+        [["run", "", "1", 0, "c"]],
+        [["run", "", 1 << 40, 0, "c"]],
+        [["run", "", 1, 0, "cc"]],
+        [[3, "", 1, 0, "c"]],
+        [["run", "", 1, None, "c"]],
+        ["run"],
+        [7],
+        5,
+    ],
+)
+def test_damaged_rows_are_an_error(rows: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        unpacked(packed([[], [], rows, []]))

@@ -473,7 +473,7 @@ def test_the_map_lights_what_the_answer_rests_on(served, visit):
 
 def test_the_regions_of_the_map_are_named_without_overlap(served, visit):
     page = visit(served)
-    page.get_by_role("tab", name="Map").click()
+    page.get_by_role("button", name="Map (m)").click()
     names = page.locator(".map-regions li")
     expect(names.first).to_be_visible()
     drawing = page.get_by_role("img", name=re.compile("Map of sample"))

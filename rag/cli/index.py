@@ -146,31 +146,40 @@ def index(
     with errors_as_exit_codes():
         settings = settings_from(embedder=embedder)
         bulk.check(source)
-        if force and (bulk.list_file is not None or not (publish or publish_as is not None)):
+        to_publish = publish or publish_as is not None
+        if force and (bulk.list_file is not None or not to_publish):
             raise ConfigError("--force needs --publish or --publish-as, and one repository")
         if bulk.list_file is not None:
             _index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
-            return
-        if list_all:
+        elif list_all:
             _list(settings, json=json)
         elif remove is not None:
             _remove(settings, remove, files.ref, json=json)
+        elif watch:
+            _watch(
+                settings,
+                _wanted(source, files, watch, to_publish),
+                rebuild=rebuild,
+                verbose=verbose,
+                json=json,
+                yes=yes,
+            )
         else:
-            from rag.service import locate
-
-            wanted = locate(source, files.ref, files.filters)
-            publish = publish or publish_as is not None
-            if watch and publish:
-                raise ConfigError(
-                    "--watch and --publish cannot be combined; publish when a commit is complete"
-                )
-            if watch:
-                _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
-                return
+            wanted = _wanted(source, files, watch, to_publish)
             with opened_engine(settings, yes=yes) as engine:
                 engine.shared_name = publish_as
                 repository = engine.repository(wanted, rebuild=rebuild)
-                _finish(engine, repository, publish=publish, force=force, verbose=verbose, json=json)
+                _finish(engine, repository, publish=to_publish, force=force, verbose=verbose, json=json)
+
+
+def _wanted(source: str | None, files: options.IndexOptions, watch: bool, publish: bool) -> Source:
+    """Return the repository to index. Raises ConfigError, SourceError."""
+    from rag.service import locate
+
+    wanted = locate(source, files.ref, files.filters)
+    if watch and publish:
+        raise ConfigError("--watch and --publish cannot be combined; publish when a commit is complete")
+    return wanted
 
 
 def _finish(

@@ -106,6 +106,11 @@ class References:
         columns = self._names, self._receivers, self._lines, self._within, self._roles
         return map(Reference, *columns)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, References | tuple):
+            return NotImplemented
+        return tuple(self) == tuple(other)
+
     def named(self, names: Set[str]) -> Iterator[Reference]:
         """Yield the references to some names, in order."""
         for at, name in enumerate(self._names):

@@ -146,9 +146,7 @@ def index(
     with errors_as_exit_codes():
         settings = settings_from(embedder=embedder)
         bulk.check(source)
-        to_publish = publish or publish_as is not None
-        if force and (bulk.list_file is not None or not to_publish):
-            raise ConfigError("--force needs --publish or --publish-as, and one repository")
+        to_publish = _is_published(bulk, publish or publish_as is not None, force)
         if bulk.list_file is not None:
             _index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
         elif list_all:
@@ -156,20 +154,21 @@ def index(
         elif remove is not None:
             _remove(settings, remove, files.ref, json=json)
         elif watch:
-            _watch(
-                settings,
-                _wanted(source, files, watch, to_publish),
-                rebuild=rebuild,
-                verbose=verbose,
-                json=json,
-                yes=yes,
-            )
+            wanted = _wanted(source, files, watch, to_publish)
+            _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
         else:
             wanted = _wanted(source, files, watch, to_publish)
             with opened_engine(settings, yes=yes) as engine:
                 engine.shared_name = publish_as
                 repository = engine.repository(wanted, rebuild=rebuild)
                 _finish(engine, repository, publish=to_publish, force=force, verbose=verbose, json=json)
+
+
+def _is_published(bulk: BulkOptions, publish: bool, force: bool) -> bool:
+    """Return whether the index is to be published. Raises ConfigError if it is not, and `force` is set."""
+    if force and (bulk.list_file is not None or not publish):
+        raise ConfigError("--force needs --publish or --publish-as, and one repository")
+    return publish
 
 
 def _wanted(source: str | None, files: options.IndexOptions, watch: bool, publish: bool) -> Source:

@@ -495,6 +495,12 @@ def test_an_empty_question(sample_repo, question):
         refused(rag(verb, sample_repo, question), "the question is empty")
 
 
+@pytest.mark.parametrize("verb", ["ask", "search"])
+def test_a_question_before_its_source_is_corrected(verb, sample_repo):
+    answer = rag(verb, "Where is it checked?", sample_repo)
+    refused(answer, f"the source comes before the question: rag ask {sample_repo} 'Where is it checked?'")
+
+
 @pytest.mark.parametrize("question", ["the of and is", "???", "🦄🦄", "\x00\x1b[31m", "--", "<|endoftext|>"])
 def test_a_question_of_nothing_to_search_for(sample_repo, question):
     done = rag("ask", "--json", "--", sample_repo, question)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -112,7 +113,7 @@ def split_words(
     With `verbatim` the question is a string to find, with its spaces; it may look like a path.
 
     Raises:
-        ConfigError: there are more words, the question is empty, or there is only a source.
+        ConfigError: there are more words, the question is empty, there is only a source, or it comes last.
     """
     if len(words) > 2 or (len(words) == 2 and repositories):
         raise ConfigError(
@@ -129,7 +130,13 @@ def split_words(
         raise ConfigError(
             f'{question} is a source without a question; for example: rag ask {question} "Where is …?"'
         )
+    if len(words) == 2 and (is_place or _PLACE.fullmatch(question)) and _is_sentence(words[0]):
+        raise ConfigError(f"the source comes before the question: rag ask {question} {shlex.quote(words[0])}")
     return [*repositories, *words[:-1]], question
+
+
+def _is_sentence(text: str) -> bool:
+    return len(text.split()) > 1 and not is_folder(text)
 
 
 def open_dialog(

@@ -27,8 +27,8 @@ def resolve(text: str | None, ref: str | None = None) -> Source:
     """Return the source that a path or a git URL names. None means the current folder.
 
     Paths become real and absolute. URLs lose credentials, query, `.git`, trailing slashes and a default port,
-    and their scheme and host are lowercased; `user@host:path` and `ssh://` stay two different spellings. An
-    existing folder takes precedence over any other interpretation; `owner/repo` is not guessed. A password or
+    and their scheme and host are lowercased; `user@host:path` and `ssh://` stay two different spellings. A text
+    with spaces, such as `Error: no route`, is no `host:path`. An existing folder takes precedence over any other interpretation; `owner/repo` is not guessed. A password or
     token in the URL is kept in memory for `acquire` and appears nowhere else.
 
     Raises:
@@ -67,7 +67,8 @@ def _remote(text: str, *, remember: bool = True) -> str | None:
     if _URL.match(text):
         return _canonical_url(text, remember=remember)
     match = _SCP.fullmatch(text)
-    if match is None or is_folder(text):
+    is_sentence = match is not None and not match["user"] and any(map(str.isspace, text))
+    if match is None or is_sentence or is_folder(text):
         return None
     user = f"{match['user']}@" if match["user"] else ""
     return f"{user}{match['host'].lower()}:{_trimmed(match['path'])}"

@@ -271,6 +271,19 @@ def test_a_short_literal_with_a_value_and_one_over_two_lines_are_found(tmp_path:
         assert (found.kind, found.items[0].path, found.items[0].start) == ("message", "door.py", line)
 
 
+def test_a_few_words_are_a_message_only_if_they_are_a_whole_literal(tmp_path: Path, engine: Engine):
+    (tmp_path / "glaze.py").write_text(
+        "def check(glaze):\n    if glaze.colour is None:\n        raise Unglazed('no glaze chosen')\n"
+        "    return 'no glaze of this colour was chosen'\n"
+    )
+    searcher = engine.repository(str(tmp_path)).searcher
+    found = facts(searcher, "no glaze chosen")
+    assert (found.kind, found.items[0].path, found.items[0].start) == ("message", "glaze.py", 3)
+    for text in ("no glaze", "glaze colour chosen", "is no glaze chosen?"):
+        other = search([searcher], text).code_facts
+        assert other is None or other.kind != "message"
+
+
 def test_constants_that_begin_alike_are_a_list(tmp_path: Path, engine: Engine):
     names = ("FIRED", "COOLED", "BROKEN", "GLAZED")
     (tmp_path / "kiln.py").write_text(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
 from rag.retrieval.context import ContextualQuestion
@@ -25,6 +25,8 @@ _MAX_PHRASES = 50
 _MAX_USES = 4
 _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
+_MIN_WHOLE, _MAX_WHOLE = 3, 30
+"""The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _MIN_UNMARKED = 4
 """The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""
 _SHORT_SHARE = 0.5
@@ -52,7 +54,7 @@ _CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([A-Za-z_]\w{3,})\s*(?::[^=]{1,40}
 
 def is_asked(question: ContextualQuestion) -> bool:
     """Return whether a question may hold a message of a program: whether it has enough words."""
-    return len(words(question.question.text)) >= _MIN_WORDS
+    return len(words(question.question.text)) >= _MIN_WHOLE
 
 
 def is_pasted(text: str) -> bool:
@@ -60,19 +62,31 @@ def is_pasted(text: str) -> bool:
     return bool(_ASKS.search(text)) and not _QUESTION.match(text)
 
 
+def _may_be_whole(text: str, message: list[str]) -> bool:
+    is_long_enough = sum(not is_stop_word(word) for word in message) >= _MIN_MEANINGFUL
+    return is_long_enough and len(message) <= _MAX_WHOLE and "?" not in text and not _QUESTION.match(text)
+
+
 def find(asked: Asked) -> CodeFacts | None:
     """Return the line of the literal that fits the message best, and the uses of its constant."""
     text = asked.question.question.text
-    if not is_pasted(text) and not any(one.hit.legs.get("phrase") for one in asked.best):
-        return None
     message = _lower(text)[:_MAX_MESSAGE_WORDS]
+    is_whole = _may_be_whole(text, message)
+    is_marked = len(message) >= _MIN_WORDS and (
+        is_pasted(text) or any(one.hit.legs.get("phrase") for one in asked.best)
+    )
+    if not is_marked and not is_whole:
+        return None
     phrases = _phrases(text)
     at = None
     best = (_MIN_MEANINGFUL if _ASKS.search(text) else _MIN_UNMARKED) - 1
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):
-                if (fit := max(_fit(parts, message), _quoted(parts, phrases))) > best:
+                fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
+                if is_whole and list(chain(*parts)) == message:
+                    fit = _MAX_MESSAGE_WORDS
+                if fit > best:
                     best, at = fit, (file, number)
     if at is None:
         return None

@@ -95,6 +95,28 @@ class Other extends Shapes.Base {}
 """
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["Which functions raise KilnError?", "where is KilnError raised", "What throws a `KilnError`?"],
+)
+def test_the_lines_that_raise_an_error(engine, tmp_path, question):
+    (tmp_path / "kiln.py").write_text(
+        "class KilnError(Exception):\n    pass\n\n\ndef fire(hot):\n    if hot:\n"
+        "        raise KilnError('too hot')\n    try:\n        cool()\n    except KilnError:\n"
+        "        return 1\n\n\ndef cool():\n    raise KilnError('too cold')\n"
+    )
+    searcher = engine.repository(locate(str(tmp_path))).searcher
+    assert facts(searcher, question) == [("kiln.py", 7, True), ("kiln.py", 15, True)]
+    assert search([searcher], question).code_facts.summary == "`KilnError` is raised in 2 places"
+
+
+def test_an_error_that_no_line_raises_is_used(engine, tmp_path):
+    (tmp_path / "kiln.py").write_text("class KilnError(Exception):\n    pass\n\n\nKNOWN = [KilnError]\n")
+    searcher = engine.repository(locate(str(tmp_path))).searcher
+    assert facts(searcher, "Where is KilnError raised?") == [("kiln.py", 5, True)]
+    assert "is used in 1 place" in search([searcher], "Where is KilnError raised?").code_facts.summary
+
+
 def test_names_in_plain_words_are_extended_and_implemented(engine, tmp_path):
     (tmp_path / "Shapes.java").write_text(SHAPES, encoding="utf-8")
     shapes = engine.repository(locate(str(tmp_path))).searcher

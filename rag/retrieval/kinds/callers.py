@@ -1,4 +1,4 @@
-"""Who calls, uses, overrides, extends or imports something: looked up in the graph of the code.
+"""Who calls, uses, raises, overrides, extends or imports something: looked up in the graph of the code.
 
 The subject is what the question names, else (in a follow-up) that of the conversation. Of several definitions
 of a name, the words of the question choose.
@@ -19,6 +19,11 @@ from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 
 NAME = "callers"
 _RELATIONS = {
+    "raisers": re.compile(
+        r"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[A-Z]\w*[a-z]\w*)"
+        r"|(?-i:\b[A-Z]\w*[a-z]\w*)`? (?:\w+ ){0,3}(?:raised|thrown)\b",
+        re.I,
+    ),
     "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),
     "subclasses": re.compile(
         r"\b(subclass\w*|sub-class\w*|extends?|extended|extending|inherit(?:s|ed|ing)?|deriv(?:es?|ed|ing))\b",
@@ -66,9 +71,11 @@ _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
 _LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
-    helper macro component hook references""".split()
+    helper macro component hook references raise raises raising throw throws throwing""".split()
 )
-_AFTER = frozenset("method function class called used invoked macro of helper overridden imported".split())
+_AFTER = frozenset(
+    "method function class called used invoked macro of helper overridden imported raised thrown".split()
+)
 _BASE = re.compile(
     r"\b(?:extend\w*|implement\w*(?: of)?|(?:inherit\w*|deriv\w*) from|sub-?class\w*(?: of)?) (?:the |an? )?"
     r"(?-i:([A-Z]\w*))",
@@ -76,10 +83,12 @@ _BASE = re.compile(
 )
 """The name of a type after a word for what extends it: "which classes extend Base"."""
 _MAX_CANDIDATES = 40
+_MAX_LINE_CHARS = 400
 _MAX_TARGETS = 12
 _SAYS = {
     "callers": ("called", "calls"),
     "uses": ("used", "uses"),
+    "raisers": ("raised", "raises"),
     "overrides": ("overridden", "overrides"),
     "subclasses": ("extended", "extends"),
     "implementers": ("implemented", "implements"),
@@ -93,6 +102,8 @@ _UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
     "importers": ("import", "import", "imports"),
 }
 """What may be a use though it could not be resolved, by relation: its role, and its name in words."""
+_RAISES = re.compile(r"\b(?:raise|throw|panic\w*|abort|die|fail|reject|return|Err|bail|ensure)\b")
+"""What a line holds that raises the error that it names."""
 _MAX_UNRESOLVED = 3
 _OPEN = "may be incomplete: names and types that are only known at run time are not resolved"
 _DOUBT = "Where the type of an object is not known, its name decides"
@@ -126,6 +137,9 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     graph, target = subject.index.graph, subject.targets[0]
     uses = _uses(graph, relation, subject.targets)
+    if relation == "raisers":
+        raising = [use for use in uses if _RAISES.search(_line(asked, subject.index, use))]
+        relation, uses = ("raisers", raising) if raising else ("uses", uses)
     if relation == "callers" and not uses:
         uses = _uses(graph, "uses", subject.targets)  # passed on, or a class that is only named
     if not uses:
@@ -145,7 +159,7 @@ def find(asked: Asked) -> CodeFacts | None:
 
 def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
     of_one: Callable[[CodeDefinition], list[CodeUse]]
-    if relation in ("callers", "uses"):
+    if relation in ("callers", "uses", "raisers"):
         return list(graph.callers(targets) if relation == "callers" else graph.uses(targets))
     if relation == "importers":
         return [use for path in dict.fromkeys(t.path for t in targets) for use in graph.importers(path)]
@@ -153,6 +167,11 @@ def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) ->
     found = {use: None for target in targets for use in of_one(target)}
     own = {(target.path, target.start) for target in targets}
     return [use for use in found if (use.path, use.line) not in own or len(targets) == 1]
+
+
+def _line(asked: Asked, index: ChunkIndex, use: CodeUse) -> str:
+    file = asked.file(index, use.path)
+    return file.lines[use.line - 1][:_MAX_LINE_CHARS] if file and use.line <= len(file.lines) else ""
 
 
 def _is_test(path: str) -> bool:

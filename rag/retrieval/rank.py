@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -72,6 +72,8 @@ _SAME_LENGTH, _SAME_WORDS = 0.8, 0.9
 """Definitions with one name are copies if their lengths and their vectors' cosine are at least this alike."""
 _BUNDLED_FILES, _REPEATED_SHARE, _SAMPLED_DEFINITIONS = 3, 0.2, 80
 """A bundle repeats definitions of at least this number of files, and this share of those sampled."""
+_ELSEWHERE = 0.5
+"""How well a definition fits that has the last part of a qualified name but is in another class."""
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -159,19 +161,34 @@ def _terms_in(text: str) -> tuple[str, ...]:
 
 
 def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) -> Signal:
-    """Return 1 for chunks that define a name the question mentions, or are in a file that it mentions."""
-    defining = set()
+    """Return 1 for chunks that define a name the question mentions, or are in a file that it mentions.
+
+    Of the definitions of `Client.send` those in another class than `Client` get a half, if it has one.
+    """
+    defining: dict[int, float] = {}
     for name in question.names:
-        defining.update(index.defining(last_part(name)))
+        for chunk, value in _defining(index, name):
+            defining[chunk] = max(defining.get(chunk, 0.0), value)
     values = np.zeros(len(chunks), np.float32)
     if defining:
-        values += [chunk in defining for chunk in chunks.tolist()]
+        values += np.asarray([defining.get(chunk, 0.0) for chunk in chunks.tolist()], np.float32)
     if question.paths:
         files = {f: index.file_path(f) for f in set(index.file[chunks].tolist())}
         named = {f for f, path in files.items() if any(is_path(path, p) for p in question.paths)}
         inside = np.asarray([f in named for f in index.file[chunks].tolist()], np.float32)
         values = np.maximum(values, inside)
     return values
+
+
+def _defining(index: ChunkIndex, name: str) -> Iterator[tuple[int, float]]:
+    """Yield the chunks that define a name, with how well the class or module that it is written with fits."""
+    last = last_part(name)
+    chunks = list(index.defining(last))
+    around = last_part(name[: -len(last)].rstrip(".:#->"))
+    names = index.names(np.asarray(chunks, np.int64)) if around and chunks else []
+    inside = {chunk for chunk, (_, scope) in zip(chunks, names, strict=False) if last_part(scope) == around}
+    for chunk in chunks:
+        yield chunk, 1.0 if chunk in inside or not inside else _ELSEWHERE
 
 
 def reference_signal(chunks: Chunks, pointed: Mapping[int, float]) -> Signal:

@@ -106,7 +106,16 @@ def test_a_folder_with_a_colon_in_its_name_is_a_folder(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", "no/such", "-u", "--upload-pack=x", "a\0b", "/nonexistent/folder", "KilnError: the door is open"],
+    [
+        "",
+        "  ",
+        "no/such",
+        "-u",
+        "--upload-pack=x",
+        "a\0b",
+        "/nonexistent/folder",
+        "KilnError: the door is open",
+    ],
 )
 def test_what_is_no_folder_and_no_url_is_not_found(text: str) -> None:
     with pytest.raises(SourceNotFound):

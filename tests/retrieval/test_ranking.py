@@ -48,6 +48,7 @@ def greet(name):
     return f"hello {name}"
 '''
 HASHED = HashingEmbedder(16)
+LONG_BODY = "".join(f"        heat_{n} = self.measure(gas, wood, {n})\n" for n in range(30))
 
 
 @pytest.fixture
@@ -75,6 +76,20 @@ def test_a_word_of_the_repository_s_own_names_needs_its_synonyms_less(searcher):
     foreign = synonyms(bare, wanted, Rarity([bare]))
     own = synonyms(named, wanted, Rarity([named]))
     assert own["dir"] < foreign["dir"] <= 1
+
+
+@pytest.mark.parametrize("name", ["Kiln.fire", "GasKiln.fire", "WoodKiln.fire"])
+def test_a_qualified_name_means_the_method_of_that_class(searcher, name):
+    classes = "".join(
+        f"class {kiln}:\n    def fire(self, gas, wood):\n{LONG_BODY}        {lines}\n\n\n"
+        for kiln, lines in (
+            ("GasKiln", "return self.fire(gas, wood)  # GasKiln.fire"),
+            ("Kiln", "return gas + wood"),
+            ("WoodKiln", "return Kiln.fire(wood, gas)  # Kiln.fire"),
+        )
+    )
+    found = search([searcher({"kiln.py": classes})], f"What does {name} return?").hits
+    assert (found[0].scope, found[0].symbol) == tuple(name.split("."))
 
 
 def test_every_line_of_the_table_says_something():

@@ -27,9 +27,10 @@ def resolve(text: str | None, ref: str | None = None) -> Source:
     """Return the source that a path or a git URL names. None means the current folder.
 
     Paths become real and absolute. URLs lose credentials, query, `.git`, trailing slashes and a default port,
-    and their scheme and host are lowercased; `user@host:path` and `ssh://` stay two different spellings. A text
-    with spaces, such as `Error: no route`, is no `host:path`. An existing folder takes precedence over any other interpretation; `owner/repo` is not guessed. A password or
-    token in the URL is kept in memory for `acquire` and appears nowhere else.
+    and their scheme and host are lowercased; `user@host:path` and `ssh://` stay two different spellings. A
+    text with spaces, such as `Error: no route`, is not `host:path`. An existing folder takes precedence over
+    any other interpretation; `owner/repo` is not guessed. A password or token in the URL is kept in memory
+    for `acquire` and appears nowhere else.
 
     Raises:
         SourceNotFound: no such folder, or none was named and the current folder is unlikely to be meant.

@@ -105,6 +105,10 @@ _ASKING = re.compile(
     re.I,
 )
 """Words that say how something is asked, each in a group: "show me …", "which file …", "… is defined?"."""
+_VAGUE = frozenset(
+    terms("support supports supported work works working possible feature implementation use used")
+)
+"""Words of a question that say little about its topic."""
 _PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
@@ -176,6 +180,14 @@ def _weighed(text: str) -> dict[str, float]:
     parts = [terms(word) for word in words(text) if not word.isdigit()]
     found |= {term: _DIGITS_WEIGHT for some in parts if len(some) > 1 for term in some if term.isdigit()}
     return found | {term: 1.0 for word in words(text) if word.isdigit() for term in terms(word)}
+
+
+def only_word(question: ParsedQuestion) -> str | None:
+    """Return the one word that a question is about ("How are retries done?"), None if there are more."""
+    topics = [term for term, weight in question.terms.items() if weight == 1.0 and term not in _VAGUE]
+    if len(topics) != 1 or question.names:
+        return None
+    return next((word for word in words(question.text) if terms(word)[-1:] == topics), None)
 
 
 def _without_asking(text: str) -> str:

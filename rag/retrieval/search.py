@@ -19,7 +19,7 @@ from rag.retrieval.kinds.classify import classify, find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
-from rag.retrieval.question import last_part, parse_question
+from rag.retrieval.question import last_part, only_word, parse_question
 from rag.retrieval.relations import (
     defined_factor,
     exercise_signal,
@@ -253,6 +253,8 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     pointed = referenced(index, sought.question, begins=begins)
     mentioned += pointed
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
+    if (topic := only_word(sought.question)) is not None:
+        unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     mentioned += phrases

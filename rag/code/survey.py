@@ -137,23 +137,12 @@ class Survey:
         return tuple(sorted(found, key=lambda link: (link.source, link.start, link.target)))
 
     @cached_property
-    def _links_from(self) -> Mapping[str, list[Link]]:
-        found: dict[str, list[Link]] = defaultdict(list)
-        for link in self.links:
-            found[link.source].append(link)
-        return found
-
-    @cached_property
     def _links_to(self) -> Mapping[str, list[Link]]:
         found: dict[str, list[Link]] = defaultdict(list)
         for link in self.links:
             for path in self.files_of(link.target):
                 found[path].append(link)
         return found
-
-    def links_from(self, path: str) -> list[Link]:
-        """Return the imports in a file, by line."""
-        return self._links_from.get(path, [])
 
     def links_to(self, path: str) -> list[Link]:
         """Return the imports of a file, by path and line."""

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 COLOURS = ("#2563eb", "#c2660a", "#059669", "#9333ea", "#dc2626", "#0e8aa8", "#5c8f12", "#7a7f8a")
-GREY = "#7a7f8a"
 _TICKS = 5
 _LEFT, _WIDTH, _HEIGHT, _FOOT, _RIGHT = 64, 620, 220, 40, 24  # pixels of a drawing of curves
 _CHAR = 0.56

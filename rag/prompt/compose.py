@@ -44,45 +44,19 @@ _MIN_ROOM, _MAX_MISSES = 200, 5
 """Surroundings are read while more tokens remain than that, and until that many in a row do not fit."""
 
 
-def compose(
-    *,
-    template: Template,
-    question: str,
-    hits: Sequence[Hit],
-    turns: Sequence[DialogTurn],
-    counter: TokenCounter,
-    context_tokens: int,
-    answer_tokens: int,
-    standalone_question: str = "",
-    system_prompt: str | None = None,
-    instructions: str = "",
-    output_format_str: str = "",
-    language: str = "en",
-    repositories: Sequence[str] = (),
-    parts: Sequence[Hit] = (),
-    surroundings: Iterable[Hit] = (),
-    outlines: Iterable[Hit] = (),
-    known: Known | None = None,
-    warning: str = "",
-    missing_words: Sequence[str] = (),
-    code_facts: CodeFacts | None = None,
-) -> Prompt:
-    """Render the prompt for a question: as many sources and turns as fit, never more.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptInput:
+    """What a prompt is composed of.
 
-    Args:
-        template: what is rendered; if it does not use `contexts` no source is shown, likewise for turns.
+    Attributes:
         question: as typed.
+        standalone_question: as searched; "" means `question`.
         hits: best first.
         turns: oldest first.
-        counter: counts the rendered text.
-        context_tokens: the model's context window, prompt and answer together.
-        answer_tokens: reserved for the answer.
-        standalone_question: as searched; "" means `question`.
-        system_prompt: None renders the template's own.
+        repositories: names of the repositories; with several, each source names its own.
         instructions: the caller's, put after the system prompt; "" for none.
         output_format_str: passed on to the template.
         language: code of the language to answer in.
-        repositories: names of the repositories; with several, each source names its own.
         parts: other parts of the hits' definitions; each is shown only where it joins a shown one.
         surroundings: what else to show, best first; not read any further once there is no room.
         outlines: texts that are not the lines of their spans, best first; the last sources, never joined.
@@ -90,6 +64,58 @@ def compose(
         warning: that the repository probably does not hold the answer; "" for none.
         missing_words: words of the question that the sources lack, where there is a warning.
         code_facts: what the rules of the question's kind found; shown before the sources.
+    """
+
+    question: str
+    standalone_question: str = ""
+    hits: Sequence[Hit] = ()
+    turns: Sequence[DialogTurn] = ()
+    repositories: Sequence[str] = ()
+    instructions: str = ""
+    output_format_str: str = ""
+    language: str = "en"
+    parts: Sequence[Hit] = ()
+    surroundings: Iterable[Hit] = ()
+    outlines: Iterable[Hit] = ()
+    known: Known | None = None
+    warning: str = ""
+    missing_words: Sequence[str] = ()
+    code_facts: CodeFacts | None = None
+
+    @property
+    def names_repository(self) -> bool:
+        """Whether each source names its repository."""
+        return len(self.repositories) > 1 or len({(hit.repo, hit.location) for hit in self.hits}) > 1
+
+    def variables(self, template: Template) -> dict[str, object]:
+        """Return the variables of a template that are the same whatever fits, sanitized."""
+        system = template.system
+        names = list(self.repositories)
+        system_prompt = "" if system is None else system.render(language=self.language, repositories=names)
+        return {
+            "system_prompt": plain(f"{system_prompt.strip()}\n\n{self.instructions}").strip(),
+            "output_format_str": plain(self.output_format_str),
+            "input_str": plain(self.question),
+            "standalone_question": plain(self.standalone_question or self.question),
+            "language": plain(self.language),
+            "repositories": [plain(name) for name in names],
+            "warning": plain(self.warning),
+            "missing_words": [plain(word) for word in self.missing_words],
+            **(self.known or Known()).variables(),
+        }
+
+
+def compose(
+    given: PromptInput, *, template: Template, counter: TokenCounter, context_tokens: int, answer_tokens: int
+) -> Prompt:
+    """Render the prompt for a question: as many sources and turns as fit, never more.
+
+    Args:
+        given: what it is composed of.
+        template: what is rendered; if it does not use `contexts` no source is shown, likewise for turns.
+        counter: counts the rendered text.
+        context_tokens: the model's context window, prompt and answer together.
+        answer_tokens: reserved for the answer.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each with
@@ -99,46 +125,26 @@ def compose(
         ContextTooSmall: the question, or the question and one line of a source, do not fit.
         TemplateError: the template fails while it is rendered.
     """
-    if system_prompt is None:
-        system_prompt = _own_system_prompt(template, language, repositories)
     draft = _Draft(
         template=template,
         counter=counter,
-        name_repository=len(repositories) > 1 or len({(hit.repo, hit.location) for hit in hits}) > 1,
-        variables={
-            "system_prompt": plain(f"{system_prompt.strip()}\n\n{instructions}").strip(),
-            "output_format_str": plain(output_format_str),
-            "input_str": plain(question),
-            "standalone_question": plain(standalone_question or question),
-            "language": plain(language),
-            "repositories": [plain(name) for name in repositories],
-            "warning": plain(warning),
-            "missing_words": [plain(word) for word in missing_words],
-            **(known or Known()).variables(),
-        },
+        name_repository=given.names_repository,
+        variables=given.variables(template),
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
-        hits=list(hits) if "contexts" in template.variables else [],
-        parts=list(parts),
-        code_facts=code_facts,
-        turns=list(turns) if "conversation_history" in template.variables else [],
+        hits=list(given.hits) if "contexts" in template.variables else [],
+        parts=list(given.parts),
+        code_facts=given.code_facts,
+        turns=list(given.turns) if "conversation_history" in template.variables else [],
     )
-    if code_facts is not None:
-        draft.drop_large_facts()
-    if known is not None:
-        draft.drop_large_background()
+    draft.drop_large_facts()
+    draft.drop_large_background()
     if not draft.add_everything():
         draft.add_what_fits()
     draft.add_parts()
-    draft.add_outlines(outlines)
-    draft.add_surroundings(surroundings)
-    return draft.finished(len(hits), len(turns))
-
-
-def _own_system_prompt(template: Template, language: str, repositories: Sequence[str]) -> str:
-    if template.system is None:
-        return ""
-    return template.system.render(language=language, repositories=list(repositories))
+    draft.add_outlines(given.outlines)
+    draft.add_surroundings(given.surroundings)
+    return draft.finished(len(given.hits), len(given.turns))
 
 
 @dataclass(slots=True)
@@ -214,6 +220,8 @@ class _Draft:
     def drop_large_facts(self) -> None:
         """Drop the facts if they would take more than a third of the space for turns and sources."""
         found, self.code_facts = self.code_facts, None
+        if found is None:
+            return
         room = self.budget - self.tokens()
         self.code_facts = found
         if self.budget - self.tokens() < room * 2 // 3:

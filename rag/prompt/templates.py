@@ -4,7 +4,7 @@ A template is one file. It runs in a sandbox, and its variables are checked when
 variable is an error even in a branch that is never taken. Variables of `answer`,
 `condense`, `reword`, `consolidate` and `facts` (the first five are AdalFlow's and DeepWiki's):
 
-    system_prompt         the rendered `system` template, or the caller's own text
+    system_prompt         the rendered `system` template, and the caller's instructions
     output_format_str     a description of the requested output; usually ""
     conversation_history  {number: turn}, oldest first: .user_query.query_str,
                           .assistant_response.response_str, .citations (.n .path .start .end .used)

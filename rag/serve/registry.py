@@ -40,7 +40,7 @@ from rag.serve.errors import (
 )
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import Indexed, Indexers
+from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers
 from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
@@ -147,7 +147,7 @@ class RepositoryRegistry:
     ) -> None:
         self._settings, self._engine, self._notice = settings, engine, notice
         self._entries = {name: ServedRepository(name, source) for name, source in settings.repositories}
-        self._indexers: Indexers | SharedIndexers | None = None
+        self._indexers: Indexers | None = None
         self._retention = RefRetention(
             settings.engine.home,
             self._store_file,
@@ -441,10 +441,10 @@ class RepositoryRegistry:
         self._probing = asyncio.create_task(self._find_stored())
         self._probing.add_done_callback(_log_failure)
 
-    async def _opened_indexers(self) -> Indexers | SharedIndexers:
+    async def _opened_indexers(self) -> Indexers:
         settings = self._engine.settings
         if not settings.shared:
-            return Indexers(settings, notice=self._notice)
+            return ChildIndexers(settings, notice=self._notice)
         return SharedIndexers(open_jobs(settings), settings, notice=self._notice, of_others=self._follow)
 
     def _follow(self, job: QueuedJob) -> None:

@@ -19,7 +19,7 @@ from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
 from rag.ports import takes_bags
 from rag.prompt.background import Known
-from rag.prompt.compose import compose
+from rag.prompt.compose import PromptInput, compose
 from rag.prompt.templates import load_template, render_condense, render_instructions, render_reword
 from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
@@ -264,25 +264,27 @@ class Dialog:
         searchers = [r.searcher for r in self.searched]
         warned = NO_SUBJECT if lacks_subject(found.sought) else warning(confidence, found.hits)
         prompt = compose(
+            PromptInput(
+                question=question,
+                standalone_question=found.sought.standalone,
+                hits=found.hits,
+                turns=[*check_turns(older, now), *shown],
+                repositories=[r.source.name for r in self.repositories],
+                instructions=self._instructions(),
+                language=language_for(settings.language, known),
+                parts=other_parts(searchers, found.hits),
+                # Without a model the best lines are quoted: it is of no use to show more.
+                surroundings=surroundings(searchers, found) if settings.has_model else (),
+                outlines=outlines(searchers, found) if settings.has_model else (),
+                known=known,
+                warning=warned,
+                missing_words=confidence.missing_words if confidence else (),
+                code_facts=found.code_facts,
+            ),
             template=load_template(settings.template, settings.home),
-            question=question,
-            standalone_question=found.sought.standalone,
-            hits=found.hits,
-            turns=[*check_turns(older, now), *shown],
             counter=self.engine.counter,
             context_tokens=settings.context_tokens,
             answer_tokens=self._answer_tokens(),
-            instructions=self._instructions(),
-            language=language_for(settings.language, known),
-            repositories=[r.source.name for r in self.repositories],
-            parts=other_parts(searchers, found.hits),
-            # Without a model the best lines are quoted: it is of no use to show more.
-            surroundings=surroundings(searchers, found) if settings.has_model else (),
-            outlines=outlines(searchers, found) if settings.has_model else (),
-            known=known,
-            warning=warned,
-            missing_words=confidence.missing_words if confidence else (),
-            code_facts=found.code_facts,
         )
         return Prepared(
             question=question,

@@ -171,7 +171,7 @@ class TurnStoreContract:
         odd = store.append(new_turn("c", id="x\0\ud800 北 "), conversation=here.id)
         (message,) = store.add_messages([Message("d")], conversation=here.id)
         other = store.append(new_turn("e"), conversation=there.id, namespace="ada")
-        edited = store.edit_turn(replace(first, assistant_response=AssistantResponse("anew")))
+        edited = store.edit_turn(replace(first, assistant_response=AssistantResponse("edited")))
         store.update_marks(here.id, "kept", ids=[second.id])
         ids = [odd.id, "nowhere", second.id, message.id, other.id, edited.id, odd.id]
         found = store.turns_by_id(ids)

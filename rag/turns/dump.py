@@ -47,13 +47,6 @@ def conversation_line(conversation: Conversation, kept: ConversationRecord) -> L
     return {"conversation": conversation_record(conversation), **kept.line()}
 
 
-def item_line(item: Item) -> Line:
-    """Return the line of a turn or message."""
-    if item.kind == "message":
-        return {"message": item.record()}
-    return {"turn": item.record(), "versions": [item.record(n) for n in range(len(item.versions) - 1)]}
-
-
 def record_line(shelf: str, key: str, record: StoredRecord) -> Line:
     """Return the line of a record."""
     expires = record.expires and _utc(record.expires).isoformat(timespec="microseconds")

@@ -493,7 +493,7 @@ def server(repository: Path, tmp_path: Path) -> Iterator[str]:
     git(tmp_path, "clone", "-q", "--bare", str(repository), "served/repo.git")
     _GitServer.root = str(tmp_path / "served")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _GitServer) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield f"127.0.0.1:{running.server_port}"
         running.shutdown()
@@ -576,7 +576,7 @@ def test_a_server_that_fails_may_be_asked_later(home: Path) -> None:
         def log_message(self, format: str, *args: object) -> None: ...
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(SourceUnreachable, match="503"):
             acquire(resolve(f"http://127.0.0.1:{running.server_port}/o/r"), home=home)
         running.shutdown()

@@ -15,9 +15,9 @@ from rag.errors import ContextTooSmall
 from rag.messages import split_messages
 from rag.ports import TokenCounter
 from rag.prompt.background import Known, KnownFact
-from rag.prompt.compose import compose
+from rag.prompt.compose import PromptInput, compose
 from rag.prompt.merge import merge
-from rag.prompt.templates import load_template, parse_template
+from rag.prompt.templates import Template, load_template, parse_template
 from rag.types import AssistantResponse, Citation, DialogTurn, Freshness, Hit, Prompt, Span, UserQuery
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -122,18 +122,26 @@ HOSTILE_KNOWN = Known(
 )
 
 
-def made(**more: Any) -> Prompt:
+def made(
+    *,
+    template: Template = ANSWER,
+    counter: TokenCounter | None = None,
+    context_tokens: int = 4000,
+    answer_tokens: int = 500,
+    **more: Any,
+) -> Prompt:
     given_: dict[str, Any] = {
-        "template": ANSWER,
         "question": "How are sessions signed?",
         "hits": [SIGN, EXPIRE],
-        "turns": [],
-        "counter": TiktokenCounter(),
-        "context_tokens": 4000,
-        "answer_tokens": 500,
         "repositories": ["shop"],
     }
-    return compose(**{**given_, **more})
+    return compose(
+        PromptInput(**{**given_, **more}),
+        template=template,
+        counter=counter or TiktokenCounter(),
+        context_tokens=context_tokens,
+        answer_tokens=answer_tokens,
+    )
 
 
 SCREENS = {

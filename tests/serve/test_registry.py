@@ -15,7 +15,7 @@ from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.serve.workers.indexing import Indexers
+from rag.serve.workers.indexing import ChildIndexers
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -108,7 +108,7 @@ def test_a_job_that_ends_in_a_mistake_of_ours_is_logged_and_lets_nobody_wait(tmp
         raise ZeroDivisionError
 
     async def run():
-        monkeypatch.setattr(Indexers, "index", mistaken)
+        monkeypatch.setattr(ChildIndexers, "index", mistaken)
         await registry.start()
         with pytest.raises(ZeroDivisionError):
             await registry.entry("sample")._task
@@ -228,7 +228,7 @@ def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
     settings, source = Settings(home=tmp_path / "home"), sample_copy(tmp_path)
 
     async def run():
-        indexers = Indexers(settings, notice=print)
+        indexers = ChildIndexers(settings, notice=print)
         for _ in range(2):
             indexed = await indexers.index(source, rebuild=False, place=None, progress=lambda *how_far: None)
             (child,) = indexers._idle

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rag.processes import closed_environment, object_store_environment
-from rag.serve.workers.indexing import Indexers
+from rag.serve.workers.indexing import ChildIndexers
 from rag.service import Engine, locate
 from rag.settings import Settings
 from tests.servers.object_store import MotoServer
@@ -32,7 +32,7 @@ def test_a_server_begins_from_an_index_in_a_bucket(bucket, sample_repo, tmp_path
     notices = []
 
     async def index(settings):
-        indexers = Indexers(settings, notice=notices.append)
+        indexers = ChildIndexers(settings, notice=notices.append)
         try:
             return await indexers.index(source, rebuild=False, place=None, progress=lambda *how_far: None)
         finally:

@@ -22,7 +22,7 @@ from rag.serve.errors import Forbidden, IndexingFailed
 from rag.serve.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.serve.workers.indexing import Indexers
+from rag.serve.workers.indexing import ChildIndexers
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -72,7 +72,7 @@ def port(sample_repo, tmp_path):
     GitServer.root = str(tmp_path / "served")
     GitServer.asked.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), GitServer) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield running.server_port
         running.shutdown()
@@ -81,7 +81,7 @@ def port(sample_repo, tmp_path):
 
 def indexed(tmp_path, url, place):
     async def run():
-        indexers = Indexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
+        indexers = ChildIndexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
         try:
             return await indexers.index(Source(url), rebuild=False, place=place, progress=lambda *_: None)
         finally:
@@ -125,7 +125,10 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
     home = tmp_path / "home"
 
     async def run():
-        indexers, source = Indexers(Settings(home=home), notice=print), Source("https://code.invalid/repo")
+        indexers, source = (
+            ChildIndexers(Settings(home=home), notice=print),
+            Source("https://code.invalid/repo"),
+        )
         child = await indexers._child()
         indexers._idle.append(child)
         place = "code.invalid:443:127.0.0.1"
@@ -183,7 +186,7 @@ def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_pat
         places[str(source)] = place
         raise IndexingFailed("enough", kind="Test")
 
-    monkeypatch.setattr(Indexers, "index", index)
+    monkeypatch.setattr(ChildIndexers, "index", index)
 
     async def run():
         await registry.start()

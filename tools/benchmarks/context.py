@@ -15,7 +15,7 @@ from rag.backends.tiktoken_counter import RaisedCounter, TiktokenCounter, tokens
 from rag.evaluation.answers import conversations
 from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.trees import Tree, indexed_folder, plan
-from rag.prompt.compose import compose
+from rag.prompt.compose import PromptInput, compose
 from rag.prompt.templates import load_template
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.overview import outlines
@@ -116,18 +116,19 @@ def _measured(dialog: Dialog, question: Question, found: RetrievalResult, arm: A
 def _composed(dialog: Dialog, question: Question, found: RetrievalResult, arm: Arm, size: int) -> Prompt:
     searchers = [repository.searcher for repository in dialog.searched]
     return compose(
+        PromptInput(
+            question=question.text,
+            hits=found.hits,
+            repositories=[question.repo],
+            parts=other_parts(searchers, found.hits) if arm.parts else (),
+            surroundings=arm.more(searchers, found),
+            outlines=outlines(searchers, found) if arm.outlined else (),
+            code_facts=found.code_facts,
+        ),
         template=load_template(None, dialog.engine.settings.home),
-        question=question.text,
-        hits=found.hits,
-        turns=[],
         counter=RaisedCounter(TiktokenCounter(), arm.factor),
         context_tokens=size,
         answer_tokens=0,
-        repositories=[question.repo],
-        parts=other_parts(searchers, found.hits) if arm.parts else (),
-        surroundings=arm.more(searchers, found),
-        outlines=outlines(searchers, found) if arm.outlined else (),
-        code_facts=found.code_facts,
     )
 
 

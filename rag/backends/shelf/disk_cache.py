@@ -105,19 +105,6 @@ class DiskCache:
         found = [one for place in places if (one := self._read(place)) is not None]
         return sorted(found, key=lambda one: one.used)
 
-    def evict(self, max_bytes: int) -> int:
-        """Remove the least recently used generations until the cache has at most this many bytes.
-
-        Returns:
-            The bytes removed.
-        """
-        if not self.folder.is_dir():
-            return 0
-        with self._translated(), self._locked():
-            before = sum(self._held().values())
-            self._make_room(max_bytes, {})
-            return before - sum(self._held().values())
-
     def _make_room(self, max_bytes: int, wanted: dict[str, int]) -> None:
         """Remove generations until the cache, with the wanted files, has at most this many bytes."""
         for place in sorted((self.folder / "incoming").glob("*")):

@@ -106,8 +106,24 @@ _DELETES = ToolAnnotations.model_validate(
 )
 
 
+_TOOLS: dict[str, Any] = {}
+"""The tools without their functions, by name. Their schemas, which take long to build, do not depend on the
+service."""
+
+
 class _StrictServer(_Server):  # type: ignore[misc]
     """The SDK's server, which ignores unknown arguments and shows pydantic's messages: this one does not."""
+
+    def add_tool(self, fn: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        """Add a tool; its schemas are built once in a process, and have no more than clients need."""
+        name = fn.__name__
+        if name not in _TOOLS:
+            super().add_tool(fn, *arguments, **options)
+            tool = self._tool_manager.get_tool(name)
+            tool.parameters = compact(tool.parameters)
+            tool.description = " ".join(tool.description.split())
+            _TOOLS[name] = tool.model_copy(update={"fn": None})
+        self._tool_manager._tools[name] = _TOOLS[name].model_copy(update={"fn": fn})
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool. Raises ToolError: unknown or invalid arguments, in our own words."""
@@ -156,9 +172,6 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     memory = MemoryTools(service, base=_base(service))
     _add_facts(server, service, memory)
     _add_checks(server, service, memory)
-    for tool in server._tool_manager.list_tools():
-        tool.parameters = compact(tool.parameters)
-        tool.description = " ".join(tool.description.split())
     _add_resources(server, service)
     add_prompts(server)
     add_choices(server, ClientChoices(service, lambda request: _caller_of(request, service)), is_v2=_IS_V2)

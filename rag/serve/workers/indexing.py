@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rag.job_queue import QueuedJob
 from rag.processes import object_store_environment
@@ -34,6 +34,50 @@ class Indexed:
 
     checkout: Checkout | None
     report: dict[str, Any]
+
+
+class Indexers(Protocol):
+    """Has sources indexed, by child processes of this server or by the workers of a shared queue."""
+
+    def prioritize(self, source: Source) -> None:
+        """Move the job of a source, which a question waits for, to the front."""
+        ...
+
+    async def index(
+        self,
+        source: Source,
+        *,
+        rebuild: bool,
+        place: str | None,
+        progress: Progress,
+        refs: Sequence[str] | None = None,
+        namespace: str = "",
+        joined: QueuedJob | None = None,
+    ) -> Indexed:
+        """Index a source, or update its store.
+
+        Args:
+            source: what to index.
+            rebuild: rebuild the store from scratch.
+            place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
+            progress: called with stage, done and total, in the event loop.
+            refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
+            namespace: whose job it is in a shared queue.
+            joined: a job of another server, which is followed instead of adding one to the shared queue.
+
+        Raises:
+            IndexingFailed: with the error's message, because the child ended, or because it was cancelled.
+            StoreError: the queue cannot be reached.
+        """
+        ...
+
+    async def cancel(self, source: Source) -> None:
+        """Cancel the job of a source, for all servers of a shared queue."""
+        ...
+
+    async def close(self) -> None:
+        """End the idle children and threads. Jobs of a shared queue go on."""
+        ...
 
 
 class _JobQueue:
@@ -83,8 +127,8 @@ class _JobQueue:
                 mine.set_result(None)
 
 
-class Indexers:
-    """Child processes that index; an idle one is reused for the next job.
+class ChildIndexers(Indexers):
+    """Child processes that index; an idle one is reused. Cancelling `index` ends the child.
 
     Args:
         settings: the settings to index with.
@@ -98,7 +142,6 @@ class Indexers:
         self._idle: list[Child] = []
 
     def prioritize(self, source: Source) -> None:
-        """Move the job of a source, which a question waits for, to the front."""
         self._queue.prioritize(source)
 
     async def index(
@@ -112,20 +155,6 @@ class Indexers:
         namespace: str = "",
         joined: QueuedJob | None = None,
     ) -> Indexed:
-        """Index a source, or update its store. Cancelling ends the child.
-
-        Args:
-            source: what to index.
-            rebuild: rebuild the store from scratch.
-            place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
-            progress: called with stage, done and total, in the event loop.
-            refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
-            namespace: not used, see `SharedIndexers`.
-            joined: not used.
-
-        Raises:
-            IndexingFailed: with the error's message, or because the child ended.
-        """
         args = {"source": asdict(source), "rebuild": rebuild, "place": place, "refs": refs}
         job = {"kind": "index", "settings": _plain(self._settings), "args": args}
         async with self._queue.slot(source):
@@ -159,10 +188,9 @@ class Indexers:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 
     async def cancel(self, source: Source) -> None:
-        """Do nothing: the child ends when `index` is cancelled."""
+        """Nothing is left to cancel."""
 
     async def close(self) -> None:
-        """End the idle children."""
         while self._idle:
             await self._idle.pop().end()
 

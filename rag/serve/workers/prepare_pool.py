@@ -246,7 +246,8 @@ def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
     pickler = pickle.Pickler(content, pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = _DISPATCH_TABLE
     pickler.dump(value)
-    to.write(_LENGTH.pack(content.tell()) + content.getvalue())
+    pickled = content.getvalue()
+    to.write(_LENGTH.pack(len(pickled)) + pickled)
 
 
 def _reducers(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any, ...]]]]:

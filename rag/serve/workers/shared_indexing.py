@@ -19,7 +19,7 @@ from rag.errors import ConfigError, StoreError
 from rag.job_queue import Jobs, QueuedJob
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import Indexed, Indexers, Progress
+from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, Progress
 from rag.service.jobs import index_request, source_of
 from rag.settings import Settings
 from rag.types import Source
@@ -37,8 +37,8 @@ _Listener = Callable[[QueuedJob | None], None]
 """Receives a job that has changed; None if it is not in the queue any more."""
 
 
-class SharedIndexers:
-    """Has sources indexed by workers, with the methods of `Indexers`.
+class SharedIndexers(Indexers):
+    """Has sources indexed by workers. Cancelling `index` only ends the waiting.
 
     Args:
         jobs: the queue.
@@ -56,7 +56,7 @@ class SharedIndexers:
         of_others: Callable[[QueuedJob], None],
     ) -> None:
         self._jobs, self._settings, self._of_others = jobs, settings, of_others
-        self._local = Indexers(settings, notice=notice) if settings.stores else None
+        self._local = ChildIndexers(settings, notice=notice) if settings.stores else None
         self._handled: OrderedDict[int, None] = OrderedDict()
         """The last jobs that this server has followed to their end."""
         self._followed: dict[int, _Listener] = {}
@@ -69,7 +69,6 @@ class SharedIndexers:
         self._thread.start()
 
     def prioritize(self, source: Source) -> None:
-        """Move the job of a source, which a question waits for, to the front."""
         job_id = self._by_source.get(source)
         if job_id is None:
             self._prioritized.add(source)
@@ -97,21 +96,6 @@ class SharedIndexers:
         namespace: str = "",
         joined: QueuedJob | None = None,
     ) -> Indexed:
-        """Have a source indexed; see `Indexers.index`. Cancelling only ends the waiting.
-
-        Args:
-            source: what to index.
-            rebuild: rebuild the store from scratch.
-            place: the only addresses git may connect to.
-            progress: called with stage, done and total.
-            refs: patterns of the refs that may be read.
-            namespace: whose job it is.
-            joined: a job of another server, which is followed instead of adding one.
-
-        Raises:
-            IndexingFailed: with the job's error, or because it was cancelled.
-            StoreError: the queue cannot be reached.
-        """
         asked = source in self._prioritized
         self._prioritized.discard(source)
         if joined is None:
@@ -156,13 +140,11 @@ class SharedIndexers:
                 self._handled.popitem(last=False)
 
     async def cancel(self, source: Source) -> None:
-        """Cancel the job of a source, for all servers."""
         job_id = self._by_source.get(source)
         if job_id is not None:
             await to_thread(self._jobs.cancel, job_id)
 
     async def close(self) -> None:
-        """Stop following. The jobs go on."""
         self._closing.set()
         await to_thread(self._thread.join)
         await to_thread(self._jobs.close)

@@ -46,7 +46,7 @@ def file_values(text: str, language: str, max_chars: int | None) -> list[Any]:
     if parsed is not None and has_references(parsed.language) and _is_read(parsed.tree):
         content = text.encode("utf-8", "replace")
         graph = graph_values(read_graph(parsed.tree, parsed.language, content))
-    return [found, graph]
+    return [found, graph if any(graph) else []]
 
 
 def _is_read(tree: Tree) -> bool:

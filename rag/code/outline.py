@@ -23,8 +23,10 @@ from rag.lines import whole_lines_of
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
-_MAX_GRAPH_CHARS = 600_000
-"""A longer file is generated; its definitions are found, its references are not read."""
+_MAX_GRAPH_NODES = 800_000
+"""A file whose tree has more is generated; its definitions are found, its references are not read. The nodes
+are counted and not the characters: a large file that people wrote is a third comments.
+"""
 _TYPESCRIPT = re.compile(r"""\blang\s*=\s*["']tsx?["']""")
 
 
@@ -41,10 +43,14 @@ def file_values(text: str, language: str, max_chars: int | None) -> list[Any]:
     parsed = _parsed(text, language)
     found = _outline_values(text, language, max_chars, parsed)
     graph: list[Any] = []
-    if parsed is not None and len(text) <= _MAX_GRAPH_CHARS and has_references(parsed.language):
+    if parsed is not None and has_references(parsed.language) and _is_read(parsed.tree):
         content = text.encode("utf-8", "replace")
         graph = graph_values(read_graph(parsed.tree, parsed.language, content))
-    return [found, graph]
+    return [found, graph if any(graph) else []]
+
+
+def _is_read(tree: Tree) -> bool:
+    return tree.root_node.descendant_count <= _MAX_GRAPH_NODES
 
 
 def _outline_values(text: str, language: str, max_chars: int | None, parsed: _Parsed | None) -> list[Any]:

@@ -25,7 +25,7 @@ from rag.code.reference_queries import QUERIES
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-GRAPH_VERSION = 3
+GRAPH_VERSION = 4
 """Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000

@@ -14,11 +14,11 @@ much; one that may be self-contained carries a quarter. Words that only name the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rag.analysis import terms
+from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
 from rag.types import Subject
 
@@ -34,14 +34,6 @@ _FACETS = frozenset({"behaviour", "docs", "tests"})
 """Facets that are found by the words of the subject's question; callers are found by its name."""
 _SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
-
-
-_PRONOUN = re.compile(r"\b(?:it|its|this|that|these|those|they|them)\b", re.I)
-_RELATION_TERMS = (
-    _FACET_TERMS["callers"]
-    | _FACET_TERMS["tests"]
-    | frozenset(terms("raise throw return fail error exception happen"))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +141,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
 def lacks_subject(sought: ContextualQuestion) -> bool:
     """Return whether a question is about "it", and nothing says what that is: a first "Who calls it?"."""
     question = sought.question
-    if question.names or question.paths or sought.focus or sought.subject:
-        return False
-    asks = bool(question.terms) or "callers" in question.asks
-    return asks and question.terms.keys() <= _RELATION_TERMS and bool(_PRONOUN.search(question.text))
+    is_known = question.names or question.paths or sought.focus or sought.subject
+    return not is_known and bare_pronoun(question.text) != ""
 
 
 def subject_of(past: Sequence[Exchange]) -> Subject | None:

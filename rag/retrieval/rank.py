@@ -120,6 +120,11 @@ _ASIDE = re.compile(
 they are parts of it."""
 
 
+def is_aside(path: str) -> bool:
+    """Return whether a file is auxiliary by its path."""
+    return _ASIDE.search(path) is not None
+
+
 def scaled(values: Signal, best: float) -> Signal:
     """Divide by the best value, which becomes 1; negative values become 0."""
     positive: Signal = np.maximum(values, np.float32(0))
@@ -293,7 +298,7 @@ def place_factor(
     files = index.file[chunks].tolist()
     known = _AUXILIARY.setdefault(index, {})
     for file in {*files} - known.keys():
-        known[file] = _ASIDE.search(index.file_path(file)) is not None
+        known[file] = is_aside(index.file_path(file))
     factors[[known[file] for file in files]] = weights.aside
     return factors
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.code.outline import file_values
 from rag.code.parsing import packed, unpacked
-from rag.code.references import BASE, CALL, MENTION, FileGraph, Reference, References, graph_values
+from rag.code.references import BASE, CALL, MENTION, FileGraph, Reference, References, graph_of, graph_values
 
 REFERENCES = st.builds(
     Reference,
@@ -54,3 +55,19 @@ def test_columns_hold_what_the_rows_hold(rows: list[Reference]) -> None:
 def test_damaged_rows_are_an_error(rows: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         unpacked(packed([[], [], rows, []]))
+
+
+CALLS = "class Queue {\n    void run() { put(); }\n    void put() { }\n}\n"
+
+
+def test_a_large_file_that_is_mostly_comments_is_read():
+    text = "// what people wrote about it\n" * 30_000 + CALLS
+    _, graph = file_values(text, "java", None)
+    assert [one.name for one in graph_of(graph).references] == ["put"]
+
+
+def test_the_references_of_a_generated_file_are_not_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rag.code.outline._MAX_GRAPH_NODES", 20)
+    found, graph = file_values(CALLS, "java", None)
+    assert found
+    assert not graph

@@ -244,7 +244,54 @@ def test_a_table_is_a_list_rather_than_the_calls_that_release_its_entries(tmp_pa
     entries = "".join(f'    {{ "{name}", open_{name} }},\n' for name in ("git", "http", "https", "file"))
     (tmp_path / "table.c").write_text(f"static definition transports[] = {{\n{entries}}};\n")
     found = facts(engine.repository(str(tmp_path)).searcher, "Which transports are there?")
-    assert (found.subject, found.count) == ("definition", 4)
+    assert (found.subject, found.count) == ("transports", 4)
+
+
+LISTS = {
+    "glaze.rs": "pub enum Glaze {\n    Ash(u8),\n    Salt(f32),\n    Celadon(Tone),\n}\n",
+    "glaze.php": "<?php\nclass Glaze {\n    const ASH = 1;\n    const SALT = 2;\n    const TENMOKU = 3;\n}\n",
+    "glaze.c": (
+        "static const struct named_glaze glazes[] = {\n"
+        '    {"ash", GLAZE_ASH},\n    {"salt", GLAZE_SALT},\n    {"celadon", GLAZE_CELADON},\n};\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_values_of_enums_constants_and_rows_of_structs_are_members(tmp_path: Path, engine: Engine, path: str):
+    (tmp_path / path).write_text(LISTS[path])
+    found = facts(engine.repository(str(tmp_path)).searcher, "What are the possible glazes?")
+    assert (found.subject.lower().rstrip("s"), found.count) == ("glaze", 3)
+
+
+def test_an_enum_on_one_line_has_as_many_values_as_it_declares(tmp_path: Path, engine: Engine):
+    (tmp_path / "Kiln.java").write_text("class Kiln {\n    enum Level { OFF, WARN, INFO, DEBUG, }\n}\n")
+    found = facts(engine.repository(str(tmp_path)).searcher, "List all levels of the kiln.")
+    assert (found.summary, found.count) == (
+        "`Level` in `Kiln.java` fits best; it has a line with 4 values",
+        4,
+    )
+
+
+def test_a_table_named_in_the_plural_is_a_list_rather_than_one_of_its_members(tmp_path: Path, engine: Engine):
+    for name in ("gas", "wood", "solar"):
+        fields = "".join(f"    .{field} = {name}_{field},\n" for field in ("start", "stop", "read", "free"))
+        (tmp_path / f"{name}.c").write_text(f"const heat_method {name}_heat_method = {{\n{fields}}};\n")
+    rows = "".join(f"    {name}_heat_method,\n" for name in ("gas", "wood", "solar", "lava"))
+    (tmp_path / "main.c").write_text(f"const heat_method heat_methods[] = {{\n{rows}}};\n")
+    found = facts(engine.repository(str(tmp_path)).searcher, "List all heat methods.")
+    assert (found.subject, found.count) == ("heat_methods", 4)
+
+
+def test_a_base_class_is_a_member_only_of_the_classes_that_are_asked_for(tmp_path: Path, engine: Engine):
+    base = "class Storage:\n    pass\n\n\n"
+    kinds = "".join(
+        f"class {name}(Storage):\n    pass\n\n\n" for name in ("Local", "Remote", "Cloud", "Tape")
+    )
+    (tmp_path / "storages.py").write_text(base + kinds)
+    shelf = engine.repository(str(tmp_path)).searcher
+    assert facts(shelf, "Which storage types are there?").items[0].text == "class Local(Storage):"
+    assert facts(shelf, "Which storage classes are there?").items[0].reason == "their base class"
 
 
 def test_the_literal_of_a_pasted_message_is_first(shop: Searcher):

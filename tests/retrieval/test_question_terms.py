@@ -52,7 +52,15 @@ def test_a_long_question_of_such_words_is_parsed_in_time_that_grows_with_its_len
 
 @pytest.mark.parametrize(
     "question",
-    ["Who calls it?", "And who uses this?", "Is it tested?", "What does it raise?", "What if that fails?"],
+    [
+        "Who calls it?",
+        "And who uses this?",
+        "Is it tested?",
+        "What does it raise?",
+        "What if that fails?",
+        "Which classes extend it?",
+        "What is its default?",
+    ],
 )
 def test_a_first_question_about_it_lacks_a_subject(question: str):
     assert lacks_subject(in_context(parse_question(question), [], CARRY))

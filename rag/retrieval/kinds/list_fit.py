@@ -18,6 +18,7 @@ from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FileText
 from rag.retrieval.kinds.series import Series, families, indentation, series_of
 from rag.retrieval.lexical import Rarity
+from rag.retrieval.rank import is_aside
 
 MAX_FILES = 24
 _MIN_FILES = 3
@@ -34,8 +35,8 @@ _PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.
 """The weights of the words of each part that describes a series."""
 _MOST_MEMBERS, _SOME_MEMBERS = 0.8, 0.15
 """The weights of the words that most, or some, of the names of the members hold."""
-_RANK, _FILE_RANK, _SIZE, _FEW, _TEST, _DOC = 0.2, 0.15, 0.02, -0.3, -0.35, -0.15
-_NAMED = 0.2
+_RANK, _FILE_RANK, _SIZE, _FEW, _TEST, _DOC, _ASIDE = 0.2, 0.15, 0.02, -0.3, -0.35, -0.15, -0.2
+_NAMED, _PLURAL, _ONE_MEMBER = 0.2, 0.15, -0.3
 _NEAR = 30
 _FEW_MEMBERS = 3
 _MANY = 12
@@ -48,6 +49,7 @@ _HOLDERS = (
             r"|loop|when|switch|catch|except|foreach|unless|return|lambda)\b|[^=]*\)[^={]{0,60}\{\s*$|.*=>\s*\{$"
         ),
     ),
+    ("literal", re.compile(r".*\]\s*=\s*\{\s*$")),
     (
         "class",
         re.compile(
@@ -70,9 +72,11 @@ _PRIOR = {
     "strings": {"literal": 0.2, "": 0.0},
     "entry": {"literal": 0.25, "enum": 0.2, "call": 0.0, "": -0.2},
     "name": {"enum": 0.3, "literal": 0.15, "class": 0.05, "function": -0.4, "call": -0.4, "": -0.3},
+    "variant": {"enum": 0.3, "": -0.4},
     "define": {"": 0.1},
     "family": {"": 0.15},
     "field": {"class": 0.15, "enum": 0.15, "literal": 0.1, "function": -0.4, "": -0.3},
+    "constant": {"class": 0.2, "enum": 0.2, "function": -0.4, "": 0.0},
     "typed": {"class": 0.15, "enum": 0.2, "": -0.3},
     "case": {"": 0.05},
     "arm": {"": 0.1},
@@ -104,9 +108,7 @@ _DECLARES = re.compile(
 )
 """The names of calls in a function that add something to what the program has."""
 CLASS_KEYWORDS = frozenset({"class", "struct", "interface", "trait", "object", "module", "defmodule", "type"})
-_CLASS_TERMS = frozenset(
-    terms("class subclass exception error interface trait struct inherit derive derived")
-)
+CLASS_TERMS = frozenset(terms("class subclass exception error interface trait struct inherit derive derived"))
 FUNCTION_KEYWORDS = frozenset({"def", "defp", "func", "fn", "fun", "function", "sub", "defmacro"})
 _FUNCTION_TERMS = frozenset(terms("function method macro"))
 _WEAK = frozenset(
@@ -117,12 +119,14 @@ _WEAK = frozenset(
         together order please define defines defined allowed offer offers take takes choose pick"""
     )
 )
+_HOLDS = _WEAK | frozenset(terms("data enum id ids map mapping set table"))
+"""Words of the names of what holds members, after the noun: `FormatType`, `mouse_action_enum_data`."""
 _WEAK_WEIGHT = 0.25
 _PHRASE = re.compile(
     r"\b(?:list|enumerate|name|which|what|all|every|each)"
     r"(?:\s+(?:me|are|all|every|each|of|the|its|their|different|kinds?|types?|sorts?|list|names?|complete|full|possible))*"
     r"\s+((?:[\w/-]{1,40}\s{1,3}){0,4}?[\w/-]{1,40})"
-    r"(?=\s+(?:are|is|can|could|do|does|did|have|has|that|which|who|of|in|for|from|to|on|with|by|there|exists?|one"
+    r"(?=\s+(?:(?:and|or)\s+(?:its|their|the|where|how|what)\b|are|is|can|could|do|does|did|have|has|that|which|who|of|in|for|from|to|on|with|by|there|exists?|one"
     r"|ships?|come|comes|may|might|must|will|be|you|i|we|the|a|an|this)\b|\s*[?.,;:()!]|\s*$)",
     re.I,
 )
@@ -130,11 +134,15 @@ _PHRASE = re.compile(
 _ASKED_FOR, _LAST, _ELSEWHERE = 1.2, 1.6, 0.7
 """The weights of the words of that phrase, of its last word, and of the other words."""
 _WORD = re.compile(r"\w")
+_METHOD_OF_GO = re.compile(r"func \([^()]*\) (\w+)")
+_ASSIGNED = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*){0,3}(?::[^=({]{1,80})?:?=(?![=>])")
+"""What a line assigns to: `methods` of `static struct method methods[] = {`."""
+_NAMED_ON_LINE = re.compile(rf"\benum\s+(?:class\s+)?(\w+)|{_ASSIGNED.pattern}")
 _ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
 _KEYWORDS = frozenset(
     """class enum struct interface type typedef const static public private protected export final var let
     def val object data newtype union trait impl extern readonly internal abstract sealed pub local
-    module""".split()
+    module mod defmodule namespace package func fn fun function defp sub async self this""".split()
 )
 
 
@@ -205,9 +213,36 @@ def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, floa
         return None
     score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
     score += prior + _kind(asked, file)
-    named = set(terms(subject_of(file, series)))
-    score += _NAMED * len(named & wanted.keys()) / max(len(named), 1)
+    subject = subject_of(file, series)
+    if common := set(terms(subject)) & wanted.keys():
+        score += _NAMED * len(common) / len(set(terms(subject)))
+        score += _noun(file, series, subject, phrase_of(asked))
     return Fit(file, series, score)
+
+
+def _noun(file: FileText, series: Series, subject: str, phrase: str) -> float:
+    """Return what it means for the score that the name of what holds a series has the noun asked for.
+
+    A table of methods has it in the plural (`gamma_methods`), an enum, a base class or a function that
+    registers also in the singular. A table with the noun in the singular is one of the members.
+    """
+    nouns = [word for word in _split(phrase) if not _WEAK.issuperset(terms(word))]
+    named = [word for word in _split(subject) if not _HOLDS.issuperset(terms(word))]
+    if not nouns or not named:
+        return 0.0
+    if nouns[-1].endswith("s") and nouns[-1] in named:
+        return _PLURAL
+    if terms(nouns[-1]) != terms(named[-1]):
+        return 0.0
+    sort = _sort_of(file, series)
+    if series.shape in SHARED or sort == "enum":
+        return _PLURAL
+    return _ONE_MEMBER if sort == "literal" and nouns[-1].endswith("s") else 0.0
+
+
+def _split(name: str) -> list[str]:
+    """Return the words of a name or phrase as they are written, lower."""
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
 
 
 def _may_be_shared(file: FileText, series: Series) -> bool:
@@ -257,7 +292,8 @@ def _coverage(
 
 def _kind(asked: Asked, file: FileText) -> float:
     kind = asked.kind_of(file)
-    return _TEST if kind == "test" else _DOC if kind == "doc" else 0.0
+    aside = _ASIDE if is_aside(file.path) else 0.0
+    return aside + (_TEST if kind == "test" else _DOC if kind == "doc" else 0.0)
 
 
 def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
@@ -276,7 +312,7 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
     elif series.shape == "string" and 2 * sum(line.rstrip().endswith(",") for line in lines) < len(lines):
         prior -= 0.5  # parts of one long string
     elif series.shape == "subclass" or series.anchor in CLASS_KEYWORDS:
-        prior += 0.25 if asks & _CLASS_TERMS else 0.0
+        prior += 0.25 if asks & CLASS_TERMS else 0.0
     elif series.shape == "declaration" and " " in series.anchor:
         prior += 0.2
     elif series.anchor in FUNCTION_KEYWORDS:
@@ -364,18 +400,25 @@ def _closing(lines: Sequence[str], last: int, indent: int) -> str:
 
 def subject_of(file: FileText, series: Series) -> str:
     """Return the name of what holds a series."""
-    if series.shape in ("call", "subclass", "decorated", "family") or (series.anchor and not series.header):
+    is_keyword = series.shape == "declaration" and series.anchor in CLASS_KEYWORDS | FUNCTION_KEYWORDS
+    if series.shape in ("call", "subclass", "decorated", "family"):
+        return series.anchor
+    on_line = (
+        _NAMED_ON_LINE.search(file.lines[min(series.members) - 1]) if series.shape == "strings" else None
+    )
+    if on_line:
+        return on_line[1] or on_line[2]
+    if series.anchor and not series.header and not is_keyword:
         return series.anchor
     closing = _closing(file.lines, max(series.members), series.indent)
     named = re.findall(r"[A-Za-z_][\w.]*", closing) if closing else []
     if named:
         return str(named[-1])
     if series.header:
-        words = [
-            w
-            for w in re.findall(r"[A-Za-z_$][\w$]*", file.lines[_holder(file.lines, series) - 1])
-            if w not in _KEYWORDS
-        ]
+        above = file.lines[_holder(file.lines, series) - 1]
+        if held := _METHOD_OF_GO.match(above) or _ASSIGNED.search(above):
+            return held[1]
+        words = [w for w in re.findall(r"[A-Za-z_$][\w$]*", above) if w not in _KEYWORDS]
         if words:
             return str(words[0])
     return file.path.rpartition("/")[2]

@@ -18,6 +18,7 @@ from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, na
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
+    CLASS_TERMS,
     FUNCTION_KEYWORDS,
     SHARED,
     Fit,
@@ -30,7 +31,7 @@ from rag.retrieval.kinds.series import Series, shapes_of
 from rag.types import CodeFacts
 
 NAME = "list"
-_MIN_SCORE = 0.75
+_MIN_SCORE = 0.7
 _OTHER_FILES = 40
 """How many files are read to complete a list."""
 _CODE = 0
@@ -40,9 +41,12 @@ _ASKS = re.compile(
     r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
     r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
     r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
-    r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b",
+    r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b"
+    r"|\bwhat\s+are\s+the\s+(?:[\w-]{1,40}\s{1,9}){0,3}[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b",
     re.I,
 )
+_ORDERS = re.compile(r"^\W*(?:please\s+)?(?:list|enumerate)\s+(?:all|every|each)\b(?![^.?]*\bsteps?\b)", re.I)
+"""Whatever else such a question mentions."""
 _NOT_LISTS = re.compile(
     r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
     r"|\b(?:which|what|the|an) (?:option|setting|flag|switch|parameter|environment variable|directive)\b"
@@ -63,13 +67,14 @@ _WORDS = {
     "decorated": ("decorates", "definitions"),
     "assignment": ("is set in", "places"),
     "subclass": ("has", "direct subclasses"),
+    "strings": ("has a line with", "values"),
 }
 
 
 def is_asked(question: ContextualQuestion) -> bool:
     """Return whether a question asks for all members of something."""
     text = question.question.text
-    return bool(_ASKS.search(text)) and not _NOT_LISTS.search(text)
+    return bool(_ASKS.search(text)) and bool(_ORDERS.match(text) or not _NOT_LISTS.search(text))
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -123,6 +128,8 @@ def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
     series = fit.series
     if series.shape != "declaration" or series.anchor not in _EVERYWHERE or fit.parts:
         return False
+    if series.anchor.startswith("@") and not wanted.keys().isdisjoint(terms(series.anchor)):
+        return False
     meant = sum(not wanted.keys().isdisjoint(terms(name)) for name in series.members.values())
     return 2 * meant < len(series.members)
 
@@ -139,10 +146,13 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
         places = places if len(more) < len(places) else more
     count = len({(one.file.path, one.line) for one in places})
     verb, noun = _WORDS.get(series.shape, ("has", "members"))
-    summary = f"{named(subject)} in {named(file.path)} fits best; it {verb} {count} {noun}"
-    # The base class is what is asked for if the question names it; its subclasses are if not.
-    is_named = not set(terms(subject)).isdisjoint(wanted)
-    places = [*base, *places] if is_named else [*places, *base]
+    if series.shape == "strings":
+        count = int(series.anchor)
+    where = named(file.path) if file.path.endswith(subject) else f"{named(subject)} in {named(file.path)}"
+    summary = f"{where} fits best; it {verb} {count} {noun}"
+    # A base class that is named is one of the "error classes" that are asked for, but no "storage type".
+    is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or CLASS_TERMS.isdisjoint(wanted))
+    places = [*base, *places] if is_asked_for else [*places, *base]
     return code_facts(NAME, subject, summary, places, note=note, count=count)
 
 
@@ -156,7 +166,9 @@ def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPl
         file = asked.file(index, path)
         for number, line in enumerate(file.lines if file else [], 1):
             shapes = shapes_of(line) if name in line else []
-            if file and any(shape == "declaration" and declared == name for shape, _, declared in shapes):
+            if file and any(
+                shape == "declaration" and declared.rstrip(":") == name for shape, _, declared in shapes
+            ):
                 return [FactPlace(file, number, "their base class")]
     return []
 

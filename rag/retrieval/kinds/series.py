@@ -19,9 +19,12 @@ _MAX_CACHED_FILES, _MAX_CACHED_SHAPES = 96, 4_096
 _TAB = 4
 _MAX_DECORATORS = 12
 _MIN_FAMILY = 3
+_FEW_VALUES = 2
+"""A line with at most this many is no list."""
 _PLAIN_DECORATORS = frozenset(
     """doc spec impl override Override property staticmethod classmethod abstractmethod overload moduledoc
-    typedoc deprecated Deprecated Test test inline must_use derive cfg allow""".split()
+    typedoc deprecated Deprecated Test test inline must_use derive cfg cfg_attr serde allow cached_property
+    functools.cached_property""".split()
 )
 """Decorators that say nothing about what a definition is registered for."""
 
@@ -55,10 +58,18 @@ _SHAPES = (
             rf"{_MODIFIERS}[\w<>\[\]?.]+\s+(\w+)\s*[;={{]"
         ),
     ),
+    (
+        "constant",
+        re.compile(
+            rf"{_MODIFIERS}(?:const|static|val|let|var)\s+([A-Z][A-Z0-9_]*)\s*(?::[^=;]{{1,80}})?=(?![=>])"
+        ),
+    ),
     ("field", re.compile(r"(?:readonly\s+)?([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S")),
     ("name", re.compile(r"([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
     ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
 )  # fmt: skip
+_VARIANT = re.compile(r"([A-Z]\w*)\s*\([^()]*\)\s*[,;{]?\s*(?://.*|#.*|/\*.*)?$")
+"""A member of an enum that holds values: `Table(Table),`."""
 _ANY_SHAPE = re.compile("|".join(f"(?P<s{n}>{pattern.pattern})" for n, (_, pattern) in enumerate(_SHAPES)))
 """The first of the shapes that matches, in one pass: most of the time of a list goes into these patterns."""
 _MARKS = frozenset("/#*-;<%\"'")
@@ -72,6 +83,7 @@ _CLASSES = frozenset({"class", "struct", "interface", "trait", "record", "object
 _BASE = re.compile(
     r"\s*(?:\(\s*([\w.]+)|<\s*([\w:.]+)|:\s*(?:public\s+)?([\w:.]+)|(?:extends|implements)\s+([\w.]+))"
 )
+_ENUM = re.compile(r"[^{]{0,80}\{([^(){};]+)")
 _COMMENT = re.compile(r"(?:///?|#(?!\s*define|\[|:)|/\*|\*(?![+*-]?\s*`)|--(?!>)|;;|<!--|%|\"{3}|'{3})")
 _ASIDE = re.compile(r"#\s*(?:if|ifdef|ifndef|else|elif|endif|pragma|region|endregion)\b")
 _STRINGS = re.compile(r"(['\"])[\w./:+ *-]{1,40}\1")
@@ -110,7 +122,7 @@ def series_of(lines: Sequence[str]) -> Sequence[Series]:
 def families(every: Sequence[Series]) -> Iterator[Series]:
     """Yield the constants of a series whose names begin with the same word: `SIGNAL_DONE`, `SIGNAL_ERROR`."""
     for series in every:
-        if series.shape not in ("name", "define", "typed") or len(series.members) < _MIN_FAMILY:
+        if series.shape not in ("name", "define", "typed", "constant") or len(series.members) < _MIN_FAMILY:
             continue
         begun: dict[str, dict[int, str]] = {}
         for line, name in series.members.items():
@@ -187,13 +199,15 @@ def _found_shapes(text: str) -> Iterator[tuple[str, str, str]]:
     if matched := _DECLARES.match(text):
         keyword, name, rest = matched.groups()
         yield "declaration", keyword, name
-        if keyword == "enum" and rest.count(",") > 1 and "{" in rest:
-            yield "strings", str(rest.count(",") + 1), text[:60]
+        if keyword == "enum" and (listed := _ENUM.match(rest)):
+            values = [value for value in listed[1].split(",") if value.strip()]
+            if len(values) > _FEW_VALUES:
+                yield "strings", str(len(values)), text[:60]
         if keyword in _CLASSES and (base := _BASE.match(rest[:200])):
             yield "subclass", next(filter(None, base.groups())).rpartition(".")[2].rpartition(":")[2], name
         return
     quotes = text.count("'") + text.count('"')
-    if quotes > 5 and len(strings := _STRINGS.findall(text)) > 2 and _list_of_strings(text):
+    if quotes > 5 and len(strings := _STRINGS.findall(text)) > _FEW_VALUES and _list_of_strings(text):
         yield "strings", str(len(strings)), text[:60]
         calls = (pattern.match(text) for shape, pattern in _SHAPES if shape == "call")
         yield from (("call", call[1], call[2]) for call in calls if call)
@@ -209,6 +223,8 @@ def _found_shapes(text: str) -> Iterator[tuple[str, str, str]]:
         return
     anchor = first if shape == "call" else ""
     yield shape, anchor, names[-1] if names else ""
+    if shape == "call" and (variant := _VARIANT.match(text)):
+        yield "variant", "", variant[1]
     if shape == "name" and "=" in text:
         yield "assignment", first, text.partition("=")[2].strip()[:60]
 

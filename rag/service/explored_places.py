@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, zip_longest
+from itertools import groupby, zip_longest
 
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of, language_of_path
@@ -41,8 +42,9 @@ _LINES_BY_RANK = (4, 3)
 """How many lines the best ranked chunks are shown with; the others, and those after named places, with
 `_FEW_LINES`."""
 _FEW_LINES = 2
-_IN_NAMED_FILE = 3
-"""How many times more lines chunks have in files that the question names."""
+_BEST, _OF_BEST = 8, 4
+_FILE_LINES, _NAMED_FILES = 16, 2
+"""Lines with the question's words that are shown of a file that it names."""
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -51,6 +53,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{3,79}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +106,10 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
         found.places += _mentions(repository, names, paths)
     if facts is not None and facts.kind == "list" and not first:
         found.places += _mentions(repository, [facts.subject], paths)
+    found.places += _lines_of_files(repository, part, result) if not first else []
     answered = bool(first) or (bool(matches) and is_name)
     ranked = result.ranked[: _AFTER_FACTS if answered else DEPTH]
-    excerpts = _excerpts(ranked, part, paths, more_lines, few=bool(names))
+    excerpts = _excerpts(ranked, part, more_lines, few=bool(names))
     worded = [] if answered else _worded(repository, part, result.ranked)
     for row in zip_longest(excerpts, worded):
         found.places += [place for place in row if place is not None]
@@ -162,8 +166,10 @@ def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeF
     items = [item for item in facts.items if item.path]
     if question.paths and not any(_in_paths(item.path, question.paths) for item in items):
         return [], items
-    if named and facts.kind == "list" and facts.subject not in question.names:
-        return [], items
+    if facts.kind == "list":
+        about = term_set(facts.subject) & term_set(result.sought.question.text)
+        if not about or (named and facts.subject not in question.names):
+            return [], items
     code = [item for item in items if _is_code(item.path)]
     return (code, [item for item in items if item not in code]) if code else (items, [])
 
@@ -292,13 +298,34 @@ def _is_code(path: str) -> bool:
 # ---------------------------------------------------------------- the lines that matter
 
 
-def _excerpts(
-    ranked: Sequence[Hit], part: str, paths: Sequence[str], more_lines: int, *, few: bool
-) -> Iterator[ExploredPlace]:
+def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) -> list[ExploredPlace]:
+    """Return the lines of code with the question's words in the files that it names, and in the file that
+    most of the best ranked chunks are in; rare words weigh more.
+    """
+    paths = result.sought.question.paths
+    known = repository.store.known_files()
+    named = sorted(path for path in known if any(is_path(path, one) for one in paths))[:_NAMED_FILES]
+    if not named:
+        best = Counter(hit.path for hit in result.ranked[:_BEST])
+        named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
+    places = []
+    for path in named:
+        read = repository.store.file_text(path)
+        lines = lines_of(read[0]) if read else []
+        asked = {*terms(part), *result.sought.carried} - {term for one in paths for term in terms(one)}
+        held = {n: bag for n, line in enumerate(lines, 1) if (bag := asked & term_set(line))}
+        counts = Counter(term for bag in held.values() for term in bag)
+        scores = {n: sum(1 / math.log2(1 + counts[term]) for term in bag) for n, bag in held.items()}
+        scores = {n: score for n, score in scores.items() if _is_line_of_code(lines[n - 1])}
+        best_lines = sorted(scores, key=lambda n: (-scores[n], n))[:_FILE_LINES]
+        places += [ExploredPlace(path, "", ((n, short(lines[n - 1])),)) for n in sorted(best_lines)]
+    return places
+
+
+def _excerpts(ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool) -> Iterator[ExploredPlace]:
     weights = _weights(part, ranked)
     for rank, hit in enumerate(ranked):
         room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not few else _FEW_LINES
-        room *= _IN_NAMED_FILE if _in_paths(hit.path, paths) else 1
         yield _excerpt(hit, weights, room * more_lines)
 
 
@@ -307,7 +334,8 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
     lines of code before prose."""
     lines = lines_of(hit.text)
     held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
-    head = next((n for n in held if hit.symbol and hit.symbol in lines[n]), held[0])
+    of_code = [n for n in held if _is_line_of_code(lines[n])] or held
+    head = next((n for n in of_code if hit.symbol and hit.symbol in lines[n]), of_code[0])
     scores = {n: _score(lines[n], weights) for n in held if n != head}
     best = sorted(scores, key=lambda n: (-scores[n], n))[: room - 1]
     chosen = sorted({head, *best})
@@ -318,7 +346,12 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
     score = sum(weights.get(term, 0.0) for term in term_set(line))
-    return score if _CODE_MARKS.search(line) else score / 2
+    return score if _is_line_of_code(line) else score / 2
+
+
+def _is_line_of_code(line: str) -> bool:
+    """Return whether a line looks like code: it is no comment and has a mark that prose lacks."""
+    return not _COMMENT.match(line) and bool(_CODE_MARKS.search(line))
 
 
 def _weights(part: str, hits: Sequence[Hit]) -> dict[str, float]:

@@ -1,9 +1,8 @@
 """Explore a repository for a question: the relevant places with the lines that matter, within a budget.
 
-Each part of the question is answered by what fits it: text in quotation marks by exact search; callers,
-members of lists and settings by the code graph and the rules of their kinds; names by their definitions; and
-everything by ranked search. The places of all parts take turns, so that each part is covered. Lines that were
-sent before are left out: the same question again returns the next places.
+Each part of the question is answered by what fits it (`explored_places`). The facts of all parts come first,
+then their other places in turns, so that each part is covered. Lines that were sent before are left out: the
+same question again returns the next places.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ _MORE_LINES = (1, 2, 3)
 """How many times more lines are tried, in this order, as long as all places fit."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
+_MAX_FACTS = 24
+"""The facts of a part of the question that come before all other places."""
 _NAMED_FILES = 3
 
 _LISTED = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")
@@ -107,7 +108,9 @@ def _fresh(found: Sequence[FoundPlaces], seen: Lines) -> tuple[list[ExploredPlac
     taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in seen.items()}
     fresh: list[ExploredPlace] = []
     repeated = 0
-    for place in _in_turns([one.places for one in found]):
+    facts = _in_turns([one.facts[:_MAX_FACTS] for one in found])
+    places = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found])
+    for place in chain(facts, places):
         kept = tuple(pair for pair in place.lines if pair[0] not in taken.get(place.path, ()))
         repeated += not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines)
         if kept:
@@ -163,19 +166,14 @@ def _within_budget(
     counter: TokenCounter,
     budget: int,
 ) -> Exploration:
-    """Return the text with as many of the first places as fit."""
+    """Return the text with the places that fit, the first ones first."""
     shown: list[ExploredPlace] = []
-    spent = counter.count("\n".join([*remarks, rest(places)])) + 2
-    for place in places:
-        is_new = all(place.path != one.path for one in shown)
-        spent += counter.count(_text_of([place])) + 1 - (0 if is_new else counter.count(visible(place.path)))
-        if spent > budget:
-            break
-        shown.append(place)
+    for _ in range(2):  # the second time with what the estimate of the first one left
+        spent = counter.count(_joined(remarks, shown, rest(places)))
+        shown += _fitting(places, shown, counter, budget - spent)
     while True:
-        more = [*places[len(shown) :]]
-        text = "\n".join(filter(None, [*map(visible, remarks), _text_of(shown), rest(more)]))
-        text = text or "Nothing was found."
+        more = [place for place in places if place not in shown]
+        text = _joined(remarks, shown, rest(more)) or "Nothing was found."
         if counter.count(text) <= budget:
             return Exploration(text, tuple(shown), tuple(more))
         if shown:
@@ -186,20 +184,47 @@ def _within_budget(
             return Exploration(f"{len(more)} places; the budget is too small", (), tuple(more))
 
 
-def _text_of(places: Sequence[ExploredPlace]) -> str:
-    """Return places as text: each file once, below it each definition with its lines and their numbers,
-    indented as they are relative to each other."""
-    by_file: dict[str, list[ExploredPlace]] = {}
+def _fitting(
+    places: Sequence[ExploredPlace], shown: Sequence[ExploredPlace], counter: TokenCounter, room: int
+) -> list[ExploredPlace]:
+    """Return the first of the places that are not shown and fit, by an estimate that is rather too high."""
+    named = {name for place in shown for name in ((place.path,), (place.path, place.label))}
+    found = []
     for place in places:
-        by_file.setdefault(place.path, []).append(place)
+        if place in shown:
+            continue
+        heads = [name for name in ((place.path,), (place.path, place.label)) if name not in named]
+        rows = [*(f"  {visible(name[-1])}" for name in heads), *(f"{n} {text}" for n, text in place.lines)]
+        cost = counter.count("\n".join(rows)) + 1
+        if cost <= room:
+            room -= cost
+            named.update(heads)
+            found.append(place)
+    return found
+
+
+def _joined(remarks: Sequence[str], places: Sequence[ExploredPlace], rest: str) -> str:
+    return "\n".join(filter(None, [*map(visible, remarks), _text_of(places), rest]))
+
+
+def _text_of(places: Sequence[ExploredPlace]) -> str:
+    """Return places as text: each file once, below it its definitions with their lines in order, indented as
+    they are relative to each other."""
+    by_file: dict[str, list[tuple[int, str, str]]] = {}
+    for place in places:
+        lines = [(number, place.label, text) for number, text in place.lines]
+        by_file.setdefault(place.path, []).extend(lines)
     rows = []
-    for path, of_file in by_file.items():
+    for path, lines in by_file.items():
         rows.append(visible(path))
-        for label, group in groupby(sorted(of_file, key=lambda one: one.lines[0][0]), lambda one: one.label):
-            rows += [f"  {visible(label)}"] if label else []
-            for place in group:
-                indent = min(len(text) - len(text.lstrip()) for _, text in place.lines)
-                rows += [f"{number} {text[indent:]}" for number, text in place.lines]
+        for label, group in groupby(sorted(lines), lambda line: line[1]):
+            shown = [(number, text) for number, _, text in group]
+            indent = min(len(text) - len(text.lstrip()) for _, text in shown)
+            if label and label not in shown[0][1]:
+                rows.append(f"  {visible(label)}")
+            elif not label and rows[-1] != visible(path):
+                rows.append("  …")
+            rows += [f"{number} {text[indent:]}" for number, text in shown]
     return "\n".join(rows)
 
 

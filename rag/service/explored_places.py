@@ -1,8 +1,8 @@
 """The places that answer one part of a question to explore: exact matches, facts, names, then ranked chunks.
 
-What the question names comes first, then what the rules of its kind found, then the definitions whose names are
-made of its words together with their callers, and the ranked chunks. Facts in tests and documents, and facts
-outside of the paths that the question names, come last.
+What the rules of its kind found comes first, then what the question names, the definitions whose names are
+made of its words with their calls, and the ranked chunks. Facts in tests and documents, and facts outside of
+the paths that the question names, come last.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
 _MAX_WORDED = 4
 """Definitions whose names are made of the question's words."""
+_SUBJECT_LINES = 8
+"""Lines of the definition that "it" means."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
 _LINES_BY_RANK = (4, 3)
@@ -45,6 +47,8 @@ _FEW_LINES = 2
 _BEST, _OF_BEST = 8, 4
 _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
+_SHARE_OF_BEST = 0.3
+"""The share of the best line's score that they need."""
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -73,8 +77,10 @@ class ExploredPlace:
 
 @dataclass(slots=True)
 class FoundPlaces:
-    """What was found for a part of the question: places, best first, and sentences about them."""
+    """What was found for a part of the question: its facts, other places, best first, and sentences about
+    them."""
 
+    facts: list[ExploredPlace] = field(default_factory=list)
     places: list[ExploredPlace] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -90,14 +96,17 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
     matches = list(_matches(repository, literals))
     facts = result.code_facts
     first, last = _facts_by_order(result, named=bool(names))
+    subject = result.sought.subject if result.sought.bare else None
+    if subject is not None and subject.symbol:
+        found.places += _definitions(repository, [subject.name], [subject.path], lines=_SUBJECT_LINES)
     defined = _definitions(repository, names, paths, all_of_them=bool(_ASKS_FOR_ALL.search(part)))
     found.places += matches
     if facts is not None and first:
         note = f" ({facts.note})" if facts.note else ""
         found.remarks.append(f"{facts.summary}{note}.")
-        found.places += _definitions(repository, [facts.subject], ())
-        found.places += _grouped(first)
-        found.places += _members(repository, first if facts.kind == "list" else ())
+        found.facts += _definitions(repository, [facts.subject], ())
+        found.facts += _grouped(first)
+        found.facts += _members(repository, first if facts.kind == "list" else ())
     found.places += defined
     is_name = len(words(part)) == 1
     if is_name and facts is None:
@@ -114,7 +123,8 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
     for row in zip_longest(excerpts, worded):
         found.places += [place for place in row if place is not None]
     found.places += _grouped(last)
-    found.places.sort(key=lambda place: not _in_paths(place.path, paths))
+    for places in (found.facts, found.places):
+        places.sort(key=lambda place: not _in_paths(place.path, paths))
     return found
 
 
@@ -206,7 +216,12 @@ def _members(repository: Repository, items: Sequence[CodeFact]) -> Iterator[Expl
 
 
 def _definitions(
-    repository: Repository, names: Sequence[str], paths: Sequence[str], *, all_of_them: bool = False
+    repository: Repository,
+    names: Sequence[str],
+    paths: Sequence[str],
+    *,
+    all_of_them: bool = False,
+    lines: int = 3,
 ) -> list[ExploredPlace]:
     """Return the first line of each definition of the names, and what it says next if there are few; those
     in the named paths alone if there are any."""
@@ -217,7 +232,7 @@ def _definitions(
         found = [one for one in found if _is_code(one.path)] or found
         few = len(found) <= _MAX_DEFINITIONS
         for one in found[: _MAX_DEFINITIONS_OF_LIST if all_of_them else _MAX_DEFINITIONS]:
-            places += _head(repository, one, 3 if few else 1)
+            places += _head(repository, one, lines if few else 1)
     return places
 
 
@@ -317,8 +332,14 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
         counts = Counter(term for bag in held.values() for term in bag)
         scores = {n: sum(1 / math.log2(1 + counts[term]) for term in bag) for n, bag in held.items()}
         scores = {n: score for n, score in scores.items() if _is_line_of_code(lines[n - 1])}
+        enough = max(scores.values(), default=0.0) * _SHARE_OF_BEST
+        scores = {n: score for n, score in scores.items() if score >= enough}
         best_lines = sorted(scores, key=lambda n: (-scores[n], n))[:_FILE_LINES]
-        places += [ExploredPlace(path, "", ((n, short(lines[n - 1])),)) for n in sorted(best_lines)]
+        defined = repository.store.graph.defined_in(path)
+        for number in sorted(best_lines):
+            around = [one.qualified_name for one in defined if one.start <= number <= one.end]
+            label = around[-1] if around else ""
+            places.append(ExploredPlace(path, label, ((number, short(lines[number - 1])),)))
     return places
 
 
@@ -335,10 +356,10 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
     lines = lines_of(hit.text)
     held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
     of_code = [n for n in held if _is_line_of_code(lines[n])] or held
-    head = next((n for n in of_code if hit.symbol and hit.symbol in lines[n]), of_code[0])
-    scores = {n: _score(lines[n], weights) for n in held if n != head}
-    best = sorted(scores, key=lambda n: (-scores[n], n))[: room - 1]
-    chosen = sorted({head, *best})
+    heads = [n for n in of_code if hit.symbol and hit.symbol in lines[n]][:1]
+    scores = {n: _score(lines[n], weights) for n in held if n not in heads}
+    best = sorted(scores, key=lambda n: (-scores[n], n))[: max(1, room - 1)]
+    chosen = sorted({*heads, *best})
     return ExploredPlace(
         hit.path, hit.label, tuple((hit.start + n, short(lines[n])) for n in chosen if n < len(lines))
     )

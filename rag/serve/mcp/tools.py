@@ -34,7 +34,8 @@ from rag.serve.mcp.sent_lines import SentLines
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Repository
-from rag.service.explore import ExploredPlace, explore
+from rag.service.explore import explore
+from rag.service.explored_places import ExploredPlace
 from rag.service.groups import is_group
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall

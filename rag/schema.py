@@ -21,7 +21,6 @@ the field names except for those in this table; a name has the same meaning ever
     usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
     state          of a turn: asked, answered, partial, failed; `complete` is true only for answered
     trace          [{name, query, result, error, seconds}], the steps towards an answer
-    steps          the same for the steps of a second look alone
     scope          of a turn: user, project, team; of lines: see above
     confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
     code_facts     {kind, subject, summary, items, count, certain_count, complete, note}; null if no rule of
@@ -73,6 +72,7 @@ from rag.types import (
     Source,
     Span,
     Subject,
+    TraceStep,
     Usage,
     UserQuery,
     worst,
@@ -118,22 +118,30 @@ _OLD_ORDERS = {
     "order": OldName(("number",), lambda number: order_of(number)),
     "forked_at": OldName(("forked_after",), lambda number: order_of(number)),
 }
+# Only answers have both fields: a turn never had `steps`.
+_OLD_ANSWER = {
+    "steps": OldName(
+        ("trace", "code_facts"), lambda trace, _: [one for one in trace if TraceStep(one["name"]).is_look]
+    )
+}
 OLD_OUTPUT: Mapping[Interface, Mapping[str, OldName]] = {
     "cli": {
         **_OLD_REPOSITORY,
         **_OLD_SPAN,
         "place": OldName(("path", "start_line", "end_line"), "{}:{}-{}".format),
         **_OLD_ORDERS,
+        **_OLD_ANSWER,
     },
-    "api": {**_OLD_SPAN, "turns": OldName(("turn_count",), _same), **_OLD_ORDERS},
+    "api": {**_OLD_SPAN, "turns": OldName(("turn_count",), _same), **_OLD_ORDERS, **_OLD_ANSWER},
     "mcp": {
         **_OLD_REPOSITORY,
         "conversationId": OldName(("conversation",), _same),
         "turnId": OldName(("turn",), _same),
+        **_OLD_ANSWER,
     },
-    "openai": {},
+    "openai": {**_OLD_ANSWER},
 }
-"""JSON names in output before 0.2, and how to compute their values; deprecated until 0.3."""
+"""JSON names in earlier output, and how to compute their values; deprecated until 0.3, `steps` until 0.4."""
 _ORDERS = {"number": "order", "forked_after": "forked_at"}
 """Numbers (from 1) with the names of the orders (from 0) that replace them in records."""
 _NESTED = frozenset({dict, list})

@@ -844,6 +844,11 @@ class TraceStep:
     seconds: float = 0.0
 
     @property
+    def is_look(self) -> bool:
+        """Whether it is a step of a second look, or its end."""
+        return self.name.split()[:1] == ["look"]
+
+    @property
     def line(self) -> str:
         """The step on one line, such as `look read: a.py:1-40 → a.py:1-40 of 90 lines`."""
         asked = f"{self.name}: {self.query}" if self.query else self.name
@@ -1224,8 +1229,8 @@ class Answer:
     the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
     limit. `coverage` has one entry per repository. `code_facts` is None if no rule of a kind of question
     found anything. `subject` is what "it" meant in a follow-up, or what the question was set to be about.
-    `steps` are those of a second look, in their order. `support` is the check of its statements, None if no
-    model wrote it. Unpacks as DeepWiki's `(answer, documents)`.
+    `trace` are the steps towards it, in their order, as its turn has them. `support` is the check of its
+    statements, None if no model wrote it. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -1254,7 +1259,7 @@ class Answer:
     coverage: tuple[Coverage, ...] = ()
     code_facts: CodeFacts | None = None
     subject: Subject | None = None
-    steps: tuple[TraceStep, ...] = ()
+    trace: tuple[TraceStep, ...] = ()
     support: SupportCheck | None = None
     documents: list[Any] = field(default_factory=list)
 
@@ -1262,6 +1267,12 @@ class Answer:
     def answer(self) -> str:
         """The text, under DeepWiki's name."""
         return self.text
+
+    @property
+    def steps(self) -> tuple[TraceStep, ...]:
+        """The steps of a second look; deprecated until 0.4, use `trace`."""
+        warnings.warn("Answer.steps is deprecated; use Answer.trace", DeprecationWarning, stacklevel=2)
+        return tuple(step for step in self.trace if step.is_look)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self, self.documents))

@@ -66,7 +66,6 @@ def finish(
         seconds=prepared.seconds,
         code_facts=prepared.code_facts,
         subject=prepared.subject,
-        steps=prepared.steps,
     )
 
 

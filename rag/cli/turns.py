@@ -228,7 +228,7 @@ def _print_turn(turn: DialogTurn) -> None:
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
     for step in turn.trace:
-        if step.name.startswith("look"):
+        if step.is_look:
             out(f"   {visible(step.line)}")
     out(f"   {turn.id}{' · ' if turn.model else ''}{turn.model}{_when(turn)}{_history(turn)}")
     out()

@@ -46,6 +46,7 @@ from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.service.second_look import begin_look
 from rag.service.support import with_support
+from rag.service.trace import trace
 from rag.types import (
     Answer,
     Citation,
@@ -537,7 +538,8 @@ class _Writing:
     def failed(self, error: BaseException) -> None:
         """Add the extractive answer to an error of the model."""
         if isinstance(error, ProviderError):
-            error.quotes = fallback_answer(self.prepared, self._dialog.engine.counter)
+            quotes = fallback_answer(self.prepared, self._dialog.engine.counter)
+            error.quotes = replace(quotes, trace=trace(self.prepared, quotes))
 
     def _finished(self, *, complete: bool) -> Answer:
         engine = self._dialog.engine

@@ -467,6 +467,7 @@ class Dialog:
         """
         answered = now_utc()
         answer = with_anchors(answer, self.repositories, prepared)
+        answer = replace(answer, trace=trace(prepared, answer))
         turn = DialogTurn(
             user_query=UserQuery(answer.question),
             assistant_response=AssistantResponse(answer.text),
@@ -480,7 +481,7 @@ class Dialog:
             usage=answer.usage,
             state="answered" if answer.complete else "partial",
             subject=prepared.subject,
-            trace=trace(prepared, answer),
+            trace=answer.trace,
             support=answer.support,
             metadata={
                 **({"cached": answer.cached} if answer.cached else {}),

@@ -271,9 +271,9 @@ def test_over_stdio_exploring_sends_no_line_twice(tmp_path: Any, monkeypatch: py
     sent = lines_of_replies(replies)
     assert len(sent) == len(set(sent))
     text = (SAMPLE / "snip/auth.py").read_text().splitlines()
-    for line in replies[0][0].split("snip/auth.py:")[1].splitlines()[1:2]:
-        number, _, shown = line.partition(" ")
-        assert text[int(number) - 1].strip() == shown.strip()
+    rows = replies[0][0].partition("snip/auth.py\n")[2].splitlines()
+    number, _, shown = next(row for row in rows if row[0].isdigit()).partition(" ")
+    assert text[int(number) - 1].strip() == shown.strip()
 
 
 def test_over_http_a_client_may_say_what_it_has_seen(served: Served) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,32 @@ def sample(engine: Engine) -> Repository:
     return engine.repository(locate(str(SAMPLE)))
 
 
+@pytest.fixture(scope="module")
+def registry(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    folder = tmp_path_factory.mktemp("registry")
+    files = {
+        "exporters.py": "class Plain:\n    pass\n\nclass Table:\n    pass\n",
+        "registry.py": (
+            "from exporters import Plain, Table\n\nEXPORTERS = {\n"
+            '    "plain": Plain,\n    "table": Table,\n}\n'
+        ),
+        "options.py": "def register(name):\n    return name\n\n\ndef setup():\n"
+        + "".join(f'    register("option_{n}")\n' for n in range(6)),
+        "tags.py": "def generate_entity_tag(data):\n    return hash(data)\n",
+        "http.py": (
+            "from tags import generate_entity_tag\n\n\ndef respond(body):\n"
+            "    return generate_entity_tag(body), body\n"
+        ),
+        "server.py": "".join(
+            f"def step_{n}(self):\n    # nothing\n    self.emit('{name}')\n" + "    wait(1)\n" * 7
+            for n, name in enumerate(("opened", "asked", "closed"))
+        ),
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return engine.repository(locate(str(folder)))
+
+
 @pytest.mark.parametrize(
     ("question", "parts"),
     [
@@ -36,6 +64,8 @@ def sample(engine: Engine) -> Repository:
         ("- where is a token checked\n- who calls authenticate", 2),
         ("Traceback (most recent call last):\n  File 'a.py', line 3, in f\nValueError: no token", 1),
         ("authenticate", 1),
+        ("What limits a body: where is the limit set, how is it checked?", 3),
+        ("Is a token, which is signed, checked?", 1),
         ("", 1),
     ],
 )
@@ -54,8 +84,49 @@ def test_the_text_is_within_the_budget(
     assert 0 < engine.counter.count(found.text) <= budget
     for place in found.places:
         lines = (SAMPLE / place.path).read_text().splitlines()
-        assert place.place in found.text
+        assert place.path in found.text.splitlines()
+        assert all(f"{number} {text.strip()[:40]}" in flat(found.text) for number, text in place.lines)
         assert all(text.rstrip("…") in lines[number - 1].expandtabs(4) for number, text in place.lines)
+
+
+def flat(text: str) -> str:
+    """Return a text without the indentation of its lines, after their numbers."""
+    return re.sub(r"^(\d+) +", r"\1 ", text, flags=re.MULTILINE)
+
+
+def test_a_file_is_named_once_and_its_lines_are_in_order(engine: Engine, sample: Repository) -> None:
+    found = explore(sample, "Who calls authenticate, and where is it defined?", counter=engine.counter)
+    rows = found.text.splitlines()
+    files = [row for row in rows if (SAMPLE / row).is_file()]
+    assert files and len(files) == len(set(files))
+    for at in map(rows.index, files):
+        following = takewhile(lambda row: row not in files, rows[at + 1 :])
+        numbers = [int(row.split()[0]) for row in following if re.match(r"\d+ (?!more )", row)]
+        assert numbers == sorted(set(numbers))
+
+
+def test_the_members_of_a_list_are_shown_where_they_are_defined(engine: Engine, registry: Repository) -> None:
+    found = explore(registry, "List all entries of EXPORTERS.", counter=engine.counter)
+    shown = [(place.path, number) for place in found.places for number, _ in place.lines]
+    assert {("exporters.py", 1), ("exporters.py", 4), ("registry.py", 4)} <= set(shown)
+
+
+def test_every_call_in_a_definition_is_shown(engine: Engine, registry: Repository) -> None:
+    found = explore(registry, "register: which option names are registered?", counter=engine.counter)
+    lines = {number for place in found.places if place.path == "options.py" for number, _ in place.lines}
+    assert set(range(6, 12)) <= lines
+
+
+def test_words_of_the_question_name_a_definition(engine: Engine, registry: Repository) -> None:
+    found = explore(registry, "Where are entity tags generated?", counter=engine.counter)
+    assert ("tags.py", 1) in [(place.path, number) for place in found.places for number, _ in place.lines]
+    assert ("http.py", 5) in [(place.path, number) for place in found.places for number, _ in place.lines]
+
+
+def test_lines_with_the_words_are_found_in_a_named_file(engine: Engine, registry: Repository) -> None:
+    found = explore(registry, "Which events does server.py emit?", counter=engine.counter)
+    lines = {number for place in found.places if place.path == "server.py" for number, _ in place.lines}
+    assert {3, 13, 23} <= lines
 
 
 def test_each_part_is_covered(engine: Engine, sample: Repository) -> None:

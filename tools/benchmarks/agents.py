@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag.analysis import is_stop_word
+from rag.errors import SourceError
+from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.retrieval.lookup import uses
 from rag.service import Engine, Repository, locate
 from rag.service.explore import explore, parts_of
@@ -67,16 +69,18 @@ def agents(bench: Bench) -> None:
     systems = {"explore": _explore, "search_code, who_calls": _tools, "grep, reading": _grep}
     rows: dict[tuple[str, str], list[int]] = {}
     each: list[list[object]] = []
+    try:
+        folders = obtain_all(read_repositories(QUESTIONS / "agent_repositories.toml"), bench.cache)
+    except SourceError as error:
+        raise NotMeasured(str(error)) from error
     for name in dict.fromkeys(task.repository for task in tasks):
-        folders = sorted(bench.cache.glob(f"{name}-[0-9]*"))
-        if not folders:
-            raise NotMeasured(f"{name} is not in {bench.cache}")
+        folder = folders[name]
         with closing(Engine(load_settings())) as engine:
-            repository = engine.repository(locate(str(folders[-1])))
+            repository = engine.repository(locate(str(folder)))
             for task in (task for task in tasks if task.repository == name):
                 shown: list[object] = []
                 for system, run in systems.items():
-                    reply = run(engine, repository, folders[-1], task)
+                    reply = run(engine, repository, folder, task)
                     found = sum(_is_found(place, reply) for place in task.places)
                     tokens = engine.counter.count(reply.text)
                     total = rows.setdefault((task.part, system), [0, 0, 0, 0])

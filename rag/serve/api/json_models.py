@@ -57,7 +57,10 @@ class JsonModels:
         }
         for deprecated, old in self._old.items():
             if types.keys() >= {*old.fields}:
-                fields[deprecated] = (_OLD_TYPES[deprecated], Field(deprecated=True))
+                fields[deprecated] = (
+                    _OLD_TYPES.get(deprecated, types[old.fields[0]]),
+                    Field(deprecated=True),
+                )
         return create_model(name, __base__=base, __doc__=doc, **fields)
 
     def _json_type(self, name: str, hint: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rag.serve.access.keys import Caller
 from rag.serve.mcp.arguments import MAX_LINES_SEEN
-from rag.service.explore import ExploredPlace
+from rag.service.explored_places import ExploredPlace
 
 _MAX_SESSIONS = 500
 

@@ -307,7 +307,7 @@ def _add_explore(server: Any, service: Service, tools: Toolbox) -> None:
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Explored]:
-        """Find all places in the code for a question, as `path:start-end` with the lines that matter.
+        """Find all places in the code for a question: files, each with its lines that matter, numbered.
 
         Use it first, and for: where something is done, who calls something, all members of a list, settings,
         the source of an error. It combines exact search, code graph and ranked search. Lines are not sent

@@ -34,7 +34,8 @@ from rag.serve.mcp.sent_lines import SentLines
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Repository
-from rag.service.explore import ExploredPlace, explore
+from rag.service.explore import explore
+from rag.service.explored_places import ExploredPlace
 from rag.service.groups import is_group
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
@@ -105,11 +106,12 @@ class AskResult(ToolReply):
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
     code_facts: CodeFacts | None = None
-    steps: list[TraceStep] = Field(default_factory=list)
+    trace: list[TraceStep] = Field(default_factory=list)
     support: SupportCheck | None = None
     model: str = ""
     conversation: str = ""
     turn: str = ""
+    steps: Annotated[list[TraceStep], Field(deprecated=True)] = Field(default_factory=list)
     conversationId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
     turnId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
 
@@ -282,7 +284,8 @@ class Toolbox:
             warning=answer.warning,
             missing_words=list(answer.missing_words),
             code_facts=self._code_facts(answer.code_facts, served),
-            steps=[to_json(step) for step in answer.steps],
+            trace=[to_json(step) for step in answer.trace],
+            steps=[to_json(step) for step in answer.trace if step.is_look],
             support=to_json(answer.support) if answer.support else None,
             model=answer.model,
             conversation=answer.conversation_id,

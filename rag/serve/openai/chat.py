@@ -46,7 +46,7 @@ _MAX_INPUTS = 2_048
 _MAX_MESSAGES = 10_000
 _RAG_FIELDS = """
     conversation turn number found confidence warning missing_words code_facts model notes coverage subject
-    steps support
+    trace support
 """.split()
 _DONE = b"data: [DONE]\n\n"
 

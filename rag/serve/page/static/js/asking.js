@@ -193,7 +193,7 @@ function finish(turn, answer) {
     notes: answer.notes,
     model: answer.model,
     usage: answer.usage,
-    steps: answer.steps,
+    steps: answer.trace,
     support: answer.support,
     seconds: answer.seconds,
     answered: new Date().toISOString(),

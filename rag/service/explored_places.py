@@ -1,0 +1,392 @@
+"""The places that answer one part of a question to explore: exact matches, facts, names, then ranked chunks.
+
+What the rules of its kind found comes first, then what the question names, the definitions whose names are
+made of its words with their calls, and the ranked chunks. Facts in tests and documents, and facts outside of
+the paths that the question names, come last.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
+
+from rag.analysis import term_set, terms, words
+from rag.code.languages import kind_of, language_of_path
+from rag.errors import SearchInvalid
+from rag.lines import lines_of
+from rag.retrieval.exact import find_text
+from rag.retrieval.lookup import uses
+from rag.retrieval.mentions import is_path
+from rag.retrieval.search import RetrievalResult
+from rag.service.engine import Repository
+from rag.types import CodeDefinition, CodeFact, Hit
+
+DEPTH = 24
+"""Ranked chunks that are considered for each part of a question."""
+_AFTER_FACTS = 3
+"""The number of them if the rules of a kind found the answer."""
+_MAX_LITERALS, _MAX_MATCHES = 4, 12
+_MAX_NAMES, _MAX_CALLERS, _MAX_USES = 6, 30, 16
+_MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
+_MAX_MEMBERS = 40
+"""Members of a list whose definitions are shown."""
+_MAX_WORDED = 4
+"""Definitions whose names are made of the question's words."""
+_SUBJECT_LINES = 8
+"""Lines of the definition that "it" means."""
+_USE_LINES = 12
+"""Lines with a name that are shown of one definition."""
+_LINES_BY_RANK = (4, 3)
+"""How many lines the best ranked chunks are shown with; the others, and those after named places, with
+`_FEW_LINES`."""
+_FEW_LINES = 2
+_BEST, _OF_BEST = 8, 4
+_FILE_LINES, _NAMED_FILES = 16, 2
+"""Lines with the question's words that are shown of a file that it names."""
+_SHARE_OF_BEST = 0.3
+"""The share of the best line's score that they need."""
+_MAX_LINE_CHARS = 160
+
+_QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
+_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{3,79}")
+_CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
+_ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
+_CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
+
+
+@dataclass(frozen=True, slots=True)
+class ExploredPlace:
+    """A place with those of its lines that matter, as (number, text), in order; at least one."""
+
+    path: str
+    label: str
+    lines: tuple[tuple[int, str], ...]
+
+    @property
+    def place(self) -> str:
+        """Path with the first and last line, such as `app.py:12-40`."""
+        first, last = self.lines[0][0], self.lines[-1][0]
+        return f"{self.path}:{first}-{last}"
+
+
+@dataclass(slots=True)
+class FoundPlaces:
+    """What was found for a part of the question: its facts, other places, best first, and sentences about
+    them."""
+
+    facts: list[ExploredPlace] = field(default_factory=list)
+    places: list[ExploredPlace] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def places_of(repository: Repository, part: str, result: RetrievalResult, more_lines: int) -> FoundPlaces:
+    """Return the places for one part of a question: those in files that it names, then the most certain.
+
+    Ranked chunks have `more_lines` times their usual lines.
+    """
+    found = FoundPlaces(remarks=list(result.remarks))
+    names, literals = _names_and_literals(repository, part, result)
+    paths = result.sought.question.paths
+    matches = list(_matches(repository, literals))
+    facts = result.code_facts
+    first, last = _facts_by_order(result, named=bool(names))
+    subject = result.sought.subject if result.sought.bare else None
+    if subject is not None and subject.symbol:
+        found.places += _definitions(repository, [subject.name], [subject.path], lines=_SUBJECT_LINES)
+    defined = _definitions(repository, names, paths, all_of_them=bool(_ASKS_FOR_ALL.search(part)))
+    found.places += matches
+    if facts is not None and first:
+        note = f" ({facts.note})" if facts.note else ""
+        found.remarks.append(f"{facts.summary}{note}.")
+        found.facts += _definitions(repository, [facts.subject], ())
+        found.facts += _grouped(first)
+        found.facts += _members(repository, first if facts.kind == "list" else ())
+    found.places += defined
+    is_name = len(words(part)) == 1
+    if is_name and facts is None:
+        found.places += _callers(repository, names)
+    if facts is None or facts.kind != "callers":  # these are all uses already
+        found.places += _mentions(repository, names, paths)
+    if facts is not None and facts.kind == "list" and not first:
+        found.places += _mentions(repository, [facts.subject], paths)
+    found.places += _lines_of_files(repository, part, result) if not first else []
+    answered = bool(first) or (bool(matches) and is_name)
+    ranked = result.ranked[: _AFTER_FACTS if answered else DEPTH]
+    excerpts = _excerpts(ranked, part, more_lines, few=bool(names))
+    worded = [] if answered else _worded(repository, part, result.ranked)
+    for row in zip_longest(excerpts, worded):
+        found.places += [place for place in row if place is not None]
+    found.places += _grouped(last)
+    for places in (found.facts, found.places):
+        places.sort(key=lambda place: not _in_paths(place.path, paths))
+    return found
+
+
+def _in_paths(path: str, paths: Sequence[str]) -> bool:
+    return any(is_path(path, one) or f"/{path}".find(f"/{one.strip('/')}/") >= 0 for one in paths)
+
+
+def _names_and_literals(
+    repository: Repository, part: str, result: RetrievalResult
+) -> tuple[list[str], list[str]]:
+    """Return the identifiers that a part of a question names, and its quoted strings that are none.
+
+    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it.
+    """
+    quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
+    literals = [text for text in quoted if not _NAME.fullmatch(text.strip())]
+    named = [text.strip().removesuffix("()") for text in quoted if text not in literals]
+    sought = result.sought.question.names
+    if len(words(part)) > 1:
+        sought = tuple(name for name in sought if not name.isalpha() or not name.isupper())
+    capitalized = [name for name in _CAPITALIZED.findall(part) if repository.store.graph.definitions(name)]
+    names = dict.fromkeys([*named, *sought, *capitalized])
+    elsewhere = [*literals, *result.sought.question.paths]
+    found = [name for name in names if not any(name in text for text in elsewhere)]
+    return found[:_MAX_NAMES], literals[:_MAX_LITERALS]
+
+
+def _matches(repository: Repository, literals: Sequence[str]) -> Iterator[ExploredPlace]:
+    """Yield the lines that hold quoted strings exactly."""
+    for literal in literals:
+        try:
+            hits = find_text([repository.store], literal, k=_MAX_MATCHES).hits
+        except SearchInvalid:  # longer than a pattern may be: the ranked search reads it
+            continue
+        for hit in hits:
+            yield ExploredPlace(hit.path, hit.label, _numbered(hit.start, lines_of(hit.text)))
+
+
+# ---------------------------------------------------------------- facts
+
+
+def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeFact], list[CodeFact]]:
+    """Return the facts that come first, and those that come last: in tests and documents if there are others,
+    and all facts of a list if the question names a path or a definition and they are elsewhere.
+    """
+    facts, question = result.code_facts, result.sought.question
+    if facts is None:
+        return [], []
+    items = [item for item in facts.items if item.path]
+    if question.paths and not any(_in_paths(item.path, question.paths) for item in items):
+        return [], items
+    if facts.kind == "list":
+        about = term_set(facts.subject) & term_set(result.sought.question.text)
+        if not about or (named and facts.subject not in question.names):
+            return [], items
+    code = [item for item in items if _is_code(item.path)]
+    return (code, [item for item in items if item not in code]) if code else (items, [])
+
+
+def _grouped(items: Iterable[CodeFact]) -> Iterator[ExploredPlace]:
+    """Yield facts; neighbours of one definition are one place, doubtful ones are marked."""
+    for (path, label, certain), group in groupby(items, lambda one: (one.path, one.label, one.certain)):
+        lines: dict[int, str] = {}
+        for item in group:
+            lines |= dict(_numbered(item.start, lines_of(item.text)[:_FEW_LINES]))
+        yield ExploredPlace(
+            path, label if certain else f"{label} (possibly)".strip(), tuple(sorted(lines.items()))
+        )
+
+
+def _members(repository: Repository, items: Sequence[CodeFact]) -> Iterator[ExploredPlace]:
+    """Yield where the members of a list are defined, if they are names of definitions elsewhere."""
+    shown = {(item.path, number) for item in items for number in range(item.start, item.end + 1)}
+    taken: set[tuple[str, int]] = set()
+    for item in items[:_MAX_MEMBERS]:
+        for name in reversed(_IDENTIFIER.findall(lines_of(item.text)[0] if item.text else "")):
+            found = [one for one in repository.store.graph.definitions(name) if _is_code(one.path)]
+            places = {(one.path, one.start) for one in found}
+            if places & shown:
+                break
+            if len(found) == 1:
+                if not places & taken:
+                    yield from _head(repository, found[0])
+                taken |= places
+                break
+
+
+# ---------------------------------------------------------------- names
+
+
+def _definitions(
+    repository: Repository,
+    names: Sequence[str],
+    paths: Sequence[str],
+    *,
+    all_of_them: bool = False,
+    lines: int = 3,
+) -> list[ExploredPlace]:
+    """Return the first line of each definition of the names, and what it says next if there are few; those
+    in the named paths alone if there are any."""
+    places = []
+    for name in names:
+        found = repository.store.graph.definitions(name)
+        found = [one for one in found if _in_paths(one.path, paths)] or found
+        found = [one for one in found if _is_code(one.path)] or found
+        few = len(found) <= _MAX_DEFINITIONS
+        for one in found[: _MAX_DEFINITIONS_OF_LIST if all_of_them else _MAX_DEFINITIONS]:
+            places += _head(repository, one, lines if few else 1)
+    return places
+
+
+def _head(repository: Repository, one: CodeDefinition, count: int = 1) -> list[ExploredPlace]:
+    """Return the first lines of a definition, from the one with its name."""
+    read = repository.store.file_text(one.path)
+    lines = lines_of(read[0])[: one.end] if read else []
+    first = next((n for n in range(one.start, len(lines) + 1) if one.name in lines[n - 1]), one.start)
+    place = _of_file(repository, one.path, range(first, min(one.end, first + count - 1) + 1), one)
+    return [place] if place else []
+
+
+def _callers(
+    repository: Repository, names: Sequence[str], most: int = _MAX_CALLERS
+) -> Iterator[ExploredPlace]:
+    """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
+    graph = repository.store.graph
+    for name in names:
+        uses = graph.callers(graph.definitions(name)[:_MAX_DEFINITIONS])
+        uses.sort(key=lambda use: not _is_code(use.path))
+        for (path, within), group in groupby(uses[:most], lambda use: (use.path, use.within)):
+            if place := _of_file(repository, path, [use.line for use in group], within):
+                yield place
+
+
+def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]) -> Iterator[ExploredPlace]:
+    """Yield the lines that use the names, calls first; those in the named paths or in code alone if there are
+    any."""
+    for name in names:
+        found = uses(repository.store, name)
+        found = [use for use in found if _in_paths(use.hit.path, paths)] or found
+        code = [use for use in found if use.hit.kind == "code"]
+        for use in (code or found)[:_MAX_USES]:
+            lines = lines_of(use.hit.text)
+            numbers = use.lines[:_USE_LINES]
+            shown = tuple((number, short(lines[number - use.hit.start])) for number in numbers)
+            yield ExploredPlace(use.hit.path, use.hit.label, shown)
+
+
+def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[ExploredPlace]:
+    """Return the definitions whose names are made of the question's words alone, such as `generate_etag` for
+    "where are ETags generated", and their calls; names of more words first.
+
+    Names are taken from the ranked chunks.
+    """
+    asked = set(terms(part))
+    found: dict[str, int] = {}
+    for hit in ranked:
+        for name in dict.fromkeys(_IDENTIFIER.findall(hit.text)):
+            bag = terms(name)[:-1]
+            if name not in found and len(bag) > 1 and asked.issuperset(bag):
+                found[name] = len(set(bag))
+    named = [
+        name for name in found if any(_is_code(one.path) for one in repository.store.graph.definitions(name))
+    ]
+    best = sorted(named, key=lambda name: -found[name])[:_MAX_WORDED]
+    places = [
+        [*_definitions(repository, [name], ()), *_callers(repository, [name], _USE_LINES)] for name in best
+    ]
+    return [place for row in zip_longest(*places) for place in row if place is not None]
+
+
+def _of_file(
+    repository: Repository, path: str, numbers: Sequence[int], of: CodeDefinition | str
+) -> ExploredPlace | None:
+    read = repository.store.file_text(path)
+    lines = lines_of(read[0]) if read else []
+    shown = {n: lines[n - 1] for n in numbers if 0 < n <= len(lines) and lines[n - 1].strip()}
+    label = of if isinstance(of, str) else of.qualified_name
+    kept = tuple((n, short(text)) for n, text in sorted(shown.items()))
+    return ExploredPlace(path, label, kept) if kept else None
+
+
+def _is_code(path: str) -> bool:
+    return kind_of(path, language_of_path(path) or "text") == "code"
+
+
+# ---------------------------------------------------------------- the lines that matter
+
+
+def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) -> list[ExploredPlace]:
+    """Return the lines of code with the question's words in the files that it names, and in the file that
+    most of the best ranked chunks are in; rare words weigh more.
+    """
+    paths = result.sought.question.paths
+    known = repository.store.known_files()
+    named = sorted(path for path in known if any(is_path(path, one) for one in paths))[:_NAMED_FILES]
+    if not named:
+        best = Counter(hit.path for hit in result.ranked[:_BEST])
+        named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
+    places = []
+    for path in named:
+        read = repository.store.file_text(path)
+        lines = lines_of(read[0]) if read else []
+        asked = {*terms(part), *result.sought.carried} - {term for one in paths for term in terms(one)}
+        held = {n: bag for n, line in enumerate(lines, 1) if (bag := asked & term_set(line))}
+        counts = Counter(term for bag in held.values() for term in bag)
+        scores = {n: sum(1 / math.log2(1 + counts[term]) for term in bag) for n, bag in held.items()}
+        scores = {n: score for n, score in scores.items() if _is_line_of_code(lines[n - 1])}
+        enough = max(scores.values(), default=0.0) * _SHARE_OF_BEST
+        scores = {n: score for n, score in scores.items() if score >= enough}
+        best_lines = sorted(scores, key=lambda n: (-scores[n], n))[:_FILE_LINES]
+        defined = repository.store.graph.defined_in(path)
+        for number in sorted(best_lines):
+            around = [one.qualified_name for one in defined if one.start <= number <= one.end]
+            label = around[-1] if around else ""
+            places.append(ExploredPlace(path, label, ((number, short(lines[number - 1])),)))
+    return places
+
+
+def _excerpts(ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool) -> Iterator[ExploredPlace]:
+    weights = _weights(part, ranked)
+    for rank, hit in enumerate(ranked):
+        room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not few else _FEW_LINES
+        yield _excerpt(hit, weights, room * more_lines)
+
+
+def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace:
+    """Return the lines of a ranked chunk that matter most: its head, then those with the question's words;
+    lines of code before prose."""
+    lines = lines_of(hit.text)
+    held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
+    of_code = [n for n in held if _is_line_of_code(lines[n])] or held
+    heads = [n for n in of_code if hit.symbol and hit.symbol in lines[n]][:1]
+    scores = {n: _score(lines[n], weights) for n in held if n not in heads}
+    best = sorted(scores, key=lambda n: (-scores[n], n))[: max(1, room - 1)]
+    chosen = sorted({*heads, *best})
+    return ExploredPlace(
+        hit.path, hit.label, tuple((hit.start + n, short(lines[n])) for n in chosen if n < len(lines))
+    )
+
+
+def _score(line: str, weights: Mapping[str, float]) -> float:
+    score = sum(weights.get(term, 0.0) for term in term_set(line))
+    return score if _is_line_of_code(line) else score / 2
+
+
+def _is_line_of_code(line: str) -> bool:
+    """Return whether a line looks like code: it is no comment and has a mark that prose lacks."""
+    return not _COMMENT.match(line) and bool(_CODE_MARKS.search(line))
+
+
+def _weights(part: str, hits: Sequence[Hit]) -> dict[str, float]:
+    """Return the weight of each term of a question: rare ones among the hits weigh more."""
+    bags = [term_set(hit.text) for hit in hits]
+    held = {term: sum(term in bag for bag in bags) for term in dict.fromkeys(terms(part))}
+    return {term: math.log(1 + len(bags) / count) for term, count in held.items() if count}
+
+
+def _numbered(first: int, lines: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    return tuple((number, short(line)) for number, line in enumerate(lines, first))
+
+
+def short(line: str) -> str:
+    """Return a line as it is shown: with spaces for tabs, and cut if it is very long."""
+    text = line.expandtabs(4).rstrip()
+    return text if len(text) <= _MAX_LINE_CHARS else f"{text[:_MAX_LINE_CHARS]}…"

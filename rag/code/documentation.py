@@ -44,6 +44,8 @@ _MACHINE = re.compile(
 )
 _DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
 _FREE = re.compile(r"\s*(?:$|package\b|import\b|use\b|#|mod\b|namespace\b|'use|\"use)")
+_ASIDE = re.compile(r"^\s*//[/!]\s*#{1,4}\s+(?:Safety|Panics|Errors|Examples?)\b")
+"""A section of Rust's documentation that does not say what a definition is."""
 _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
 
@@ -124,6 +126,8 @@ def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
     first = row + 1
     for number, line in enumerate(lines):
         words = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line).strip()
+        if _ASIDE.match(line):
+            break
         if _MACHINE.match(words) or _TAG.match(words):
             words = ""
         if words and not taken:
@@ -182,6 +186,9 @@ _BADGE = re.compile(
     r"|>>>|\$ |#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )"
 )
 
+_HTML_PARAGRAPH = re.compile(r"^\s*<(p|h[1-6]|div|center|b|strong|em)(?:\s[^<>]*)?>([^<>]+)</\1>\s*$")
+"""Words in one element on a line, as at the top of many a README."""
+
 
 def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
     """Return the first prose paragraphs of a document, without markup: not titles, badges, lists, code.
@@ -215,8 +222,10 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
         if mark := _FENCE.match(line):
             fence = _next_fence(mark[1], fence)
             line = ""
+        line = _HTML_PARAGRAPH.sub(r"\2", line) if path.endswith((".md", ".markdown")) else line
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
-        if not fence and line.strip() and not (_BADGE.match(line) or underlined or line[0].isspace()):
+        is_inner = line[:1].isspace() and (not paragraph or path.endswith(".rst"))
+        if not fence and line.strip() and not (_BADGE.match(line) or underlined or is_inner):
             if not paragraph:
                 first = number
             paragraph.append(line.strip().removeprefix(">").strip())
@@ -247,7 +256,7 @@ def _plain_prose(text: str, path: str) -> str:
         text = _RST_ROLE.sub(_role_name, text)
         text = _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", text))
     plain = plain_title(without_emphasis(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text))))
-    return re.sub(r"(?<=[(\[]) | (?=[.,;)\]])", "", plain)
+    return re.sub(r"(?<=[(\[]) | (?=[.,;)\]](?:\W|$))", "", plain)
 
 
 def _next_fence(mark: str, fence: str) -> str:

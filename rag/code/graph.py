@@ -555,8 +555,12 @@ class RepositoryGraph:
                 return tuple(value._replace(kind="object") for value in values if value.kind == "def")
         return ()
 
-    def top_level(self, file: _File, name: str, depth: int) -> Values:
-        """Return what a name means at the top of a file."""
+    def top_level(self, file: _File, name: str, depth: int, searched: dict[str, int] | None = None) -> Values:
+        """Return what a name means at the top of a file.
+
+        `searched` is the depth at which each file was already searched without success: modules that import
+        all names of each other would be searched along each of the paths between them.
+        """
         if depth <= 0:
             return ()
         if here := file.top(name):
@@ -574,10 +578,14 @@ class RepositoryGraph:
             found = self._in_folder(posixpath.dirname(file.path), name, "java")
             if found:
                 return found
+        searched = {file.path: depth} if searched is None else searched
         for _, binding in self.bound(file).get("*", ()):
             if binding is not None:
                 for path in self._paths_of(binding.target):
-                    found = self.top_level(self.file(path), name, depth - 1)
+                    if searched.get(path, 0) >= depth - 1:
+                        continue
+                    searched[path] = depth - 1
+                    found = self.top_level(self.file(path), name, depth - 1, searched)
                     if found and found != (_EXTERNAL,):
                         return found
             elif binding is None and file.language != "java":

@@ -243,6 +243,8 @@ def _language_of_name(name: str) -> str | None:
             return inner
     if extension.isdigit() and len(extension) == 1:
         return "roff"
+    if extension in _HUMAN_LANGUAGES and _DOC_NAME.match(name):
+        return TEXT
     known = _BY_EXTENSION.get(extension) or _BY_EXTENSION.get(extension.partition("-")[0])  # py-tpl
     return known or (TEXT if extension in _TEMPLATE_ENDINGS or _DOC_NAME.match(name) else None)
 
@@ -291,6 +293,8 @@ _DOC_NAME = re.compile(
     r"|contributing|code_of_conduct|security|install|upgrading|credits|thanks|faq|releasing|hacking)\b",
     re.IGNORECASE,
 )
+_HUMAN_LANGUAGES = frozenset("cs de es fr hu it ja ko pl pt ru sv tr uk zh".split())
+"""Endings of documents that are translated, such as `CHANGES.ru`; some are those of programs too."""
 _CONFIG_LANGUAGES = frozenset(
     {"yaml", "toml", "ini", "json", "docker", "gomod", "make", "cmake", "meson", "bazel", "terraform"}
 )

@@ -9,44 +9,142 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 from rag.code.documentation import title_of
 from rag.code.symbols import File
+from rag.wiki.compound_words import ACRONYMS
 from rag.wiki.concepts import Concept, stem_words
 
 _FOLDER_SHARE = 0.75
 _WORD_SHARE = 0.55
 _NAMED_FILES = 3
 _MAX_TITLE = 48
+_COMMON_SHARE, _FEW_FILES = 0.6, 8
+"""A word in most file names of a folder with more files, or of all, distinguishes none of them."""
+_MIN_NAME_CHARS = 3
+_MAX_ALIKE = 0.5
+"""Of two names that share more of their words only the first is in a title."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[()/]")
-_ACRONYMS = frozenset(
-    "acl api ast cli css csv db dns dsl gpu gui html http https id io ip json jwt orm os pdf rpc sdk sql ssl"
-    " tcp tls udp ui uri url utf8 wsgi asgi xml yaml".split()
-)
 _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
 )
-_PLAIN_FOLDERS = frozenset("src lib source sources pkg app main core python java js ts internal cmd".split())
+_PLAIN_FOLDERS = frozenset(
+    "src lib source sources pkg app main core python java js ts internal cmd crates packages".split()
+)
 _PLAIN_STEMS = frozenset("__init__ index mod lib main doc types utils util".split())
+_VAGUE_FOLDERS = frozenset("modules common base types backends handlers plugins impl helpers utils".split())
+"""Folders that say what they hold only together with the folder around them."""
+_MANY_FOLDERS = 4
+"""A file name in as many folders says no more than the folder."""
+_PLATFORMS = frozenset("win32 win64 windows posix unix linux darwin macos impl inl".split())
 
 
-def concept_titles(found: Sequence[Concept], documents: Sequence[File] = ()) -> list[str]:
-    """Return a title for each concept, all different. Equal concepts and documents have equal titles."""
+def concept_titles(
+    found: Sequence[Concept],
+    documents: Sequence[File] = (),
+    known: Callable[[str], str] = lambda word: word,
+    project: str = "",
+) -> list[str]:
+    """Return a title for each concept, all different. Equal concepts and documents have equal titles.
+
+    `known` returns a word of a file's name as the repository writes it. The name of the project is in a
+    title only where there are no other words.
+    """
     headings = _headings(documents)
-    folders = [_folder(concept) for concept in found]
+    names = _FileNames(found)
+    folders = [names.folder(_folder(concept)) for concept in found]
     counts = Counter(folders)
     titles: list[str] = []
     for concept, folder in zip(found, folders, strict=True):
-        is_own = folder and counts[folder] == 1 and posixpath.basename(folder) not in _PLAIN_FOLDERS
-        title = _of_folder(folder, folders) if is_own else _of_files(concept)
+        is_own = bool(folder) and counts[folder] == 1
+        title = _of_folder(folder, folders) if is_own else names.most_central(concept)
         named = posixpath.basename(folder) if is_own else title.partition(",")[0]
-        title = headings.pop(_key(named), "") or _readable(title) or concept.files[0].path
+        heading = headings.pop(_key(named), "")
+        title = heading or _readable(title, known, project) or concept.files[0].path
+        if not (is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
+            title = _with_topic(title, names.topic(folder), known, project)
         if title in titles:
             title = f"{title} ({folder or concept.files[0].path})"
         titles.append(title if title not in titles else f"{title} {len(titles) + 1}")
     return titles
+
+
+def path_words(path: str) -> list[str]:
+    """Return the words, in lower case, that a title may take from a path."""
+    return [*stem_words(path), *stem_words(posixpath.dirname(path))]
+
+
+class _FileNames:
+    """The names of the files of all concepts: what distinguishes one of them from the others."""
+
+    def __init__(self, found: Sequence[Concept]) -> None:
+        paths = [file.path for concept in found for file in concept.files]
+        places: dict[str, set[str]] = defaultdict(set)
+        for path in paths:
+            places[posixpath.basename(path).partition(".")[0]].add(posixpath.dirname(path))
+        many = {stem for stem, folders in places.items() if len(folders) >= _MANY_FOLDERS}
+        self._vague = _PLAIN_STEMS | many
+        self._common = self._common_words(paths)
+
+    def _common_words(self, paths: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """Return the words that most file names of each folder have; those of all files are under ""."""
+        stems: dict[str, set[str]] = defaultdict(set)
+        for path in paths:
+            for folder in {posixpath.dirname(path), ""}:
+                stems[folder].add(self._stem(path))
+        common: dict[str, frozenset[str]] = defaultdict(frozenset)
+        for folder, inside in stems.items():
+            counts = Counter(word for stem in inside for word in set(stem_words(stem)))
+            if len(inside) > _FEW_FILES:
+                common[folder] = frozenset(w for w, n in counts.items() if n >= _COMMON_SHARE * len(inside))
+        return {folder: words | common[""] for folder, words in common.items()}
+
+    def _stem(self, path: str) -> str:
+        stem = posixpath.basename(path).partition(".")[0]
+        folder = posixpath.basename(self.folder(posixpath.dirname(path)))
+        return folder or stem if stem in self._vague else stem
+
+    @staticmethod
+    def folder(folder: str) -> str:
+        """Return a folder without the inner ones that any project has; "" if it has no others."""
+        while folder and posixpath.basename(folder) in _PLAIN_FOLDERS:
+            folder = posixpath.dirname(folder)
+        return folder
+
+    def topic(self, folder: str) -> frozenset[str]:
+        """Return the words that the files of a folder share and those of other folders do not."""
+        own = self._common.get(folder, frozenset()) - self._common.get("", frozenset())
+        return own or frozenset([posixpath.basename(folder)] if folder else [])
+
+    def most_central(self, concept: Concept) -> str:
+        """Return a word that most files of a concept share, and the names of its most central files."""
+        lines: Counter[str] = Counter()
+        stems: dict[str, int] = {}
+        for file in concept.files:
+            common = self._common.get(file.folder, frozenset())
+            words = {word for word in stem_words(file.path) if len(word) > 2} - common
+            lines.update({word: len(file.lines) for word in words})
+            stem = _distinct(self._stem(file.path), common)
+            stems[stem] = stems.get(stem, 0) + len(file.lines)
+        order = {stem: number for number, stem in enumerate(stems)}
+        best = sorted(stems, key=lambda stem: (-math.sqrt(stems[stem]) / (order[stem] + 2), order[stem]))
+        shared = [w for w, n in lines.most_common(1) if n >= _WORD_SHARE * concept.lines and len(stems) > 2]
+        named = list(shared)
+        for stem in best:
+            if not any(_are_alike(stem, other) for other in named):
+                named.append(stem)
+        return _tidy(", ".join(named[:_NAMED_FILES]))
+
+
+def _with_topic(title: str, topic: frozenset[str], known: Callable[[str], str], project: str) -> str:
+    """Return a title after the word that the files of its folder share, unless it has that word."""
+    words = [_readable(word, known, project) for word in topic if _key(word) != _key(project)]
+    if len(words) != 1 or _key(words[0]) in _key(title):
+        return title
+    inner = title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    return f"{words[0]}: {inner}"
 
 
 def _headings(documents: Sequence[File]) -> dict[str, str]:
@@ -67,23 +165,31 @@ def _key(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("s")
 
 
-def _readable(name: str) -> str:
+def _readable(name: str, known: Callable[[str], str], project: str) -> str:
     """Return names of files as words: "write_batch, SkipList" as "Write batch and skip list"."""
-    parts = [" ".join(_telling(_WORDS.findall(part))) for part in name.split(",")]
+    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in name.split(",")]
     parts = list({_key(part): part.replace(" / ", "/") for part in reversed(parts) if part}.values())[::-1]
-    words = [" ".join(_word(word) for word in part.split()) for part in parts]
+    words = list(dict.fromkeys(" ".join(_word(word, known) for word in part.split()) for part in parts))
     text = " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    return _sentence_case(text)
+
+
+def _sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _telling(words: list[str]) -> list[str]:
-    """Return the words without single letters (`t_zset`), unless there are no others."""
-    return [word for word in words if len(word) > 1 or not word.isalpha()] or words
+def _telling(words: list[str], project: str) -> list[str]:
+    """Return the words without single letters (`t_zset`) and the project's name, if there are others."""
+    long = [word for word in words if len(word) > 1 or not word.isalpha()] or words
+    return [word for word in long if _key(word) != _key(project)] or long
 
 
-def _word(word: str) -> str:
-    if word.lower() in _ACRONYMS:
+def _word(word: str, known: Callable[[str], str]) -> str:
+    if word.lower() in ACRONYMS:
         return word.upper()
+    written = known(word)
+    if written != word:
+        return written
     return word if word.isupper() else word.lower()
 
 
@@ -101,29 +207,23 @@ def _folder(concept: Concept) -> str:
 
 def _of_folder(folder: str, folders: Sequence[str]) -> str:
     name = posixpath.basename(folder)
+    outer = posixpath.basename(_FileNames.folder(posixpath.dirname(folder)))
+    if outer and (len(name) < _MIN_NAME_CHARS or name in _VAGUE_FOLDERS):
+        return f"{outer} {name}"
     same = [other for other in folders if posixpath.basename(other) == name]
     return _tidy(name if len(same) == 1 else "/".join(folder.split("/")[-2:]))
 
 
-def _of_files(concept: Concept) -> str:
-    """Return a word that most files share, and the names of the most central files."""
-    lines: Counter[str] = Counter()
-    for file in concept.files:
-        lines.update({word: len(file.lines) for word in set(stem_words(file.path)) if len(word) > 2})
-    stems: dict[str, int] = {}
-    for file in concept.files:
-        stems[_stem(file.path)] = stems.get(_stem(file.path), 0) + len(file.lines)
-    order = {stem: number for number, stem in enumerate(stems)}
-    best = sorted(stems, key=lambda stem: (-math.sqrt(stems[stem]) / (order[stem] + 2), order[stem]))
-    shared = [w for w, n in lines.most_common(1) if n >= _WORD_SHARE * concept.lines and len(stems) > 2]
-    names = [stem for stem in best if not set(shared) & {stem.lower(), *stem_words(stem)}]
-    return _tidy(", ".join([*shared, *names][:_NAMED_FILES]))
+def _distinct(stem: str, common: frozenset[str]) -> str:
+    """Return a file's name without the words that its neighbours have too, unless it has no others."""
+    words = [word for word in re.split(r"[_-]", stem) if word.lower() not in common | _PLATFORMS]
+    return "_".join(words) or re.split(r"[_-]", stem)[-1]
 
 
-def _stem(path: str) -> str:
-    stem = posixpath.basename(path).partition(".")[0]
-    folder = posixpath.basename(posixpath.dirname(path))
-    return folder if stem in _PLAIN_STEMS and folder not in ("", *_PLAIN_FOLDERS) else stem
+def _are_alike(one: str, other: str) -> bool:
+    """Return whether two names share so many words that the second says little more."""
+    words, others = (set(stem_words(name)) or {name} for name in (one, other))
+    return len(words & others) > _MAX_ALIKE * min(len(words), len(others))
 
 
 def _tidy(name: str) -> str:

@@ -30,7 +30,8 @@ _KINDS = (
 """The kinds of entry points, the most useful for a reader first."""
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
-_CONSOLE_SCRIPT = re.compile(r"^\s*['\"]?([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
+_CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
+_MAX_MANIFEST_LINE_CHARS = 1_000
 _GO_MAIN = re.compile(r"^package main\b", re.MULTILINE)
 _JAVA_MAIN = re.compile(r"\bstatic\b.*\bvoid\s+main\s*\(")
 
@@ -130,11 +131,13 @@ def _declared(file: File, name: str, what: str, target: str, *, quoted: str = ""
 def _console_scripts(file: File) -> Iterator[EntryPoint]:
     inside = False
     for number, line in enumerate(file.lines, start=1):
-        if "console_scripts" in line:
-            inside = True
-        elif inside and (match := _CONSOLE_SCRIPT.match(line)):
-            yield EntryPoint(match[1], "console script", file.path, number, number, match[2])
-        elif inside and line.strip() and not line.startswith((" ", "\t")):
+        _, begins, rest = line[:_MAX_MANIFEST_LINE_CHARS].partition("console_scripts")
+        listed = list(_CONSOLE_SCRIPT.finditer(rest if begins else line[:_MAX_MANIFEST_LINE_CHARS]))
+        inside = inside or bool(begins)
+        if inside and listed:
+            for match in listed:
+                yield EntryPoint(match[1], "console script", file.path, number, number, match[2])
+        elif inside and not begins and line.strip() and not line.startswith((" ", "\t")):
             inside = False
 
 

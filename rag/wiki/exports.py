@@ -14,6 +14,8 @@ from rag.parsing import parse_json
 from rag.wiki.namespaces import Namespaces
 
 _MAX_DEPTH = 6
+_MAIN_SHARE = 0.25
+"""With a smaller share of the files, modules of Python in no package are scripts for the code."""
 _ALL = re.compile(r"^__all__\s*(?::[^=]+)?=\s*[\[(](.*?)[\])]", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[\"']([A-Za-z]\w*)[\"']")
 _JS_SOURCES = ("", ".ts", ".tsx", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js")
@@ -76,7 +78,8 @@ class _Finder:
             found = list(self._package(path))
             shown = shown or bool(found)
             yield from found
-        if not shown:
+        code = [path for path in self.paths if self.survey.files[path].language not in ("bash", "text")]
+        if not shown and len(modules) >= _MAIN_SHARE * len(code):
             for path in modules:
                 if not posixpath.basename(path).startswith("_"):
                     name = _module_name(path)

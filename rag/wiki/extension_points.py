@@ -16,6 +16,12 @@ _REGISTERS = re.compile(
     r"|parser|serializer|formatter|decorator|provider|backend|listener|type)|(?:before|after|teardown)_\w+"
     r"|on_?[A-Z]\w*|use|Use|\w*(?:[Hh]andler|[Hh]ook|[Pp]lugin|[Mm]iddleware)|Register\w*|register\w+)$"
 )
+_COMPILED = frozenset("c cpp csharp go java kotlin rust scala swift".split())
+"""Languages without decorators that register what follows them."""
+_HANDLER = re.compile(r"(?:[Hh]andler|[Hh]ook|[Pp]lugin|[Mm]iddleware)$")
+_SETS = re.compile(
+    r"(?:add|set|register|install|use|with|on|append|push|attach|bind)(?![a-z])", re.IGNORECASE
+)
 _INTERFACE = re.compile(r"\b(?:interface|trait|protocol|Protocol|ABC|abstract)\b")
 
 
@@ -39,7 +45,7 @@ def extension_points(survey: Survey, own: Iterable[str]) -> list[ExtensionPoint]
                 continue
             head = "".join(survey.files[path].lines[symbol.start - 1 : symbol.start + 1])[:400]
             inherited = tuple(sorted(below.get(symbol, ()), key=lambda s: (s.path, s.start)))
-            is_interface = bool(_INTERFACE.search(head))
+            is_interface = survey.files[path].language != "c" and bool(_INTERFACE.search(head))
             if inherited or is_interface:
                 found.append(ExtensionPoint(symbol, inherited, is_interface))
     return sorted(
@@ -54,8 +60,14 @@ def registering(survey: Survey, own: Iterable[str]) -> list[Symbol]:
         symbol
         for path in sorted(own)
         for symbol in survey.symbols(path)
-        if symbol.unit == "function" and symbol.public and symbol.summary and _REGISTERS.match(symbol.name)
+        if symbol.unit == "function" and symbol.public and symbol.summary and _registers(survey, symbol)
     ]
+
+
+def _registers(survey: Survey, symbol: Symbol) -> bool:
+    """Return whether code is registered by a function, by its name; a compiled `DataHandler` is a handler."""
+    is_handler = survey.files[symbol.path].language in _COMPILED and not _SETS.match(symbol.name)
+    return bool(_REGISTERS.match(symbol.name)) and not (is_handler and _HANDLER.search(symbol.name))
 
 
 def _subclasses(survey: Survey) -> Mapping[Symbol, set[Symbol]]:

@@ -75,7 +75,8 @@ class WikiFacts:
 
     def _shown(self, symbol: Symbol) -> float:
         """Return how much documents, tests and examples show a definition."""
-        documents = min(self.documented.get(symbol.name, 0), 10)
+        named = [symbol.name, *filter(None, [self.scope(symbol).rpartition(".")[2]])]
+        documents = min(10, *(self.documented.get(name, 0) for name in named))
         return documents + min(len(self.graph.shown_in.get(symbol, ())), 10) + (symbol.summary is not None)
 
     def _shown_with_class(self, symbol: Symbol) -> float:
@@ -93,7 +94,14 @@ class WikiFacts:
         held = len(self._holders(symbol)) if symbol.unit == "class" else 0
         named = self.documented.get(symbol.name, 0) if len(symbol.name) > 3 else 0
         size = math.log2(1 + symbol.end - symbol.start) if held else 0.0
-        return self.graph.importance(symbol) + 2 * math.log2(1 + held) + size / 2 + min(named, 12) / 3
+        is_inner = symbol.unit == "class" and symbol.path.endswith((".c", ".cc", ".cpp", ".cxx"))
+        return (
+            self.graph.importance(symbol)
+            - _INNER_TYPE_COST * is_inner
+            + 2 * math.log2(1 + held)
+            + size / 2
+            + min(named, 12) / 3
+        )
 
     def _holders(self, symbol: Symbol) -> Sequence[object]:
         if symbol not in self._held:
@@ -126,6 +134,8 @@ class WikiFacts:
         return list(folders.values())
 
 
+_INNER_TYPE_COST = 3.0
+"""A type that is not in a header is for one file of C or C++."""
 _CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp")
 _facts: WeakKeyDictionary[Survey, WikiFacts] = WeakKeyDictionary()
 _lock = threading.Lock()

@@ -139,13 +139,15 @@ _SPAN_TAG = re.compile(r"</?(?:b|i|em|strong|code|tt|a|span|sub|sup)(?:\s[^<>]*)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]+)\](?:\([^()\s]*\)|\[[^\[\]]*\])")
 _RUST_LINK = re.compile(r"\[(`[^`]+`)\](?!\()")
 _RST_LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`__?")
+_RST_NAME = re.compile(r"(?<![\w`])([A-Za-z][\w-]*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
+_DOXYGEN = re.compile(r"(?<!\S)[\\@](?:a|b|c|p|e|em|ref)\s+(?=\w)|(?<!\S)[\\@](?:brief|short|details)\s+")
 _RULE = re.compile(r"(?:[-=*#/~_]{4,}|\|\s)+")
 
 
 def documented(text: str) -> str:
     """Return documentation without the markup of its language: roles, tags and links become their words."""
     text = _ROLE.sub(_role, text)
-    text = _INLINE_TAG.sub(r"`\1`", _RST_LINK.sub(r"\1", text))
+    text = _INLINE_TAG.sub(r"`\1`", _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", _DOXYGEN.sub("", text))))
     text = _BLOCK_TAG.sub(" ", _SPAN_TAG.sub("", text))
     return " ".join(_RULE.sub(" ", _RUST_LINK.sub(r"\1", _MARKDOWN_LINK.sub(r"\1", text))).split())
 

@@ -2,8 +2,9 @@
 
 In this order: a sentence of the README whose subject is the project and that describes it; the first
 paragraph of its section "What is X"; the description in the package's manifest; the documentation at the top
-of the main package; the first informative paragraph or title of the README. Sections on sponsors, releases,
-installation and the like are ignored, and so are paragraphs on the document itself.
+of the main package; the name line of the manual page; the first informative paragraph or title of the README.
+Sections on sponsors, releases, installation and the like are ignored, and so are paragraphs on the document
+itself.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def project_description(survey: Survey) -> list[Quote]:
     texts = [(section.partition(" ")[2], quote) for section, quote in texts]
     names = _names(survey, readme)
     number = _chosen(texts, names)
-    if number is None and (described := _described(survey, names)):
+    if number is None and (described := _described(survey, names) or _manual(survey)):
         return [described]
     if number is None:
         lead = [n for n, (section, _) in enumerate(texts) if section == texts[0][0]]
@@ -170,6 +171,19 @@ def _described(survey: Survey, names: list[str]) -> Quote | None:
         ):
             if path in survey.files and (summary := survey.summary(path)) and not _NOISE.match(summary.text):
                 return summary
+    return None
+
+
+def _manual(survey: Survey) -> Quote | None:
+    """Return what the project's manual page says that it is."""
+    own = re.compile(rf"(?:.*/)?{re.escape(survey.name)}\.[1-8](?:\.in)?", re.IGNORECASE)
+    name = re.compile(
+        rf"(?:\.Nd|(?:\\fB)?{re.escape(survey.name)}(?:\\fR|\\fP)?\s+\\?-)\s+(.+)", re.IGNORECASE
+    )
+    for path in sorted(filter(own.fullmatch, survey.files), key=lambda path: (path.count("/"), path)):
+        for number, line in enumerate(survey.files[path].lines, start=1):
+            if match := name.match(line[:_MAX_MANIFEST_LINE_CHARS].rstrip()):
+                return Quote(match[1].strip('" ').replace("\\-", "-"), path, number, number)
     return None
 
 

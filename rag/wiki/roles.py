@@ -20,7 +20,7 @@ _VENDORED = re.compile(
 _EXAMPLE = re.compile(
     r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench|perf|playgrounds?|notebooks?)"
     r"(?:[_-]\w+)?/"
-    r"|(?:^|/)bench(?:mark)?s?[._-][^/]*$|(?:^|/)[^/]*[._-]bench(?:mark)?\.\w+$",
+    r"|(?:^|/)bench(?:mark)?s?[._-][^/]*$|(?:^|/)[^/]*[._-](?:bench(?:mark)?|perf_?tests?)\.\w+$",
     re.IGNORECASE,
 )
 _TOOL = re.compile(

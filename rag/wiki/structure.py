@@ -12,7 +12,8 @@ from rag.code.documentation import Quote
 from rag.code.survey import Survey
 from rag.retrieval.search import search
 from rag.types import Kind
-from rag.wiki.concept_names import concept_titles
+from rag.wiki.compound_words import CompoundWords
+from rag.wiki.concept_names import concept_titles, path_words
 from rag.wiki.concepts import Concept, concepts
 from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.facts import WikiFacts, facts_of
@@ -193,12 +194,15 @@ def _carried_pages(facts: WikiFacts) -> list[WikiPage]:
 
 
 def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -> list[WikiPage]:
-    titles = concept_titles(found, facts.survey.of_kind("doc"))
+    paths = [file.path for concept in found for file in concept.files]
+    known = CompoundWords(facts.survey, {word for path in paths for word in path_words(path)})
+    titles = concept_titles(found, facts.survey.of_kind("doc"), known, facts.survey.name)
     ids = [new_id(title, used) for title in titles]
     page_of = {file.path: name for name, concept in zip(ids, found, strict=True) for file in concept.files}
     between = page_links(facts.survey, page_of)
     weights = {name: concept.lines for name, concept in zip(ids, found, strict=True)}
     pages = []
+    quoted: set[Quote] = set()
     for page_id, title, concept in zip(ids, titles, found, strict=True):
         near: Counter[str] = Counter()
         for (source, target), count in between.items():
@@ -208,7 +212,7 @@ def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -
             WikiPage(
                 page_id,
                 title,
-                _concept_description(facts, concept),
+                _concept_description(facts, concept, quoted),
                 _importance(page_id, weights, between),
                 tuple(file.path for file in concept.files),
                 tuple(name for name, _ in sorted(near.items(), key=lambda n: (-n[1], n[0]))[:_MAX_RELATED]),
@@ -255,18 +259,21 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     return None
 
 
-def _concept_description(facts: WikiFacts, concept: Concept) -> str:
-    """Return the concept's own description; else its main definitions."""
+def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[Quote]) -> str:
+    """Return the concept's own description, unless it is in `quoted`, to which it is added; else its main
+    definitions.
+    """
     folders = Counter(file.folder for file in concept.files)
     main = [file.path for file in concept.files if folders[file.folder] * 2 > len(concept.files)]
     paths = main or [file.path for file in concept.files]
-    if quote := package_quote(facts.survey, paths):
+    if (quote := package_quote(facts.survey, paths)) and quote not in quoted:
+        quoted.add(quote)
         return sentence(documented(quote.text), 320)
     outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
     if outer and outer[0].summary:
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""
-        first = sentence(documented(outer[0].summary.text), 320).rstrip(".")
+        first = sentence(documented(outer[0].summary.text), 320).rstrip(".:")
         return f"{names[0]}: {first}.{rest}"
     if names:
         return f"Defines {', '.join(names)}"

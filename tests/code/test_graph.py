@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from rag.code.graph import RepositoryGraph
@@ -333,3 +335,18 @@ BOXES = {
 @pytest.mark.parametrize("path", BOXES)
 def test_generic_types_are_bases(path):
     assert [line for line, _ in subclasses(path, BOXES[path], "Box")] == [2, 3]
+
+
+def test_modules_that_import_all_names_of_each_other_are_searched_in_bounded_time():
+    """Each module is searched a few times for a name, not once for each of the 13! paths between them."""
+    modules = [f"m{number:02}" for number in range(14)]
+    files = {
+        f"{one}.py": "".join(f"from {other} import *\n" for other in modules if other != one)
+        for one in modules
+    }
+    files["m13.py"] += "\ndef last():\n    pass\n"
+    files["m00.py"] += "\ndef use():\n    absent()\n    last()\n"
+    began = time.process_time()
+    assert called(survey_of(files).graph, "last") == [("m00.py", 17, True)]
+    assert survey_of(files).calls[0].callee.name == "last"
+    assert time.process_time() - began < 5

@@ -1,0 +1,106 @@
+"""Split names that are written as one word into the words that the repository writes: `reverseproxy`.
+
+A split counts if prose or identifiers have the two words (`reverse proxy`, `ReverseProxy`) more often than
+prose has the one. The name of the project before another word says nothing in its own wiki: `caddytls`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from rag.code.survey import Survey
+
+ACRONYMS = frozenset(
+    "acl api asgi ast cgi cli css csv dap db dns dsl ftp gpu grpc gui html http https id io ip ipc json jwt"
+    " lsp mvcc oci orm os pdf pki rpc sdk smtp sql ssh ssl tcp tls tui udp ui uri url utf8 vcs vm wal wsgi"
+    " xml yaml".split()
+)
+_NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*")
+_PROSE_WORD = re.compile(r"(?<![\w./`-])[A-Za-z][A-Za-z0-9]+(?![\w`(]|\.\w)")
+_INSIDE = re.compile(r"(?<=[a-z,] )[A-Za-z][A-Za-z0-9]+(?![\w`(]|\.\w)")
+"""A word that does not begin a sentence, whose capitals are its own."""
+_MIN_CHARS = 6
+"""Shorter words are not split."""
+_MIN_PART_CHARS = 3
+_CAPITAL_SHARE = 0.5
+"""A word that prose writes with a capital as often as this is a name."""
+_MAX_PROSE_CHARS = 200_000
+
+
+class CompoundWords:
+    """The words that a repository writes apart or in capitals, for some names of its files.
+
+    Args:
+        survey: the repository.
+        names: words in lower case; others are returned as they are.
+    """
+
+    def __init__(self, survey: Survey, names: Iterable[str]) -> None:
+        known = {name for name in names if len(name) >= _MIN_CHARS}
+        self._names = frozenset(known | {name.removesuffix("s") for name in known})
+        self._project = re.sub(r"[^a-z0-9]", "", survey.name.lower())
+        self._apart: dict[str, Counter[str]] = {}
+        self._whole: dict[str, Counter[str]] = {}
+        if self._names:
+            for name in {symbol.name for path in survey.files for symbol in survey.symbols(path)}:
+                self._read([word.lower() for word in _NAME_WORDS.findall(name)])
+            for text in set(_prose(survey)):
+                self._read([word.lower() for word in _PROSE_WORD.findall(text)])
+                for word in _INSIDE.findall(text):
+                    if word.lower() in self._names:
+                        self._whole.setdefault(word.lower(), Counter())[word] += 1
+
+    def __call__(self, word: str) -> str:
+        """Return a word of a file's name as words that a reader knows; acronyms are in capitals."""
+        name = word.lower()
+        if name in ACRONYMS:
+            return name.upper()
+        if name not in self._names:
+            return word
+        if written := self._written(name):
+            return written
+        if name.endswith("s") and (written := self._written(name.removesuffix("s"))):
+            return f"{written}s"
+        rest = name.removeprefix(self._project) if self._project else name
+        if len(rest) >= _MIN_PART_CHARS and rest != name:
+            return _cased(rest)
+        return word
+
+    def _written(self, name: str) -> str:
+        """Return how the repository writes a name: its words apart, or with its capitals; "" as it is."""
+        whole, apart = self._whole.get(name, Counter()), self._apart.get(name, Counter())
+        if apart.total() > whole.total():
+            return " ".join(_cased(part) for part in self._best(apart).split())
+        capital = Counter({text: n for text, n in whole.items() if not (text.islower() or text.isupper())})
+        if capital.total() < _CAPITAL_SHARE * max(1, whole.total()):
+            return ""
+        best = self._best(capital)
+        parts = [part.lower() for part in _NAME_WORDS.findall(best)]
+        return best if len(parts) == 1 or set(parts) & ACRONYMS else " ".join(parts)
+
+    @staticmethod
+    def _best(found: Counter[str]) -> str:
+        return min(found, key=lambda text: (-found[text], text), default="")
+
+    def _read(self, words: list[str]) -> None:
+        for one, other in pairwise(words):
+            joined = one + other
+            if joined in self._names and min(len(one), len(other)) >= _MIN_PART_CHARS:
+                self._apart.setdefault(joined, Counter())[f"{one} {other}"] += 1
+
+
+def _cased(word: str) -> str:
+    return word.upper() if word in ACRONYMS else word
+
+
+def _prose(survey: Survey) -> Iterator[str]:
+    """Yield documents and the documentation of definitions."""
+    for file in survey.of_kind("doc"):
+        yield file.text[:_MAX_PROSE_CHARS]
+    for path in survey.files:
+        for symbol in survey.symbols(path):
+            if symbol.summary is not None:
+                yield symbol.summary.text

@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { ask, setAbout } from "./asking.js";
 import { focusQuestion } from "./composer.js";
 import { confirmed } from "./dialogs.js";
-import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
+import { ago, byId, h, icon, iconButton, note, place, plural, qualified, took } from "./dom.js";
 import { proposals } from "./facts.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
@@ -180,10 +180,11 @@ function chip(turn, cited) {
     h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start_line}`));
 }
 
-/** A chip with what "it" meant; a click keeps it for the next question. */
+/** Chips with what "it" meant: one keeps it for the next question, one draws its calls. */
 function subject(about) {
-  return h("div", { class: "chips" },
-    h("button", { type: "button", class: "chip more", title: `${place(about)}: ask about this next`, onclick: () => { setAbout(about.name); focusQuestion(); } }, h("span", {}, `it = ${about.name}`)));
+  return h("div", { class: "chips", role: "group", "aria-label": "What “it” means" },
+    h("button", { type: "button", class: "chip more", title: `${place(about)}: ask about this next`, onclick: () => { setAbout(about.name); focusQuestion(); } }, h("span", {}, `it = ${about.name}`)),
+    about.symbol && h("button", { type: "button", class: "chip more", onclick: () => { state.callsOf = { symbol: qualified(about), path: about.path, start: about.start_line }; openPanel("calls"); } }, icon("fork"), h("span", {}, "Calls")));
 }
 
 function facts(turn) {

@@ -1,7 +1,7 @@
 // Shows a file of the index at given lines, with syntax highlighting.
 
 import { api } from "./api.js";
-import { setQuestion } from "./composer.js";
+import { askAbout } from "./ask-about.js";
 import { h, iconButton, plural } from "./dom.js";
 import { highlightedLines } from "./highlight.js";
 import { copyText } from "./markdown.js";
@@ -10,7 +10,6 @@ import { state } from "./state.js";
 
 /** The number of lines to load around the requested ones. */
 const WINDOW = 1500;
-const NARROW = matchMedia("(max-width: 1100px)");
 
 const NOTICES = {
   moved: (check) => `These lines have moved since the answer; they were at ${check.was}.`,
@@ -19,6 +18,9 @@ const NOTICES = {
   gone: (check) => `The cited lines were deleted${check.reason ? ` (${check.reason})` : ""}. This is the current file.`,
   unknown: (check) => `Cannot check whether these lines have changed: ${check.reason}.`,
 };
+
+/** The tabs to which the button leads back from which a file is opened; from others it leads to the sources. */
+const BACK = { search: "search", calls: "calls", wiki: "wiki", facts: "facts", review: "review", map: "map" };
 
 let opened = 0;
 
@@ -39,20 +41,15 @@ export async function openFile({ repository, path, start, end, check = null, cit
 
 function head(repository, path, start, end) {
   const slash = path.lastIndexOf("/") + 1;
-  const tab = lastOpenTab() === "search" ? "search" : state.turns.length ? "sources" : null;
-  const back = tab && iconButton("back", tab === "search" ? "Back to the search" : "Back to the sources", () => openPanel(tab));
+  const tab = BACK[lastOpenTab()] ? lastOpenTab() : state.turns.length ? "sources" : null;
+  const back = tab && iconButton("back", `Back to the ${BACK[tab] ?? "sources"}`, () => openPanel(tab));
   return h("div", { class: "panel-head file-head" }, back,
     h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, h("bdi", {}, path.slice(0, slash))), h("b", {}, path.slice(slash))),
     h("div", { class: "file-actions" },
-      h("button", { type: "button", class: "small", onclick: () => ask(`In \`${path}:${start}-${end}\`: `) }, "Ask about this"),
+      h("button", { type: "button", class: "small", onclick: () => askAbout({ text: `In \`${path}:${start}-${end}\`: ` }) }, "Ask about this"),
+      iconButton("fork", "Calls of these lines", () => { state.callsOf = { path, start, end }; openPanel("calls"); }),
       iconButton("link", "Copy a link to these lines", () => copyText(new URL(fileUrl(repository, path, start, end), location.href).href)),
       iconButton("close", "Close the file", closePanel)));
-}
-
-/** Start a question about lines; on narrow screens, close the panel that covers the input field. */
-function ask(text) {
-  if (NARROW.matches) closePanel();
-  setQuestion(text);
 }
 
 /** Return the URL of lines on this page. */

@@ -227,8 +227,12 @@ class _Drawing:
             self._walk(callee, len(nodes) - 1, chosen, nodes, arrows)
 
     def _following(self, caller: CodeDefinition) -> dict[CodeDefinition, tuple[CodeUse, CodeDefinition]]:
-        """Return what a definition calls: the first call of each, and the definition itself."""
-        return {callee: (use, caller) for use, callee in reversed(self._calls(caller)) if callee != caller}
+        """Return what a definition calls, in order: the first call of each, and the definition itself."""
+        found: dict[CodeDefinition, tuple[CodeUse, CodeDefinition]] = {}
+        for use, callee in self._calls(caller):
+            if callee != caller:
+                found.setdefault(callee, (use, caller))
+        return found
 
     def _calls(self, caller: CodeDefinition) -> Sequence[tuple[CodeUse, CodeDefinition]]:
         """Return the certain calls in a function, or in the constructor of a class."""
@@ -251,15 +255,13 @@ class _Drawing:
         """Return how many definitions one calls, up to a bound; 0 once enough were examined."""
         if one not in self._leads and len(self._leads) >= _MAX_EXAMINED:
             return 0
-        return min(len({callee for _, callee in self._calls(one)}), _MAX_REACH)
+        return min(len(self._following(one)), _MAX_REACH)
 
     def _callees(self, subject: CodeDefinition) -> list[_Calls]:
-        calls = [(use, callee) for use, callee in self._calls(subject) if callee != subject]
-        count = Counter(callee for _, callee in calls)
-        first = {callee: use for use, callee in reversed(calls)}
+        count = Counter(callee for _, callee in self._calls(subject))
         return [
-            _Calls(self.node(callee, 1), first[callee].line, number, first[callee].certain)
-            for callee, number in count.items()
+            _Calls(self.node(callee, 1), use.line, count[callee], use.certain)
+            for callee, (use, _) in self._following(subject).items()
         ]
 
     def _callers(self, subject: CodeDefinition) -> list[_Calls]:

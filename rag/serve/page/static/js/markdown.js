@@ -65,6 +65,11 @@ export function showMarkdown(into, text, { cite = () => null, open = null, whole
   into.replaceChildren(fragment);
 }
 
+const INLINE_OPTIONS = { ALLOWED_TAGS: ["code", "em", "strong"], ALLOWED_ATTR: [], RETURN_DOM_FRAGMENT: true };
+
+/** Return one line of Markdown as a fragment without links. */
+export const inlineMarkdown = (text) => DOMPurify.sanitize(marked.parseInline(text), INLINE_OPTIONS);
+
 /** Write the number of each mark into the text. */
 function withMarks(text, marks) {
   const characters = Array.from(text);

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { askAbout } from "./ask-about.js";
 import { h, icon, iconButton, plural } from "./dom.js";
-import { copyText, showMarkdown } from "./markdown.js";
+import { copyText, inlineMarkdown, showMarkdown } from "./markdown.js";
 import { on, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -48,7 +48,7 @@ function contents(body, wiki) {
   const parts = new Map();
   for (const page of wiki.pages) parts.set(page.parent, [...(parts.get(page.parent) ?? []), page]);
   const list = (pages) => h("ul", {}, pages.map((page) => h("li", {},
-    h("button", { type: "button", class: "wiki-entry", onclick: () => go(body, page.id) }, h("b", {}, page.title), page.description && h("span", { class: "fine" }, page.description)),
+    h("button", { type: "button", class: "wiki-entry", onclick: () => go(body, page.id) }, h("b", {}, page.title), page.description && h("span", { class: "fine" }, inlineMarkdown(page.description))),
     parts.has(page.id) && list(parts.get(page.id)))));
   body.replaceChildren(
     h("h2", { class: "wiki-title" }, `Wiki of ${state.repository}`),

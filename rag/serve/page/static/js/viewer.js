@@ -15,7 +15,7 @@ const NOTICES = {
   moved: (check) => `These lines have moved since the answer; they were at ${check.was}.`,
   reformatted: (check) => `Only the ${check.reason} of these lines differ${check.reason === "layout" ? "s" : ""} since the answer; they were at ${check.was}.`,
   changed: (check) => `The cited lines have changed since the answer${check.reason ? ` (${check.reason})` : ""}.`,
-  gone: (check) => `The cited lines were deleted${check.reason ? ` (${check.reason})` : ""}. This is the current file.`,
+  gone: (check) => (check.reason === "the file was removed" ? "The cited file was removed." : "The cited lines were deleted."),
   unknown: (check) => `Cannot check whether these lines have changed: ${check.reason}.`,
 };
 
@@ -24,18 +24,22 @@ const BACK = { search: "search", calls: "calls", wiki: "wiki", facts: "facts", r
 
 let opened = 0;
 
-/** Show lines of a file in the panel. `check` and `cited` describe how they have changed since the citation. */
-export async function openFile({ repository, path, start, end, check = null, cited = null }) {
+/**
+ * Show lines of a file in the panel. `check` and `cited` describe how they have changed since the citation, and
+ * `changed` shows it.
+ */
+export async function openFile({ repository, path, start, end, check = null, cited = null, changed = "" }) {
   const call = ++opened;
   const body = h("div", { class: "file-body", tabindex: "0", role: "region", "aria-label": path }, h("p", { class: "hollow" }, "Opening…"));
-  fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", body);
+  fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", changed, body);
   body.focus({ preventScroll: true });  // so that the keyboard scrolls its lines
   try {
     const from = Math.max(1, start - WINDOW / 2);
     const file = await api.source(repository, path, from, Math.max(from + WINDOW, end));
-    if (call === opened) show(body, file, { start, end }, repository);
+    if (call === opened) show(body, file, { start, end, isLit: check?.state !== "gone" }, repository);
   } catch (error) {
-    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+    const message = check?.state === "gone" ? "There is no such file any more." : error.message;
+    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, message));
   }
 }
 
@@ -71,7 +75,7 @@ function show(body, file, wanted, repository) {
   const lines = highlightedLines(file.text.replace(/\n$/, ""), file.language);
   list.append(...lines.map((line, n) => {
     const number = first + n;
-    const lit = number >= wanted.start && number <= wanted.end;
+    const lit = wanted.isLit && number >= wanted.start && number <= wanted.end;
     return h("li", { class: lit ? "lit" : null, id: `L${number}`, data: { n: number } }, h("code", {}, line));
   }));
   const more = (label, from, to) => h("button", { type: "button", class: "small more-lines", onclick: async () => {

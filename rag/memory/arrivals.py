@@ -25,7 +25,7 @@ _DISTINCT_LETTERS = 6
 _LEAST_SHARE = 0.3
 _MAX_OWNERS = 2
 """Lines that more other old files had are boilerplate."""
-_HEIRS = 5
+_HEIRS = 12
 """The maximum number of new files in which a definition is searched for by its name."""
 _SAMPLE = 200
 """How many old files are read to find out what is boilerplate."""
@@ -152,7 +152,7 @@ class Arrived:
         return max(likely)[-1] if likely else None
 
     def heirs(self, blob: str) -> list[str]:
-        """Return the new files with at least two lines of an old one, most first, at most five."""
+        """Return the new files with at least two lines of an old one, most first."""
         if blob not in self._heirs:
             old = self._texts[blob]
             assert old is not None, "only texts have heirs"

@@ -373,20 +373,26 @@ class _Check:
         same = self._named(span, span.path, scope) if span.path in own else []
         if not same and arrived:
             same = [one for path in arrived.heirs(span.blob) for one in self._named(span, path, scope)]
-        return _found_by_name(same[0][1]) if len(same) == 1 else found
+        return self._by_name(span, same[0][1]) if len(same) == 1 else found
 
     def _head_of_definition(self, span: _Span, arrived: Arrived) -> Freshness | None:
-        """Return the first lines of the definition that began with a span of which nothing is left.
+        """Return the definition that began with a span of which nothing is left: its first lines, or all of it.
 
         It is the only one with its name and scope in the new files that have other lines of its file.
         """
         for one in self._defined_at(span):
             named = span._replace(symbol=one.symbol)
             same = [now for path in arrived.heirs(span.blob) for now in self._named(named, path, one.scope)]
-            if one.end > span.end and len(same) == 1:
-                now = same[0][1]
-                return replace(_found_by_name(now), end=min(now.end, now.start + span.end - span.start))
+            if one.end >= span.end and len(same) == 1:
+                now = self._by_name(span, same[0][1])
+                whole = one.end == span.end
+                return now if whole else replace(now, end=min(now.end, now.start + span.end - span.start))
         return None
+
+    def _by_name(self, span: _Span, there: Freshness) -> Freshness:
+        """Return the place of a definition that was found by its name, which may be the same code."""
+        same = self._reformatted(span, self._lines(span), there.path)
+        return same or replace(there, reason=f"{there.reason}, found by its name".removeprefix(", "))
 
     def _defined_at(self, span: _Span) -> list[NamedLines]:
         """Return the definitions that begin with a cited span."""
@@ -413,10 +419,6 @@ class _Check:
             reason = _share_left(share if grew else min(share, 0.99))
             found.append((share, Freshness("changed", reason, path, one.start, one.end)))
         return found
-
-
-def _found_by_name(there: Freshness) -> Freshness:
-    return replace(there, reason=f"{there.reason}, found by its name".removeprefix(", "))
 
 
 def _share_left(kept: float) -> str:

@@ -50,6 +50,7 @@ _INTERFACES = (
     "openai.routes",
     "page.routes",
     "api.answers",
+    "api.code",
     "api.freshness",
     "api.review",
     "api.routes",

@@ -32,3 +32,8 @@ def viewer_link(base: str, name: str, path: str, start: int, end: int) -> str:
     """Return the URL of our viewer at lines of a file."""
     viewer = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={url_path(path)}"
     return f"{viewer}#L{start}-L{end}"
+
+
+def wiki_link(name: str, page: str) -> str:
+    """Return the path of a wiki page on our page."""
+    return f"/repos/{quote(name, safe='/@')}/wiki?page={quote(page, safe='')}"

@@ -582,6 +582,9 @@ def test_when_all_slots_are_taken_the_next_request_gets_retry_after(serve, provi
     [
         ("POST", "/api/search", QUESTION),
         ("GET", "/api/repositories/sample/map", None),
+        ("GET", "/api/repositories/sample/calls?symbol=sign_session", None),
+        ("GET", "/api/repositories/sample/wiki", None),
+        ("GET", "/api/repositories/sample/wiki/page?page=overview", None),
         ("GET", "/api/repositories/sample/source?path=snip/auth.py", None),
         ("GET", "/api/repositories/sample/turns?path=snip/auth.py", None),
         (

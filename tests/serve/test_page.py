@@ -15,7 +15,7 @@ import pytest
 from live_server import sample_copy
 
 from rag.resources import packaged, shipped
-from rag.serve.page.map import grouped
+from rag.service.chunk_map import grouped, live_chunks
 from rag.types import Source
 
 PAGE = packaged("serve/page/static")
@@ -53,7 +53,7 @@ def linked(html: str) -> list[str]:
 
 
 def test_the_page_holds_no_script_or_style_of_its_own(served):
-    for path in ("/", "/repos/sample/view?path=README.md"):
+    for path in ("/", "/repos/sample/view?path=README.md", "/repos/sample/wiki?page=overview"):
         html = served.get(path).body.decode()
         found = Tags(html)
         assert not found.inline
@@ -216,15 +216,16 @@ def test_the_page_needs_no_key_and_what_it_shows_does(serve):
     assert html.status == 200
     assert served.get(linked(html.body.decode())[-1]).status == 200
     assert served.get("/repos/sample/view?path=README.md").status == 200
-    for path in ("/api/repositories", "/api/repositories/sample/map", "/api/conversations/x/freshness"):
+    private = [f"/api/repositories/sample/{what}" for what in ("map", "calls?symbol=x", "wiki")]
+    for path in ("/api/repositories", *private, "/api/conversations/x/freshness"):
         assert served.get(path).status == 401
     allowed = {"Authorization": "Bearer a-key-of-the-test"}
     assert served.get("/api/repositories/sample/map", headers=allowed).status == 200
 
 
 def test_the_map_shows_every_chunk_of_a_small_repository(served):
-    chunks = served.ready().get("/api/repositories/sample").json["chunks"]
     drawn = served.get("/api/repositories/sample/map").json
+    chunks = len(live_chunks(served.service.registry.entry("sample").repository.store))
     assert drawn["chunks"] == drawn["shown"] == chunks == len(drawn["x"]) == len(drawn["end"])
     assert all(-1 <= n <= 1 for n in (*drawn["x"], *drawn["y"]))
     assert np.std(drawn["x"]) > 0.1 and np.std(drawn["y"]) > 0.1
@@ -238,12 +239,9 @@ def test_the_map_shows_every_chunk_of_a_small_repository(served):
     assert served.get("/api/repositories/sample/map").json == drawn, "the map stays as it was"
 
 
-def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(served, monkeypatch):
+def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(serve, monkeypatch):
     monkeypatch.setattr("rag.serve.page.map.MAX_POINTS", 20)
-    served.service.registry.entry("sample")
-    reply = served.post("/api/repositories/sample/index", {"rebuild": True})
-    assert reply.status == 202
-    served.get("/api/repositories/sample/index/events")
+    served = serve().ready()  # the other servers have computed their maps
     drawn = served.get("/api/repositories/sample/map").json
     assert drawn["shown"] == 20 < drawn["chunks"]
     assert drawn["regions"] == [], "too few points for regions"

@@ -453,6 +453,103 @@ def test_a_change_is_reviewed_by_keyboard(visit, tmp_path, committed_sample):
         expect(page.get_by_role("heading", name=re.compile("Changed symbols"))).to_be_visible()
         expect(page.get_by_role("heading", name=re.compile("Tests to run"))).to_be_visible()
         assert serious(page) == []
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy as Markdown").press("Enter")
+        expect(page.locator("#notes")).to_contain_text("Copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("## `HEAD`") and "### Tests to run" in copied
+
+
+def test_calls_wiki_and_subject_are_reached_by_keyboard(served, visit):
+    page = visit(served, reduced_motion="reduce")
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    name = page.get_by_label("Definition", exact=True)
+    expect(name).to_be_focused()
+    name.fill("sign_session")
+    page.keyboard.press("Enter")
+    nodes = page.locator("svg.calls a")
+    expect(nodes.first).to_be_visible()
+    assert 3 <= nodes.count() <= 12
+    for node in nodes.all():
+        assert re.match(r"/repos/sample/view\?path=.+#L\d+-L\d+$", node.get_attribute("href") or "")
+    expect(page.locator("figcaption")).to_contain_text(re.compile("Left out: |Nothing is left out"))
+    expect(
+        page.get_by_role("link", name=re.compile(r"SessionSigner\._signature, .* \(is called\)"))
+    ).to_be_visible()
+    assert not serious(page)
+    nodes.first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".lit").first).to_be_visible()
+    page.get_by_role("button", name="Calls of these lines").press("Enter")
+    expect(page.locator("svg.calls .subject .call-name")).to_have_text("login")
+    page.get_by_label("What is drawn").select_option("flow")
+    expect(page.locator("figcaption")).to_contain_text("What a call of login leads to")
+
+    page.keyboard.press("Escape")
+    page.keyboard.press("w")
+    page.get_by_role("button", name=re.compile("^Overview")).press("Enter")
+    expect(page.locator(".wiki-page h1")).to_have_text("Overview")
+    assert not serious(page)
+    page.locator(".wiki-page a[href*='/wiki?page=']").last.press("Enter")
+    expect(page.locator(".wiki-page h1")).not_to_have_text("Overview")
+    page.get_by_role("button", name="All pages").press("Enter")
+    page.get_by_role("button", name=re.compile("^Snip")).press("Enter")
+    page.locator(".wiki-page a[href*='/view?path=']").first.press("Enter")
+    expect(page.locator(".lit").first).to_be_visible()
+    page.get_by_role("button", name="Back to the wiki").press("Enter")
+    page.get_by_role("button", name="Ask about this").press("Enter")
+    question = page.get_by_label("Question", exact=True)
+    expect(question).to_be_focused()
+    about = page.get_by_role("group", name=re.compile("in the next question"))
+    expect(about).to_contain_text(re.compile(r"it = snip/\w+\.py"))
+
+    about.get_by_role("button", name="Clear").press("Enter")
+    expect(about.get_by_role("button")).to_have_count(0)
+    expect(question).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("i")
+    page.get_by_label("Definition or file").fill("sign_session")
+    page.keyboard.press("Enter")
+    expect(about).to_contain_text("it = sign_session")
+    turn = ask(page, "Who calls it?")
+    expect(turn.get_by_role("button", name="it = SessionSigner.sign_session")).to_be_visible()
+    expect(about.get_by_role("button", name="Clear")).to_have_count(0)
+    expect(about).to_contain_text("it = SessionSigner.sign_session")
+
+
+def test_a_page_of_the_wiki_and_a_question_have_addresses(served, visit):
+    page = visit(served, "/repos/sample/wiki?page=glossary")
+    expect(page.locator(".wiki-page h1")).to_have_text("Glossary")
+    page.goto(f"{served.url}/?repository=sample&about=sign_session&question=Why")
+    expect(page.get_by_label("Question", exact=True)).to_have_value("Why")
+    expect(page.locator(".about")).to_contain_text("it = sign_session")
+
+
+def test_all_facts_are_listed_confirmed_and_forgotten(serve, visit):
+    served = serve().ready()
+    add = {"repository": "sample"}
+    old = served.post("/api/facts", {"text": "Lines have 88 characters", **add}).json
+    served.post("/api/facts", {"text": "Lines have 100 characters", "supersedes": [old["id"]], **add})
+    served.post("/api/ask", {"question": f"We always use ruff here. {SIGNED}", "repositories": ["sample"]})
+    page = visit(served, reduced_motion="reduce")
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    headings = page.locator(".fact-list h3")
+    expect(headings).to_have_text(["Proposed (1)", "Confirmed (1)", "Superseded (1)"])
+    expect(page.locator(".fact.superseded")).to_contain_text("replaced by “Lines have 100 characters”")
+    assert not serious(page)
+    page.get_by_role("button", name="Keep: We always use ruff here.").press("Enter")
+    expect(headings).to_have_text(["Confirmed (2)", "Superseded (1)"])
+    page.get_by_role("button", name="Forget: Lines have 88 characters").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Forget").press("Enter")
+    expect(headings).to_have_text(["Confirmed (2)"])
+    page.get_by_label("A new fact").fill("Tests need no network")
+    page.keyboard.press("Enter")
+    expect(headings).to_have_text(["Confirmed (3)"])
+    assert len(served.get("/api/facts?repository=sample&closed=true").json) == 3
 
 
 def test_the_map_lights_what_the_answer_rests_on(served, visit):
@@ -625,6 +722,7 @@ ACTIVE = """() => {
   const names = ["SCRIPT", "STYLE", "IFRAME", "FORM", "INPUT", "META", "BASE", "LINK", "OBJECT", "svg"];
   const acts = (a) => a.name.startsWith("on") || /^\\s*(javascript|data|vbscript):/i.test(a.value);
   return [...document.querySelectorAll(".answer *:not(.icon), .panel *:not(.icon)")]
+    .filter((one) => !one.closest(".search-form, .calls"))  // our own; texts of others are set as text
     .filter((one) => names.includes(one.tagName) || [...one.attributes].some(acts))
     .map((one) => one.outerHTML);
 }"""
@@ -725,9 +823,54 @@ def test_nothing_in_any_field_of_a_stored_turn_runs(written, provider, visit):
         box.evaluate("one => { one.open = true; }")
     expect(turn.locator(".looked li").first).to_contain_text("<script>")
     expect(turn.locator(".support li").first).to_contain_text("<script>")
-    for tab in page.get_by_label("Evidence", exact=True).get_by_role("tab").all():
-        tab.click()
+    page.get_by_role("button", name="Sources (s)").click()
+    for name in ("Sources", "Trace", "Map", "Calls", "Facts"):
+        page.get_by_role("tab", name=name).click()
         assert_nothing_ran(page, provider)
+
+
+def test_nothing_in_the_calls_the_wiki_and_the_facts_runs(written, provider, visit):
+    page = visit(written, reduced_motion="reduce")
+    written.post("/api/facts", {"repository": "snip", "text": f"A fact {TRAP}"})
+    link = f"[x](/repos/snip/view?path={TRAP}) [y](javascript:{RUN}) [z](//evil.example/repos/) <b>{TRAP}</b>"
+
+    def poison(route: Route) -> None:
+        answer = route.fetch()
+        body = trapped(answer.json())
+        for one in body.get("pages", []):
+            one |= {"id": one["id"].replace(f" {TRAP}", ""), "parent": ""}
+        if "text" in body:
+            body["text"] = f"# {TRAP}\n\n{link}\n\n```mermaid\ngraph TD\n A[{TRAP}]\n```\n"
+        if "view" in body:
+            body["view"] = "callers"
+            for one in body["nodes"]:
+                one["kind"] = "code"
+        route.fulfill(response=answer, json=body)
+
+    page.route(re.compile(r"/api/repositories/snip/(calls|wiki)"), poison)
+    expect(page.get_by_role("heading", name="Ask snip anything")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.get_by_label("Definition", exact=True).fill("sign_session")
+    page.keyboard.press("Enter")
+    expect(page.locator("figcaption")).to_contain_text("<script>")
+    for node in page.locator("svg.calls a").all():
+        assert (node.get_attribute("href") or "").startswith("/repos/snip/view?path=")
+    elements = page.locator("svg.calls *").evaluate_all("all => [...new Set(all.map((one) => one.tagName))]")
+    assert set(elements) == {"defs", "marker", "path", "a", "title", "rect", "text"}
+    assert_nothing_ran(page, provider)
+    page.keyboard.press("Escape")
+    page.keyboard.press("w")
+    expect(page.locator(".wiki-entry").first).to_contain_text("<script>")
+    page.locator(".wiki-entry").first.click()
+    expect(page.locator(".wiki-page h1")).to_contain_text("<script>")
+    hrefs = page.locator(".wiki-page a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")
+    assert all(re.match(r"/repos/|https?:", href) for href in hrefs), hrefs
+    expect(page.locator(".wiki-page figure.diagram, .wiki-page .diagram-error")).to_have_count(1)
+    assert_nothing_ran(page, provider)
+    page.keyboard.press("a")
+    expect(page.locator(".fact q").first).to_contain_text("<script>")
+    assert_nothing_ran(page, provider)
 
 
 def test_a_diagram_is_drawn_as_a_picture(written, provider, visit):
@@ -752,6 +895,7 @@ def test_a_diagram_that_cannot_be_drawn_is_shown_as_text(written, provider, visi
 
 
 def test_every_diagram_of_a_wiki_is_one_that_mermaid_draws(served, visit):
+    served.get("/api/repositories/sample/map")  # opens the repository
     contents = wiki_contents(wiki_structure(served.service.registry.entry("sample").repository))
     diagrams = re.findall(r"```mermaid\n(.*?)\n```", contents, re.DOTALL)
     assert len(diagrams) > 3

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from rag import types
 from rag.answer_cache.cache import CacheStats
+from rag.display import regions
 from rag.memory.facts import Fact as FactValue
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -23,7 +24,9 @@ from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import encodable
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
+from rag.service import call_diagram
 from rag.wiki.forges import web_address
+from rag.wiki.models import PageKind
 
 if TYPE_CHECKING:
     Coverage: TypeAlias = Json
@@ -40,7 +43,9 @@ if TYPE_CHECKING:
     ConversationDetail: TypeAlias = Json
     Fact: TypeAlias = Json
     Cache: TypeAlias = Json
+    MapRegion: TypeAlias = Json
     Review: TypeAlias = Json
+    CallDiagram: TypeAlias = Json
     Subject: TypeAlias = Json
 else:
     _models = JsonModels("api")
@@ -81,9 +86,13 @@ else:
     )
     Fact = _models.of(FactValue, repository=str | None)
     Cache = _models.of(CacheStats, "Cache", hit_rate=float)
+    MapRegion = _models.of(regions.MapRegion)
     for _part in REVIEW_PARTS:
         _models.of(_part)
-    Review = _models.of(ReviewValue)
+    Review = _models.of(ReviewValue, markdown=str)
+    for _part in (call_diagram.CallNode, call_diagram.CallArrow):
+        _models.of(_part)
+    CallDiagram = _models.of(call_diagram.CallDiagram)
 
 
 class ErrorDetail(BaseModel):
@@ -131,6 +140,31 @@ class RepositoryState(ResponseModel):
     size_bytes: int | None = None
     skipped: dict[str, int] = Field(default_factory=dict)
     indexed: datetime | None = None
+
+
+class WikiEntry(ResponseModel):
+    """A page of the wiki of a repository. `paths` are the files it is about, the most relevant first."""
+
+    id: str
+    title: str
+    description: str
+    kind: PageKind
+    parent: str
+    paths: list[str]
+
+
+class Wiki(ResponseModel):
+    """The pages of the wiki of a repository, in reading order; `parent` is the id of another page, or ""."""
+
+    description: str
+    commit: str | None
+    pages: list[WikiEntry]
+
+
+class WikiText(WikiEntry):
+    """A page of the wiki with its text as Markdown."""
+
+    text: str
 
 
 class SourceLines(ResponseModel):

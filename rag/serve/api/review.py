@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query
 
+from rag.review.report import as_markdown
 from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import responses
@@ -35,6 +36,7 @@ def install(app: FastAPI, service: Service) -> None:
     async def reviewed(caller: CallerOf, name: Named, range: Range = None) -> responses.Review:
         """Say what a change makes false: callers, tests, and stored answers that rest on changed lines.
 
+        `markdown` is the same for a pull request, with the first entries of each part.
         Both states are read from the git history of a served folder; nothing is fetched or indexed.
         """
         parsed = ReviewRange.parse(range)
@@ -42,6 +44,6 @@ def install(app: FastAPI, service: Service) -> None:
         engine = service.engine_for(caller)
         async with service.limiter.long_slot():
             found = await to_thread(review, engine, source, parsed, fetching=False)
-        return sent(service, to_json(found), "api")
+        return sent(service, to_json(found) | {"markdown": as_markdown(found)}, "api")
 
     app.include_router(router)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 from typing import Annotated
 
@@ -15,7 +16,9 @@ from fastapi import APIRouter, FastAPI, Query
 from pydantic import BaseModel
 
 from rag.database.store import Store
+from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
+from rag.serve.api import responses
 from rag.serve.api.rendering import encodable
 from rag.serve.api.routes import Named
 from rag.serve.service import Service
@@ -25,15 +28,6 @@ MAX_POINTS = 6_000
 """The sample size for a large repository, in addition to the chunks of requested files."""
 MAX_FILES = 50
 _MAX_CACHED_MAPS = 8
-
-
-class Region(BaseModel):
-    """Chunks that are near each other: their middle, the words that set them apart, their number."""
-
-    x: float
-    y: float
-    name: str
-    count: int
 
 
 class ChunkMap(BaseModel):
@@ -56,7 +50,7 @@ class ChunkMap(BaseModel):
     file: list[int]
     start: list[int]
     end: list[int]
-    regions: list[Region]
+    regions: list[responses.MapRegion]
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -106,13 +100,12 @@ def drawn(plane: Plane, store: Store, paths: list[str]) -> ChunkMap:
     )
 
 
-def _regions(plane: Plane, store: Store) -> list[Region]:
+def _regions(plane: Plane, store: Store) -> list[Json]:
     """Return the named regions of the sample, so that they do not depend on the requested files."""
     paths = [store.file_path(int(number)) for number in store.file[plane.sample]]
     found = named_regions(plane, plane.sample, chunk_names(store, plane.sample), paths)
     return [
-        Region(x=round(one.x, 4), y=round(one.y, 4), name=encodable(one.name), count=one.count)
-        for one in found
+        to_json(replace(one, x=round(one.x, 4), y=round(one.y, 4), name=encodable(one.name))) for one in found
     ]
 
 

@@ -61,6 +61,9 @@ export const api = {
   indexEvents: (name, signal) => events("GET", `/api/repositories/${encoded(name)}/index/events`, { signal }),
   source: (name, path, start_line, end_line) => json("GET", `/api/repositories/${encoded(name)}/source?${query({ path, start_line, end_line })}`),
   review: (name, range) => json("GET", `/api/repositories/${encoded(name)}/review?${query(range ? { range } : {})}`),
+  calls: (name, asked) => json("GET", `/api/repositories/${encoded(name)}/calls?${query(asked)}`),
+  wiki: (name) => json("GET", `/api/repositories/${encoded(name)}/wiki`),
+  wikiPage: (name, page) => json("GET", `/api/repositories/${encoded(name)}/wiki/page?${query({ page })}`),
   map: (name, paths) => json("GET", `/api/repositories/${encoded(name)}/map?${query({ path: paths })}`),
   search: (body) => json("POST", "/api/search", { body }),
   watch: (signal) => events("GET", "/api/events", { signal }),
@@ -75,8 +78,10 @@ export const api = {
   fork: (id, number) => json("POST", `/api/conversations/${encoded(id)}/fork`, { body: number === undefined ? {} : { number } }),
   remove: (id, lastTurn) => json("DELETE", `/api/conversations/${encoded(id)}?${query({ last_turn: lastTurn })}`),
   removeTurn: (id) => json("DELETE", `/api/turns/${encoded(id)}`),
-  proposedFacts: (repository) => json("GET", `/api/facts?${query({ repository, state: "proposed" })}`),
-  decideFact: (id, how) => json("POST", `/api/facts/${encoded(id)}/${how}`),
+  facts: (repository, wanted) => pages(`/api/facts?${query({ repository, ...wanted })}`),
+  addFact: (repository, text) => json("POST", "/api/facts", { body: { repository, text } }),
+  decideFact: (id, how, body) => json("POST", `/api/facts/${encoded(id)}/${how}`, { body }),
+  forgetFact: (id) => json("DELETE", `/api/facts/${encoded(id)}`),
   turnsWith: (words) => json("GET", `/api/turns?${query({ q: words, limit: 50 })}`),
 };
 

@@ -38,6 +38,7 @@ export const fromServer = (turn) => ({
 
 /** Set what "it" means in the next question; "" for what the conversation is about. */
 export function setAbout(name) {
+  if (name && name !== state.about) announce(`“it” means ${name}`);
   state.about = name;
   emit("about");
 }

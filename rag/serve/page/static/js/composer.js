@@ -1,7 +1,8 @@
 // The input field for questions.
 
 import { ask, setAbout, stop } from "./asking.js";
-import { byId, h, icon } from "./dom.js";
+import { typedText } from "./dialogs.js";
+import { byId, h, icon, iconButton } from "./dom.js";
 import { currentRepository, on, state } from "./state.js";
 
 const MAX_HEIGHT_PX = 220;
@@ -14,13 +15,15 @@ let pending = false;
 export function startComposer() {
   field = h("textarea", { id: "question", rows: "1", placeholder: "Ask about the code", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off", oninput: fit, onkeydown: onKey });
   button = h("button", { type: "button", class: "send", onclick: submit });
-  about = h("div", { class: "chips", role: "status" });
+  about = h("div", { class: "chips about", role: "group", "aria-label": "What “it” means in the next question" });
   byId("foot").replaceChildren(
     about,
     h("div", { class: "composer" }, field, button),
     h("p", { class: "fine hint" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift Enter"), " for a new line, ", h("kbd", {}, "?"), " for all shortcuts"));
   on("asking", draw);
   on("about", drawAbout);
+  on("conversation", drawAbout);
+  on("turn", (turn) => { if (turn.state !== "writing") drawAbout(); });
   on("repositories", () => {
     draw();
     if (pending && state.repository) submit();
@@ -39,9 +42,24 @@ function draw() {
   fit();
 }
 
-/** Show what "it" means in the next question, with a button to forget it. */
+/** Show what "it" means in the next question: as set, with a button to clear it, else as the last answer left it. */
 function drawAbout() {
-  about.replaceChildren(...(state.about ? [h("button", { type: "button", class: "chip more", title: "Remove", onclick: () => setAbout("") }, h("span", {}, `it = ${state.about}`), icon("close"))] : []));
+  const given = state.about;
+  const meant = given || state.turns.findLast((turn) => turn.state === "done")?.subject?.name;
+  const focused = about.contains(document.activeElement);
+  about.replaceChildren(...(meant ? [
+    h("button", { type: "button", class: `chip more ${given ? "chosen" : ""}`, title: given ? "Change what “it” means" : "What “it” means, from the last answer; change it", onclick: chooseAbout }, h("span", {}, `it = ${meant}`)),
+    given && iconButton("close", `Clear what “it” means: ${given}`, () => { setAbout(""); focusQuestion(); }, { class: "icon-button about-clear" }),
+  ].filter(Boolean) : []));
+  if (focused) focusQuestion();
+}
+
+/** Ask for the definition or the file that "it" means in the next question. */
+export async function chooseAbout() {
+  const name = await typedText("What does “it” mean?", { label: "Definition or file", value: state.about, verb: "Set", limit: 500, about: "In the next question “it” means this, such as Class.method or src/module.py. Leave it empty for what the conversation is about." });
+  if (name === null) return;
+  setAbout(name);
+  focusQuestion();
 }
 
 function fit() {

@@ -29,11 +29,11 @@ export function confirmed(title, text, verb) {
 }
 
 /** Ask for a line of text; resolves to null if the dialog is cancelled. */
-export function typedText(title, { label, value = "", verb = "Save", type = "text", about = "" }) {
+export function typedText(title, { label, value = "", verb = "Save", type = "text", about = "", limit = 1000 }) {
   return new Promise((resolve) => {
     let given = null;
     const done = () => { given = field.value.trim(); dialog.close(); };
-    const field = h("input", { type, value, class: "text", autocomplete: "off", spellcheck: "false", onkeydown: (event) => { if (event.key === "Enter") done(); } });
+    const field = h("input", { type, value, class: "text", maxlength: String(limit), autocomplete: "off", spellcheck: "false", onkeydown: (event) => { if (event.key === "Enter") done(); } });
     const dialog = open(title, [about && h("p", {}, about), h("label", { class: "field" }, h("span", {}, label), field)].filter(Boolean), [
       button("Cancel", () => dialog.close()),
       button(verb, done, "primary"),
@@ -66,7 +66,10 @@ const KEYS = [
   ["o", "Open the first source of the turn"],
   ["s  t  m", "Sources, trace, map"],
   ["c", "Search the code"],
+  ["g", "Draw the calls of a definition"],
+  ["w  a", "Wiki, all facts"],
   ["r", "Review a change"],
+  ["i", "Set what “it” means in the next question"],
   ["n", "New conversation"],
   ["f", "Search the conversations"],
   ["?", "Keyboard shortcuts"],

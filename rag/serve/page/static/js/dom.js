@@ -27,13 +27,20 @@ const ICONS = {
   save: "M12 4v11M7.500 11l4.500 4.500l4.500-4.500M5 20h14",
   help: "M9.200 9a2.800 2.800 0 1 1 4 2.600c-.8.5-1.200 1-1.200 1.900M12 17h.01",
   key: "M8 12a3 3 0 1 0 0 6a3 3 0 0 0 0-6M10.300 12.900L19 4.500M15.500 8l2.500 2.500",
+  pages: "M12 7c-2-1.600-5-1.900-8-1.500V18c3-.4 6-.1 8 1.500c2-1.600 5-1.900 8-1.500V5.500c-3-.4-6-.1-8 1.500zM12 7v12.500",
+  pin: "M12 4a4.500 4.500 0 0 0-2.500 8.200V15h5v-2.800A4.500 4.500 0 0 0 12 4M10 18h4M11 20.500h2",
+  review: "M7 5v14M4.500 7.500L7 5l2.500 2.500M17 19V5M14.500 16.500L17 19l2.500-2.500",
   check: "M5 12.500l4.500 4.500L19 7.500",
   link: "M10 14a4 4 0 0 0 5.700 0l3-3A4 4 0 0 0 13 5.300l-1 1M14 10a4 4 0 0 0-5.700 0l-3 3A4 4 0 0 0 11 18.700l1-1",
 };
 
 /** Create an element. Properties that begin with `on` are listeners, others attributes; empty children are skipped. */
-export function h(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
+export const h = (tag, properties = {}, ...children) => filled(document.createElement(tag), properties, children);
+
+/** Create an element of a drawing in the same way. */
+export const svg = (tag, properties = {}, ...children) => filled(document.createElementNS(SVG, tag), properties, children);
+
+function filled(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

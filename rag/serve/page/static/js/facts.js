@@ -15,7 +15,7 @@ export function startFacts() {
 async function load(turn) {
   if (turn.state !== "done" || !turn.id || !state.repository) return;
   try {
-    turn.proposed = (await api.proposedFacts(state.repository)).filter((one) => one.turn === turn.id);
+    turn.proposed = (await api.facts(state.repository, { state: "proposed" })).filter((one) => one.turn === turn.id);
   } catch {
     return; // the answer is complete without it, and `rag facts proposed` lists them
   }
@@ -23,6 +23,7 @@ async function load(turn) {
   const ids = turn.proposed.map((one) => one.id.slice(0, ID_CHARS));
   turn.notes = turn.notes.filter((text) => !ids.some((id) => text.includes(id))); // they name a command instead
   emit("turn", turn);
+  emit("facts");
 }
 
 /** Return the facts that a turn proposes, each with its two buttons; null if there are none. */
@@ -44,5 +45,6 @@ async function decide(turn, fact, how, done) {
   }
   turn.proposed = turn.proposed.filter((one) => one !== fact);
   emit("turn", turn);
+  emit("facts");
   note(done);
 }

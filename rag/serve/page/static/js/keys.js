@@ -1,7 +1,8 @@
 // Keyboard shortcuts, active while no text is being entered.
 
 import { stop } from "./asking.js";
-import { focusQuestion } from "./composer.js";
+import { focusCalls } from "./calls.js";
+import { chooseAbout, focusQuestion } from "./composer.js";
 import { begin, focusSearch, showSide } from "./conversations.js";
 import { showKeys } from "./dialogs.js";
 import { byId } from "./dom.js";
@@ -21,6 +22,10 @@ const ACTIONS = {
   s: () => togglePanel("sources"),
   t: () => togglePanel("trace"),
   m: () => togglePanel("map"),
+  g: () => { openPanel("calls"); focusCalls(); },
+  w: () => togglePanel("wiki"),
+  a: () => togglePanel("facts"),
+  i: () => chooseAbout(),
   c: () => { openPanel("search"); focusCodeSearch(); },
   r: () => { openPanel("review"); focusReview(); },
   o: () => { const turn = selectedTurn(); if (turn?.citations.length) openCited(turn, turn.citations[0]); },

@@ -1,14 +1,17 @@
 // The entry point of the page.
 
+import { askAbout } from "./ask-about.js";
+import { drawCallsTab } from "./calls.js";
 import { startComposer, focusQuestion } from "./composer.js";
 import { begin, fromUrl, load, showSide, startConversations } from "./conversations.js";
 import { byId, h, iconButton, note } from "./dom.js";
 import { askForKey, showKeys } from "./dialogs.js";
+import { drawFacts, startFactList } from "./fact-list.js";
 import { startFacts } from "./facts.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { drawMap } from "./map.js";
-import { startPanel, togglePanel } from "./panel.js";
+import { openPanel, startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
 import { drawReview } from "./review.js";
 import { drawSearch } from "./search.js";
@@ -18,8 +21,10 @@ import { save } from "./storage.js";
 import { startThread } from "./thread.js";
 import { drawTrace } from "./trace.js";
 import { openFile } from "./viewer.js";
+import { drawWiki } from "./wiki.js";
 
 const THEMES = { light: ["sun", "Light; switch to dark"], dark: ["moon", "Dark; switch to system"], auto: ["auto", "System; switch to light"] };
+const MAX_ABOUT = 500;
 const NEXT = { light: "dark", dark: "auto", auto: "light" };
 
 function themeButton() {
@@ -49,7 +54,9 @@ function startTop() {
       tabButton("book", "Sources", "s"),
       tabButton("steps", "Trace", "t"),
       tabButton("map", "Map", "m"),
-      tabButton("search", "Search", "c")),
+      tabButton("fork", "Calls", "g"),
+      tabButton("search", "Search", "c"),
+      tabButton("pages", "Wiki", "w")),
     themeButton(),
     iconButton("help", "Keyboard shortcuts (?)", showKeys)));
 }
@@ -61,25 +68,43 @@ function tabButton(drawing, name, key) {
   return button;
 }
 
-/** Return the file that the URL names: `/repos/NAME/view?path=…#L3-L9`. */
-function fileOfUrl() {
-  const named = /^\/repos\/(.+)\/view$/.exec(location.pathname);
-  const path = new URLSearchParams(location.search).get("path");
-  if (!named || !path) return null;
+/** Return what the URL names: lines of a file (`/repos/NAME/view?path=…#L3-L9`) or a page (`/repos/NAME/wiki?page=…`). */
+function placeOfUrl() {
+  const [, name, kind] = /^\/repos\/(.+)\/(view|wiki)$/.exec(location.pathname) ?? [];
+  if (!name) return null;
+  const asked = new URLSearchParams(location.search);
+  const repository = name.split("/").map(decodeURIComponent).join("/");
+  if (kind === "wiki") return { repository, page: asked.get("page") };
+  const path = asked.get("path");
   const [, start, end] = /^#L(\d+)(?:-L(\d+))?/.exec(location.hash) ?? [];
-  const name = named[1].split("/").map(decodeURIComponent).join("/");
-  return { repository: name, path, start: Number(start ?? 1), end: Number(end ?? start ?? 1) };
+  return path ? { repository, path, start: Number(start ?? 1), end: Number(end ?? start ?? 1) } : null;
+}
+
+function openPlace(place) {
+  selectRepository(place.repository);
+  document.title = `${place.path?.split("/").pop() ?? place.page ?? "Wiki"} · rag`;
+  if (place.path) {
+    openFile(place);
+    return;
+  }
+  state.wiki = { repository: place.repository, page: place.page };
+  openPanel("wiki");
+}
+
+/** Begin the question that a link from elsewhere names: `/?repository=NAME&about=DEFINITION&question=TEXT`. */
+function beginOfUrl() {
+  const asked = new URLSearchParams(location.search);
+  const [repository, about, text] = ["repository", "about", "question"].map((name) => asked.get(name) ?? "");
+  if (repository) selectRepository(repository);
+  if (about || text) askAbout({ about: about.slice(0, MAX_ABOUT), text });
 }
 
 async function fill() {
   try {
     await loadRepositories();
-    const file = fileOfUrl();
-    if (file) {
-      selectRepository(file.repository);
-      document.title = `${file.path.split("/").pop()} · rag`;
-      openFile(file);
-    }
+    const place = placeOfUrl();
+    if (place) openPlace(place);
+    else beginOfUrl();
     await load();
     await fromUrl();
     startLive();
@@ -92,12 +117,13 @@ startTop();
 startConversations();
 startThread();
 startFacts();
+startFactList();
 startComposer();
-startPanel({ sources: drawSources, trace: drawTrace, map: drawMap, search: drawSearch, review: drawReview });
+startPanel({ sources: drawSources, trace: drawTrace, map: drawMap, calls: drawCallsTab, search: drawSearch, wiki: drawWiki, facts: drawFacts, review: drawReview });
 startKeys();
 on("leave", begin);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));
 on("key-required", async () => { if (await askForKey()) fill(); });
 on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
-if (!fileOfUrl()) focusQuestion(); // before anything is loaded: later it would take the focus from what was opened since
+if (!placeOfUrl()) focusQuestion(); // before anything is loaded: later it would take the focus from what was opened since
 fill();

@@ -45,13 +45,15 @@ DOMPurify.addHook("uponSanitizeAttribute", (element, data) => {
  * `cite(n)` returns the element for `[n]`, or null if there is no such source; `open(path, start, end)` opens a
  * place that is named in code. `whole` is false while the answer is still streamed. Each of `marks` is
  * `{at, element}`: `element()` is put behind the first `at` code points of the text, in their order. A text
- * that has the signs of marks itself gets none.
+ * that has the signs of marks itself gets none. `internal(href)` returns what a link to `/repos/` on this server
+ * does in the page, or null; without it there are no such links.
  */
-export function showMarkdown(into, text, { cite = () => null, open = null, whole = true, marks = [] } = {}) {
+export function showMarkdown(into, text, { cite = () => null, open = null, whole = true, marks = [], internal = null } = {}) {
   const placed = MARK_SIGNS.test(text) ? [] : marks;
-  const fragment = DOMPurify.sanitize(marked.parse(withMarks(text, placed)), SANITIZE_OPTIONS);
+  const options = internal ? { ...SANITIZE_OPTIONS, ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|\/repos\/)/i } : SANITIZE_OPTIONS;
+  const fragment = DOMPurify.sanitize(marked.parse(withMarks(text, placed)), options);
   if (placed.length) placeMarks(fragment, placed);
-  fragment.querySelectorAll("a").forEach(makeExternal);
+  fragment.querySelectorAll("a").forEach((link) => makeLink(link, internal));
   fragment.querySelectorAll("table").forEach((table) => {
     const box = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" });
     table.replaceWith(box);
@@ -62,6 +64,11 @@ export function showMarkdown(into, text, { cite = () => null, open = null, whole
   linkCitations(fragment, cite);
   into.replaceChildren(fragment);
 }
+
+const INLINE_OPTIONS = { ALLOWED_TAGS: ["code", "em", "strong"], ALLOWED_ATTR: [], RETURN_DOM_FRAGMENT: true };
+
+/** Return one line of Markdown as a fragment without links. */
+export const inlineMarkdown = (text) => DOMPurify.sanitize(marked.parseInline(text), INLINE_OPTIONS);
 
 /** Write the number of each mark into the text. */
 function withMarks(text, marks) {
@@ -105,9 +112,20 @@ function textsOf(fragment, accepts) {
   return texts;
 }
 
-function makeExternal(link) {
-  if (!link.hasAttribute("href")) {
+/** Let a link open in the page, or as a foreign address in a tab of its own. */
+function makeLink(link, internal) {
+  const href = link.getAttribute("href");
+  if (!href) {
     link.replaceWith(...link.childNodes);
+    return;
+  }
+  const act = href.startsWith("/repos/") ? internal?.(href) : null;
+  if (act) {
+    link.addEventListener("click", (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      act();
+    });
     return;
   }
   link.target = "_blank";

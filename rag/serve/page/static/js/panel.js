@@ -1,4 +1,4 @@
-// The side panel: sources, trace, map, code search, review, and a file at its lines.
+// The side panel: what an answer rests on, what is known of the repository, and a file at its lines.
 
 import { byId, h, icon, iconButton } from "./dom.js";
 import { on, state } from "./state.js";
@@ -7,9 +7,14 @@ const TABS = [
   ["sources", "Sources", "book"],
   ["trace", "Trace", "steps"],
   ["map", "Map", "map"],
+  ["calls", "Calls", "fork"],
   ["search", "Search", "search"],
-  ["review", "Review", "steps"],
+  ["wiki", "Wiki", "pages"],
+  ["facts", "Facts", "pin"],
+  ["review", "Review", "review"],
 ];
+/** The tabs that are about the selected turn; the others stay as they are when another one is selected. */
+const OF_TURN = new Set(["sources", "trace", "map"]);
 const WIDE = matchMedia("(min-width: 1100px)");
 
 /** The functions that render each tab, by name. Passed in, because the tabs import this module. */
@@ -70,7 +75,7 @@ export function togglePanel(name) {
 }
 
 function redraw() {
-  if (!TABS.some(([name]) => name === open) || open === "search" || open === "review") return;
+  if (!OF_TURN.has(open)) return;
   if (!state.turns.length && open !== "map") closePanel();
   else openPanel(open, { quiet: true });
 }
@@ -81,7 +86,8 @@ function tabs() {
       h("button", {
         type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(name === open), "aria-controls": "panel-body",
         tabindex: name === open ? "0" : "-1", onclick: () => openPanel(name),
-      }, icon(drawing), label))),
+        title: label,
+      }, icon(drawing), h("span", {}, label)))),
     iconButton("close", "Close the panel", closePanel));
 }
 

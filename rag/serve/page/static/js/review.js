@@ -1,7 +1,8 @@
 // Shows what a change of the selected repository makes false.
 
 import { api } from "./api.js";
-import { announce, h, plural } from "./dom.js";
+import { announce, h, icon, plural } from "./dom.js";
+import { copyText } from "./markdown.js";
 import { currentRepository, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -55,7 +56,8 @@ function show(results, { found, repository }) {
   const moved = Object.fromEntries(found.symbols.filter((one) => one.was).map((one) => [one.was, `, now ${one.path}:${one.name}`]));
   const symbols = found.symbols.filter((one) => one.change !== "comment" && !one.is_test);
   results.replaceChildren(
-    h("p", { class: "fine" }, summary(found)),
+    h("div", { class: "review-head" }, h("p", { class: "fine" }, summary(found)),
+      h("button", { type: "button", class: "small", onclick: () => copyText(found.markdown) }, icon("copy"), "Copy as Markdown")),
     ...part("Still used, but gone", found.broken, (one) => [link(`${one.path}:${one.line}`, open(one.path, one.line, one.line)), ` uses ${one.symbol}${moved[one.symbol] ?? ""}${one.certain ? "" : " (possibly)"}`]),
     ...part("No longer supported by the code", found.statements, (one) => [`${one.text} — ${one.state}`, ...one.sources.map((source) => [h("br"), h("code", {}, source.place), ` ${source.state}`]).flat()]),
     ...part("Changed symbols", symbols, (one) => [link(one.name, one.change === "removed" ? null : open(one.path, one.start_line, one.end_line)), ` ${one.change}`, one.caller_count ? `, ${plural(one.caller_count, "use")}` : ""]),

@@ -1,6 +1,7 @@
 // The sources of the selected turn, each with a preview.
 
 import { api } from "./api.js";
+import { changes } from "./changes.js";
 import { h, place, qualified } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { freshnessOf, on, present, selectedTurn, servedName, state } from "./state.js";
@@ -52,28 +53,6 @@ function card(cited, turn, preview) {
   else code.remove();
   return element;
 }
-
-const DIFFERING = new Set(["changed", "reformatted", "gone"]);
-
-/** Create the old and new lines of a source that differ, read when they are opened. */
-function changes(cited, turn) {
-  if (!DIFFERING.has(freshnessOf(turn, cited.n)?.state)) return "";
-  const lines = h("pre", { class: "diff", tabindex: "0", "aria-label": `What changed in source ${cited.n}` });
-  const read = async () => {
-    try {
-      turn.diffs ??= api.freshness(state.conversation.id, true).then((turns) => turns.find((one) => one.turn === turn.id));
-      const diff = (await turn.diffs)?.citations.find((one) => one.n === cited.n)?.diff;
-      lines.replaceChildren(...(diff || "The old or the new lines are not available.").split("\n").map(diffLine));
-    } catch (error) {
-      turn.diffs = undefined;
-      lines.textContent = `The lines could not be read: ${error.message}`;
-    }
-  };
-  return h("details", { class: "changes", ontoggle: (event) => event.target.open && !lines.childNodes.length && read() },
-    h("summary", {}, "What changed"), lines);
-}
-
-const diffLine = (line) => h("span", { class: { "+": "added", "-": "removed" }[line[0]] }, `${line}\n`);
 
 async function fill(code, cited) {
   const name = servedName(cited.repository);

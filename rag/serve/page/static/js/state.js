@@ -12,6 +12,10 @@ export const state = {
   selected: -1,
   /** What "it" means in the next question, if the user set it: the name of a definition or a file. */
   about: "",
+  /** The definition that the tab of calls shall draw: {symbol, path, start, end}; null for the last one. */
+  callsOf: null,
+  /** The shown page of a repository's wiki: {repository, page}; `page` is null for the list of pages. */
+  wiki: null,
   /** The turn whose answer is running, or null. */
   asking: null,
 };

@@ -2,9 +2,10 @@
 
 import { api } from "./api.js";
 import { ask, setAbout } from "./asking.js";
+import { changes } from "./changes.js";
 import { focusQuestion } from "./composer.js";
 import { confirmed } from "./dialogs.js";
-import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
+import { ago, byId, h, icon, iconButton, note, place, plural, qualified, took } from "./dom.js";
 import { proposals } from "./facts.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
@@ -110,11 +111,12 @@ function citation(turn, n) {
   }, String(n));
 }
 
-/** Open a citation, at its current place if its lines have moved. */
+/** Open a citation at its current place; of lines that are gone, the top of their file, and the lines as they were. */
 export function openCited(turn, cited) {
   const check = freshnessOf(turn, cited.n);
-  const now = present(cited, check);
-  openFile({ repository: servedName(cited.repository), path: now.path, start: now.start_line, end: now.end_line, check, cited });
+  const isGone = check?.state === "gone";
+  const now = isGone ? { path: check.path || cited.path, start_line: 1, end_line: 1 } : present(cited, check);
+  openFile({ repository: servedName(cited.repository), path: now.path, start: now.start_line, end: now.end_line, check, cited, changed: changes(cited, turn, { open: isGone }) });
 }
 
 const LABELS = {
@@ -126,11 +128,14 @@ const LABELS = {
   unknown: ["Cannot be checked", ""],
 };
 
+/** Reasons that a label says already. */
+const SAID = new Set(["the lines were deleted"]);
+
 function badge(turn) {
   const { state: kind, reason } = turn.check.freshness;
   const stale = kind === "changed" || kind === "gone";
   const [word, what] = LABELS[kind];
-  const detail = [what, reason].filter(Boolean).join(": ");
+  const detail = [what, SAID.has(reason) ? "" : reason].filter(Boolean).join(": ");
   return h("div", { class: `badge ${kind}` },
     h("p", { class: "badge-text" }, h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word), " ", h("span", { class: "badge-why" }, detail)),
     h("div", { class: "badge-actions" },
@@ -180,10 +185,11 @@ function chip(turn, cited) {
     h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start_line}`));
 }
 
-/** A chip with what "it" meant; a click keeps it for the next question. */
+/** Chips with what "it" meant: one keeps it for the next question, one draws its calls. */
 function subject(about) {
-  return h("div", { class: "chips" },
-    h("button", { type: "button", class: "chip more", title: `${place(about)}: ask about this next`, onclick: () => { setAbout(about.name); focusQuestion(); } }, h("span", {}, `it = ${about.name}`)));
+  return h("div", { class: "chips", role: "group", "aria-label": "What “it” means" },
+    h("button", { type: "button", class: "chip more", title: `${place(about)}: ask about this next`, onclick: () => { setAbout(about.name); focusQuestion(); } }, h("span", {}, `it = ${about.name}`)),
+    about.symbol && h("button", { type: "button", class: "chip more", onclick: () => { state.callsOf = { symbol: qualified(about), path: about.path, start: about.start_line }; openPanel("calls"); } }, icon("fork"), h("span", {}, "Calls")));
 }
 
 function facts(turn) {

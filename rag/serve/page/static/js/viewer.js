@@ -1,7 +1,7 @@
 // Shows a file of the index at given lines, with syntax highlighting.
 
 import { api } from "./api.js";
-import { setQuestion } from "./composer.js";
+import { askAbout } from "./ask-about.js";
 import { h, iconButton, plural } from "./dom.js";
 import { highlightedLines } from "./highlight.js";
 import { copyText } from "./markdown.js";
@@ -10,49 +10,50 @@ import { state } from "./state.js";
 
 /** The number of lines to load around the requested ones. */
 const WINDOW = 1500;
-const NARROW = matchMedia("(max-width: 1100px)");
 
 const NOTICES = {
   moved: (check) => `These lines have moved since the answer; they were at ${check.was}.`,
   reformatted: (check) => `Only the ${check.reason} of these lines differ${check.reason === "layout" ? "s" : ""} since the answer; they were at ${check.was}.`,
   changed: (check) => `The cited lines have changed since the answer${check.reason ? ` (${check.reason})` : ""}.`,
-  gone: (check) => `The cited lines were deleted${check.reason ? ` (${check.reason})` : ""}. This is the current file.`,
+  gone: (check) => (check.reason === "the file was removed" ? "The cited file was removed." : "The cited lines were deleted."),
   unknown: (check) => `Cannot check whether these lines have changed: ${check.reason}.`,
 };
 
+/** The tabs to which the button leads back from which a file is opened; from others it leads to the sources. */
+const BACK = { search: "search", calls: "calls", wiki: "wiki", facts: "facts", review: "review", map: "map" };
+
 let opened = 0;
 
-/** Show lines of a file in the panel. `check` and `cited` describe how they have changed since the citation. */
-export async function openFile({ repository, path, start, end, check = null, cited = null }) {
+/**
+ * Show lines of a file in the panel. `check` and `cited` describe how they have changed since the citation, and
+ * `changed` shows it.
+ */
+export async function openFile({ repository, path, start, end, check = null, cited = null, changed = "" }) {
   const call = ++opened;
   const body = h("div", { class: "file-body", tabindex: "0", role: "region", "aria-label": path }, h("p", { class: "hollow" }, "Opening…"));
-  fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", body);
+  fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", changed, body);
   body.focus({ preventScroll: true });  // so that the keyboard scrolls its lines
   try {
     const from = Math.max(1, start - WINDOW / 2);
     const file = await api.source(repository, path, from, Math.max(from + WINDOW, end));
-    if (call === opened) show(body, file, { start, end }, repository);
+    if (call === opened) show(body, file, { start, end, isLit: check?.state !== "gone" }, repository);
   } catch (error) {
-    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+    const message = check?.state === "gone" ? "There is no such file any more." : error.message;
+    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, message));
   }
 }
 
 function head(repository, path, start, end) {
   const slash = path.lastIndexOf("/") + 1;
-  const tab = lastOpenTab() === "search" ? "search" : state.turns.length ? "sources" : null;
-  const back = tab && iconButton("back", tab === "search" ? "Back to the search" : "Back to the sources", () => openPanel(tab));
+  const tab = BACK[lastOpenTab()] ? lastOpenTab() : state.turns.length ? "sources" : null;
+  const back = tab && iconButton("back", `Back to the ${BACK[tab] ?? "sources"}`, () => openPanel(tab));
   return h("div", { class: "panel-head file-head" }, back,
     h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, h("bdi", {}, path.slice(0, slash))), h("b", {}, path.slice(slash))),
     h("div", { class: "file-actions" },
-      h("button", { type: "button", class: "small", onclick: () => ask(`In \`${path}:${start}-${end}\`: `) }, "Ask about this"),
+      h("button", { type: "button", class: "small", onclick: () => askAbout({ text: `In \`${path}:${start}-${end}\`: ` }) }, "Ask about this"),
+      iconButton("fork", "Calls of these lines", () => { state.callsOf = { path, start, end }; openPanel("calls"); }),
       iconButton("link", "Copy a link to these lines", () => copyText(new URL(fileUrl(repository, path, start, end), location.href).href)),
       iconButton("close", "Close the file", closePanel)));
-}
-
-/** Start a question about lines; on narrow screens, close the panel that covers the input field. */
-function ask(text) {
-  if (NARROW.matches) closePanel();
-  setQuestion(text);
 }
 
 /** Return the URL of lines on this page. */
@@ -74,7 +75,7 @@ function show(body, file, wanted, repository) {
   const lines = highlightedLines(file.text.replace(/\n$/, ""), file.language);
   list.append(...lines.map((line, n) => {
     const number = first + n;
-    const lit = number >= wanted.start && number <= wanted.end;
+    const lit = wanted.isLit && number >= wanted.start && number <= wanted.end;
     return h("li", { class: lit ? "lit" : null, id: `L${number}`, data: { n: number } }, h("code", {}, line));
   }));
   const more = (label, from, to) => h("button", { type: "button", class: "small more-lines", onclick: async () => {

@@ -1,0 +1,158 @@
+"""Routes for people who read code: diagrams of the calls around a definition, and the pages of a wiki.
+
+Both are made from the index; no model is asked.
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections import OrderedDict
+from threading import Lock
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Query
+
+from rag.errors import NotFound
+from rag.schema import to_json
+from rag.serve.access.auth import CallerOf
+from rag.serve.api import responses
+from rag.serve.api.rendering import encodable, sent
+from rag.serve.api.routes import Named
+from rag.serve.errors import BadRequest
+from rag.serve.links import viewer_link, wiki_link
+from rag.serve.service import Service
+from rag.service import Repository
+from rag.service.call_diagram import CallView, call_diagram
+from rag.wiki.models import WikiPage, WikiStructure
+from rag.wiki.page_writer import PageWriter
+from rag.wiki.structure import wiki_structure
+
+_MAX_CACHED_WIKIS = 8
+_MAX_PAGE_FILES = 50
+View = Annotated[CallView, Query(description="Callers and callees, or the calls that follow.")]
+PageId = Annotated[
+    str, Query(min_length=1, max_length=300, description="The page's id.", examples=["overview"])
+]
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    app.include_router(_calls(service))
+    app.include_router(_wiki(service))
+
+
+def _calls(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["repositories"])
+
+    @router.get("/repositories/{name:path}/calls")
+    async def calls(
+        caller: CallerOf,
+        name: Named,
+        symbol: Annotated[
+            str,
+            Query(max_length=500, description="The definition, such as `Class.method`; or name its lines."),
+        ] = "",
+        path: Annotated[str, Query(max_length=1000, description="The file of the definition.")] = "",
+        start_line: Annotated[int, Query(ge=1, le=2**31, description="A line of it.")] = 1,
+        end_line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+        view: View = "callers",
+    ) -> responses.CallDiagram:
+        """Return a small diagram of the calls around a definition: at most 12 nodes, and what is left out.
+
+        With `symbol`, `path` and `start_line` select one of several definitions of the name.
+        """
+        if not symbol and not path:
+            raise BadRequest("name the definition, or the file and a line of it", param="symbol")
+        repository = await service.registry.repository(name, caller=caller)
+        async with service.limiter.slot():
+            found = await to_thread(
+                call_diagram, repository.store, symbol, view, path=path, start=start_line, end=end_line
+            )
+        return sent(service, to_json(found), "api")
+
+    return router
+
+
+def _wiki(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["repositories"])
+    structures = _Structures()
+
+    @router.get("/repositories/{name:path}/wiki")
+    async def wiki(caller: CallerOf, name: Named) -> responses.Wiki:
+        """List the pages of the repository's wiki in reading order, parents before their children.
+
+        They are those of `rag wiki` without a model, for the state of the index.
+        """
+        repository = await service.registry.repository(name, caller=caller)
+        async with service.limiter.long_slot():
+            structure = await to_thread(structures.of, repository)
+        return responses.Wiki(
+            description=encodable(structure.description),
+            commit=repository.store.commit,
+            pages=[_entry(page) for page in structure.pages],
+        )
+
+    @router.get("/repositories/{name:path}/wiki/page")
+    async def page(
+        caller: CallerOf,
+        name: Named,
+        page: PageId,
+    ) -> responses.WikiText:
+        """Return a page as Markdown, whose links lead to the lines and pages on this server."""
+        repository = await service.registry.repository(name, caller=caller)
+        async with service.limiter.long_slot():
+            structure = await to_thread(structures.of, repository)
+            try:
+                wanted = structure.page(page)
+            except KeyError:
+                raise NotFound(f"the wiki of {name} has no page {page!r}; `/wiki` lists its pages") from None
+            writer = PageWriter(structure, _PageLinks(name))
+            text = (await to_thread(writer.render, wanted)).text
+        return responses.WikiText(**_entry(wanted).model_dump(), text=encodable(text))
+
+    return router
+
+
+def _entry(page: WikiPage) -> responses.WikiEntry:
+    return responses.WikiEntry(
+        id=page.id,
+        title=encodable(page.title),
+        description=encodable(page.description),
+        kind=page.kind,
+        parent=page.parent,
+        paths=[encodable(path) for path in page.file_paths[:_MAX_PAGE_FILES]],
+    )
+
+
+class _PageLinks:
+    """Links to the page of this server: its viewer at lines, and its view of wiki pages."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def lines(self, path: str, start: int, end: int) -> str:
+        """Return the path of lines in the viewer."""
+        return viewer_link("", self._name, path, start, end)
+
+    def page(self, page: WikiPage) -> str:
+        """Return the path of a page."""
+        return wiki_link(self._name, page.id)
+
+
+class _Structures:
+    """A cache of the pages of the most recently used stores."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[object, ...], WikiStructure] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, repository: Repository) -> WikiStructure:
+        """Return the pages for the state of a store; compute them if it has changed."""
+        state = tuple(segment.header["id"] for segment in repository.store.segments)
+        with self._lock:  # concurrent requests compute them once
+            if state not in self._known:
+                self._known[state] = wiki_structure(repository)
+            self._known.move_to_end(state)
+            while len(self._known) > _MAX_CACHED_WIKIS:
+                self._known.popitem(last=False)
+            return self._known[state]

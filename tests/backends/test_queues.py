@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
 from rag.backends.queue import schema
 from rag.backends.queue.memory import MemoryJobs
-from rag.backends.queue.postgres import PostgresJobs
+from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs, _queue
 from rag.errors import SettingsError, StoreTooNew
 from rag.job_queue import Jobs
 from rag.testing.clock import SteppedClock
@@ -126,4 +127,33 @@ def test_a_queue_of_a_newer_version_is_refused(emptied: str) -> None:
             with pytest.raises(StoreTooNew, match="99"):
                 PostgresJobs(emptied).jobs()
         finally:
-            db.execute("UPDATE rag_jobs.schema_version SET version = 1")
+            db.execute("UPDATE rag_jobs.schema_version SET version = %s", [len(schema.migrations())])
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+def test_a_lease_reads_few_of_many_waiting_jobs(emptied: str, is_analyzed: bool) -> None:
+    """Whether Postgres has collected statistics or not; without an index each lease read all of them."""
+    queues = [_queue("index", f"n{number}") for number in range(3)]
+    with psycopg.connect(emptied, autocommit=True) as db:
+        db.execute("SET search_path = rag_jobs")
+        db.execute(
+            "WITH added AS (INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock) "
+            "SELECT (%s::text[])[1 + g %% 3], 'rag.index', g::text, g::text FROM generate_series(1, 6000) g "
+            "RETURNING id, lock) INSERT INTO rag_job (id, kind, key, namespace, asked) "
+            "SELECT id, 'index', lock, 'n' || lock::int %% 3, false FROM added",
+            [queues],
+        )
+        if is_analyzed:
+            db.execute("ANALYZE")
+        for query, given in ((_WAITING, [["index"], 20]), (_TAKE, [None, queues[1]])):
+            ((plans,),) = db.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", given).fetchall()
+            assert _rows_read(plans[0]["Plan"]) < 100, plans
+        db.execute("TRUNCATE procrastinate_jobs CASCADE")
+        db.execute("ANALYZE")
+
+
+def _rows_read(plan: dict[str, Any]) -> float:
+    """Return how many rows the nodes of a plan have returned or rejected."""
+    rejected = sum(value for name, value in plan.items() if name.startswith("Rows Removed"))
+    mine: float = plan["Actual Loops"] * (plan["Actual Rows"] + rejected)
+    return mine + sum(_rows_read(inner) for inner in plan.get("Plans", ()))

@@ -8,10 +8,11 @@ anyio, croniter, tabulate and its own typer. What decided:
   runs. PgQueuer has a key against duplicates, and no lock between running jobs.
 - An ended job stays with its state and events, and a running one can be asked to stop. PgQueuer moves ended
   jobs to a log.
-- Its steps are SQL functions with version numbers (fetch, finish, retry, cancel, heartbeat), so they run in
+- Its steps are SQL functions with version numbers (defer, finish, retry, cancel, heartbeat), so they run in
   our transactions, on our connections, together with what we add: progress, errors and results.
 - Neither shares workers fairly between namespaces. Here each kind and namespace is a queue of its own, and
-  `lease` chooses from which one procrastinate fetches.
+  `lease` chooses from which one it takes the first job. It does not use procrastinate's function for that,
+  which compares all waiting jobs of the queue with each other's locks (`make bench ONLY=jobs`).
 
 procrastinate's own worker is not used: it runs jobs inside the process, and the progress and the fencing that
 `Jobs` promises need our transactions. A lease is a row in its table of workers, so its heartbeat is that of
@@ -55,8 +56,8 @@ _ASKED = 10
 _MAX_ID = 2**63 - 1
 _RETAINED_HOURS = 7 * 24
 _PRUNE_EVERY_S = 600.0
-_MAX_NAMESPACES = 20
-"""How many namespaces one `lease` tries, if others take their jobs in the same moment."""
+_MAX_QUEUES = 20
+"""How many queues one `lease` tries, if others take their jobs in the same moment."""
 _ENGINE_LOCK = 0x5241474A  # "RAGJ"
 
 _STATES: Mapping[str, JobState] = {
@@ -75,14 +76,34 @@ _JOB = (
     "CASE j.status WHEN 'doing' THEN coalesce(j.worker_id, 0) ELSE 0 END "
     "FROM procrastinate_jobs j JOIN rag_job r USING (id) "
 )
-_WAITING = (
-    "SELECT r.namespace FROM procrastinate_jobs j JOIN rag_job r USING (id) "
-    "LEFT JOIN rag_served s ON s.namespace = r.namespace "
-    "WHERE j.status = 'todo' AND r.kind = ANY(%s) AND coalesce(j.scheduled_at <= now(), true) AND NOT EXISTS "
-    "(SELECT 1 FROM procrastinate_jobs o WHERE o.lock = j.lock AND o.status = 'doing') "
-    "GROUP BY r.namespace, s.number ORDER BY max(j.priority) DESC, (SELECT count(*) "
-    "FROM procrastinate_jobs d JOIN rag_job x USING (id) "
-    "WHERE d.status = 'doing' AND x.namespace = r.namespace), s.number NULLS FIRST, min(j.id) LIMIT %s"
+_FIRST = """
+    SELECT j.id, j.priority FROM procrastinate_jobs j
+    WHERE j.status = 'todo' AND j.queue_name = {queue} AND coalesce(j.scheduled_at <= now(), true)
+    AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs o WHERE o.lock = j.lock AND o.status = 'doing')
+    ORDER BY j.priority DESC, j.id LIMIT 1
+"""
+_WAITING = f"""
+WITH RECURSIVE queue (name) AS (
+    (SELECT queue_name FROM procrastinate_jobs WHERE status = 'todo' ORDER BY queue_name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT j.queue_name FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.queue_name > q.name
+            ORDER BY j.queue_name LIMIT 1)
+    FROM queue q WHERE q.name IS NOT NULL
+), busy AS (
+    SELECT r.namespace, count(*) AS jobs FROM procrastinate_jobs j JOIN rag_job r USING (id)
+    WHERE j.status = 'doing' GROUP BY r.namespace
+)
+SELECT queue.name, r.namespace FROM queue CROSS JOIN LATERAL ({_FIRST.format(queue="queue.name")}) first
+JOIN rag_job r USING (id) LEFT JOIN rag_served s ON s.namespace = r.namespace
+LEFT JOIN busy ON busy.namespace = r.namespace
+WHERE queue.name IS NOT NULL AND r.kind = ANY(%s)
+ORDER BY first.priority DESC, coalesce(busy.jobs, 0), s.number NULLS FIRST, first.id LIMIT %s
+"""
+"""The queues that have a job to do, the next one first. Of each queue only the first job is read."""
+_TAKE = (
+    "UPDATE procrastinate_jobs SET status = 'doing', worker_id = %s WHERE id = (SELECT id FROM ("
+    + _FIRST.format(queue="%s")
+    + " FOR UPDATE OF j SKIP LOCKED) first) RETURNING id"
 )
 _STALE = (
     "SELECT j.id, coalesce(j.worker_id, 0), r.worker, r.attempts, j.abort_requested "
@@ -181,16 +202,15 @@ class PostgresJobs(Jobs):
 
         def work(db: Db) -> QueuedJob | None:
             self._end_stale_leases(db)
-            namespaces = [row[0] for row in db.execute(_WAITING, [wanted, _MAX_NAMESPACES]).fetchall()]
-            if not namespaces:
+            queues = db.execute(_WAITING, [wanted, _MAX_QUEUES]).fetchall()
+            if not queues:
                 return None
             registered = db.execute(queries["register_worker"]).fetchone()
             assert registered is not None
             lease = registered[0]
-            for namespace in namespaces:
-                names = [_queue(kind, namespace) for kind in wanted]
-                row = db.execute(queries["fetch_job"], {"queues": names, "worker_id": lease}).fetchone()
-                if row is None or row[0] is None:
+            for queue, namespace in queues:
+                row = db.execute(_TAKE, [lease, queue]).fetchone()
+                if row is None:
                     continue
                 db.execute(
                     "UPDATE rag_job SET worker = %s, stage = '', done = 0, total = 0 WHERE id = %s",

@@ -6,6 +6,9 @@
     rag_served                          when each namespace was last served
     rag_queue                           up to which of its migrations procrastinate's tables are
 
+An index of ours on its table finds the first job of each queue, so that `lease` does not depend on how many
+jobs wait.
+
 procrastinate's tables are created by the installed version. A later one brings migrations of its own, which
 are applied by the first process that has it (`pending`).
 """
@@ -40,13 +43,16 @@ _OURS: LiteralString = """
     CREATE SEQUENCE rag_lease;
     CREATE TABLE rag_served (namespace text PRIMARY KEY, number bigint NOT NULL);
 """
+_FIRST_OF_QUEUES: LiteralString = """
+    CREATE INDEX rag_waiting ON procrastinate_jobs (queue_name, priority DESC, id) WHERE status = 'todo'
+"""
 
 
 def migrations() -> tuple[LiteralString, ...]:
     """Return the statements that create the schema, version by version."""
     newest = _files()[-1].name
     note = f"INSERT INTO rag_queue VALUES ('{newest}');"
-    return (f"{SchemaManager.get_schema()}\n{_OURS}\n{note}",)
+    return (f"{SchemaManager.get_schema()}\n{_OURS}\n{note}", _FIRST_OF_QUEUES)
 
 
 def pending(engine: str) -> tuple[str, list[LiteralString]]:

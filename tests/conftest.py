@@ -42,7 +42,7 @@ _COMMIT = {
 
 _MEMORY = Path("/dev/shm")
 _NEEDED_BYTES = 4 << 30
-"""The files of all tests take about a third of it."""
+"""The files of all tests take at most half of it."""
 
 
 @pytest.hookimpl(tryfirst=True)

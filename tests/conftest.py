@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -39,7 +40,15 @@ _COMMIT = {
 }
 
 
-def pytest_configure() -> None:
+_MEMORY = Path("/dev/shm")
+_NEEDED_BYTES = 4 << 30
+"""The files of all tests take at most half of it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and "TMPDIR" not in os.environ and _has_room():
+        _put_files_into_memory(config)
     # A developer's own encodings folder may lack the one we ship, and tiktoken would then download it.
     os.environ.pop("TIKTOKEN_CACHE_DIR", None)
     # How long an example takes says more about the machine than about us.
@@ -48,6 +57,31 @@ def pytest_configure() -> None:
     # A background job of a shell ignores Ctrl-C, and would pass that on to the commands under test.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _has_room() -> bool:
+    """Whether this machine has a file system in memory for programs and files of this size."""
+    if not os.access(_MEMORY, os.W_OK):
+        return False
+    found = os.statvfs(_MEMORY)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    is_large = min(found.f_bavail * found.f_frsize, memory // 2) >= _NEEDED_BYTES
+    return is_large and not found.f_flag & os.ST_NOEXEC
+
+
+def _put_files_into_memory(config: pytest.Config) -> None:
+    """Let all temporary folders be in memory, also those of the workers, until the end of the session.
+
+    Stores wait for the disk after each write: on a usual disk this is a third of the time of their tests.
+    `TMPDIR=/tmp` and `--basetemp` keep the files.
+    """
+    for left in _MEMORY.glob("rag-tests-*"):  # by a session that was killed
+        if not Path(f"/proc/{left.name.rpartition('-')[2]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = _MEMORY / f"rag-tests-{os.getpid()}"
+    folder.mkdir(mode=0o711)  # the servers of some tests run as other users
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:

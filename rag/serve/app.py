@@ -60,8 +60,9 @@ _INTERFACES = (
 )
 """Modules of `rag.serve` with an `install`; their routes are matched in this order."""
 
+_ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error, "description": what}
+    status: {"content": _ERROR, "description": what}
     for status, what in (
         (400, "The request is invalid."),
         (401, "A key is required."),
@@ -78,6 +79,9 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         (503, "Temporarily unavailable; `Retry-After` gives the time to wait."),
     )
 }
+_RESPONSES[500] = {"model": Error, "description": _RESPONSES[500]["description"]}
+"""The model is named once: FastAPI builds a validator for each response that names one, in each route, which
+was half of the time of a server's first request."""
 
 _SUMMARY = "Ask questions about code repositories, with a conversation memory that knows the code."
 

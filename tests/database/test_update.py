@@ -311,7 +311,7 @@ def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch, m
     monkeypatch.setattr("rag.database.workers._MOST_BETWEEN_BYTES", most_bytes)
     alone, _ = indexed()
     monkeypatch.setattr("rag.database.workers._MIN_BYTES_FOR_PROCESSES", 0)
-    monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)
+    monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 12_000)
     together, _ = indexed(rebuild=True)
     assert everything(alone) == everything(together)
     np.testing.assert_array_equal(alone.vectors[0].codes, together.vectors[0].codes)

@@ -110,6 +110,14 @@ def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
     assert all(tool["annotations"]["readOnlyHint"] == (name not in WRITING) for name, tool in tools.items())
 
 
+def test_each_server_of_a_process_answers_for_itself(serve: Callable[..., Served]) -> None:
+    source = serve().ready().settings.repositories[0][1]
+    for name in ("one", "two"):
+        served = serve(repositories=((name, source),)).ready()
+        text, *_ = over_http(served, lambda session: called(session, "list_available_repos"))
+        assert f"- {name} (" in text and len(text.splitlines()) == 3, text
+
+
 def test_the_server_says_which_version_it_is(served: Served) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rag.processes import Process, closed_environment, start
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 
 _MOTO = """
 import logging, sys

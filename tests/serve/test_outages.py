@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from live_server import IndexedSample, Reply, Served, serving
 
 from rag.backends.postgres import connection
+from rag.backends.postgres.server import PostgresServer
 from tests.servers import postgres as servers
 from tests.servers.cut import Cut
 from tests.servers.postgres import LocalPostgres
@@ -90,6 +91,14 @@ def test_a_server_that_is_cut_off_from_its_database(
         assert present == (1,)
         turns = stored(server, before.json["conversation"])
         assert before.json["turn"] in turns and len(turns) == len(set(turns))
+
+
+def test_a_slow_statement_is_no_outage(database: LocalPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SILENT_S", 0.1)
+    with database.database("slow") as url, closing(PostgresServer(url)) as server:
+        for query in ("SELECT pg_sleep(1), 7", "SELECT 0, 7"):
+            with server.reading(lambda db, query=query: db.execute(query)) as (_, found):
+                assert found.fetchone() == ("" if "sleep" in query else 0, 7)
 
 
 def test_a_database_that_restarts_during_questions_loses_nothing(

@@ -61,6 +61,8 @@ class WatchedConnection(psycopg.Connection[Any]):
             "port": self.info.port,
             "target_session_attrs": "any",
         }
+        if "hostaddr" in given:  # of several hosts, only that of this one
+            given["hostaddr"] = self.info.hostaddr
         began = time.monotonic()
         try:
             psycopg.connect(make_conninfo(**given)).close()

@@ -530,6 +530,7 @@ def test_a_rate_does_not_follow_the_time_of_the_system(monkeypatch):
     for name in "abc":
         window.hit(name)
     assert list(window._times) == ["b", "c"]
+    assert MovingWindow(limits.parse("0/minute")).hit("ann") == 60.0
 
 
 def test_attempts_are_counted_in_a_bounded_table():

@@ -173,6 +173,8 @@ class MovingWindow:
 
     def hit(self, name: str) -> float:
         """Count a request, and return 0.0; or return in how many seconds one is accepted."""
+        if not self._amount:
+            return self._period_s
         times = self._times.setdefault(name, deque(maxlen=self._amount))
         self._times.move_to_end(name)
         if len(self._times) > self._size:

@@ -154,7 +154,7 @@ def test_nginx_passes_ids_streams_and_no_foreign_identity(
         assert sent("/api/ask", body, X_Forwarded_User="ann")[0] == 401
         assert sent("/api/ask", b" " * 5_000_000)[0] == 413
         mine = {"Authorization": f"Bearer {KEY}"}
-        streamed = sent("/api/ask", body, Accept="text/event-stream", **mine)
+        streamed = sent("/api/ask", json.dumps(question | {"stream": True}).encode(), **mine)
         assert streamed[0] == 200 and streamed[1]["content-type"].startswith("text/event-stream")
         wanted = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
         key = {"Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode()}

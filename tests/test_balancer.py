@@ -1,37 +1,35 @@
-"""Two servers behind HAProxy, with the configuration of `deploy/`: a rolling restart fails no request."""
+"""Servers behind HAProxy and nginx, as `deploy/` configures them: a rolling restart fails no request."""
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
-import shutil
-import socket
+import re
+import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import yaml
-from live_server import sample_copy
+from live_server import Served, sample_copy
 
-from rag.processes import Process, closed_environment, python_command, start
+from rag.processes import Process, python_command, run
+from tests.servers.balancers import DEPLOY, HAPROXY, NGINX, haproxy, nginx, running
+from tests.servers.object_store import free_port
 from tests.servers.postgres import LocalPostgres
 
-DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 DEADLINE_S = 60.0
-HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
+KEY = "a-long-enough-key-for-the-servers-of-this-test"
+needs_haproxy = pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed (apt-get install haproxy)")
+needs_nginx = pytest.mark.skipif(not NGINX, reason="nginx is not installed (apt-get install nginx)")
 
 
 def until_ready(port: int) -> None:
@@ -43,17 +41,6 @@ def until_ready(port: int) -> None:
         except (urllib.error.URLError, OSError):
             threading.Event().wait(0.05)
     raise AssertionError("it did not become ready")
-
-
-@contextmanager
-def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[Process[bytes]]:
-    with log.open("ab") as file:
-        process = start(command, environment=closed_environment(environment), stdout=file, stderr=file)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 class Clients:
@@ -95,30 +82,25 @@ class Clients:
         connection.close()
 
 
-@pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed (apt-get install haproxy)")
+@needs_haproxy
 def test_a_rolling_restart_fails_no_request(postgres: LocalPostgres, tmp_path: Path) -> None:
-    assert HAPROXY is not None
     sample, config = sample_copy(tmp_path), tmp_path / "server.toml"
     config.write_text(f'version = 1\ndrain_s = 3.0\n[repositories]\nsample = "{sample.location}"\n')
-    ports = free_ports(3)
+    ports = [free_port(), free_port()]
     with postgres.database("balanced") as url, ExitStack() as stack:
         ours = {"RAG_HOME": str(tmp_path / "home"), "RAG_SHARED": url}
-        stack.enter_context(running(python_command("rag", "worker"), ours, tmp_path / "worker.log"))
+        stack.enter_context(running(python_command("rag", "worker"), tmp_path / "worker.log", ours))
 
         def server(port: int) -> Process[bytes]:
             command = python_command("rag", "serve", "--config", str(config), "--port", str(port))
-            return stack.enter_context(running(command, ours, tmp_path / f"{port}.log"))
+            return stack.enter_context(running(command, tmp_path / f"{port}.log", ours))
 
-        servers = {port: server(port) for port in ports[:2]}
+        servers = {port: server(port) for port in ports}
         for port in servers:
             until_ready(port)
-        places = {"RAG_A": f"127.0.0.1:{ports[0]}", "RAG_B": f"127.0.0.1:{ports[1]}"}
-        places |= {"RAG_BIND": f"127.0.0.1:{ports[2]}"}
-        stack.enter_context(
-            running([HAPROXY, "-f", str(DEPLOY / "haproxy.cfg"), "-db"], places, tmp_path / "haproxy.log")
-        )
-        until_ready(ports[2])
-        with Clients(ports[2]) as clients:
+        balancer = stack.enter_context(haproxy(ports, tmp_path / "haproxy.log"))
+        until_ready(balancer)
+        with Clients(balancer) as clients:
             for port, process in list(servers.items()):
                 began = time.monotonic()
                 process.terminate()
@@ -130,17 +112,60 @@ def test_a_rolling_restart_fails_no_request(postgres: LocalPostgres, tmp_path: P
                 deadline = time.monotonic() + DEADLINE_S
                 while clients.seen.total() < asked + 50 and time.monotonic() < deadline:
                     threading.Event().wait(0.05)
+        logged = (tmp_path / "haproxy.log").read_text()
+        assert re.search(r"POST /api/search servers/[ab] 200 \d+ bytes \d+ ms id \{[0-9a-f-]{36}\}", logged)
         print(f"{clients.seen.total():,} requests during two restarts: {dict(clients.seen)}")
         assert set(clients.seen) == {"200"} and clients.seen.total() > 100
+
+
+# ---------------------------------------------------------------- nginx
+
+
+@needs_nginx
+def test_nginx_passes_ids_streams_and_no_foreign_identity(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    proxied = {"identity_header": "X-Forwarded-User", "trusted_proxies": ("127.0.0.1",)}
+    server = serve(public_hosts=("rag.example.org",), keys=(KEY,), deepwiki=True, **proxied).ready()
+    question = {"question": "Where is a short code made?", "repositories": ["sample"]}
+    with nginx(server.port, tmp_path) as port:
+        trusted = ssl.create_default_context(cafile=tmp_path / "rag.pem")
+
+        def sent(path: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+            given = {"Host": "rag.example.org", "Content-Type": "application/json"}
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+            connection.connect()
+            connection.sock = trusted.wrap_socket(connection.sock, server_hostname="rag.example.org")
+            connection.request(
+                "GET" if body is None else "POST",
+                path,
+                body,
+                given | {name.replace("_", "-"): value for name, value in headers.items()},
+            )
+            reply = connection.getresponse()
+            read = reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
+            connection.close()
+            return read
+
+        assert sent("/health", X_Request_ID="mine-1")[1]["x-request-id"] == "mine-1"
+        assert re.fullmatch("[0-9a-f]{32}", sent("/health")[1]["x-request-id"])
+        body = json.dumps(question).encode()
+        assert sent("/api/ask", body)[0] == 401
+        assert sent("/api/ask", body, X_Forwarded_User="ann")[0] == 401
+        assert sent("/api/ask", b" " * 5_000_000)[0] == 413
+        mine = {"Authorization": f"Bearer {KEY}"}
+        streamed = sent("/api/ask", json.dumps(question | {"stream": True}).encode(), **mine)
+        assert streamed[0] == 200 and streamed[1]["content-type"].startswith("text/event-stream")
+        wanted = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        key = {"Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode()}
+        assert sent("/ws/chat", None, **mine, **wanted, **key)[0] == 101
 
 
 # ---------------------------------------------------------------- manifests
 
 
-@pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed (apt-get install haproxy)")
+@needs_haproxy
 def test_haproxy_accepts_its_configuration(tmp_path: Path) -> None:
-    from rag.processes import run
-
     assert HAPROXY is not None
     places = {"RAG_BIND": ":8000", "RAG_A": "127.0.0.1:1", "RAG_B": "127.0.0.1:2"}
     text = (DEPLOY / "haproxy.cfg").read_text()

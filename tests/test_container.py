@@ -77,18 +77,17 @@ def running(mounted: Path, tmp_path: Path) -> Iterator[Running]:
         "PYTHONSAFEPATH": "1",
         "GIT_CONFIG_NOSYSTEM": "1",
     }
-    started = subprocess.Popen(
-        ["sh", str(SERVER / "entrypoint.sh"), *command, "--port", str(port)],
-        cwd="/",
-        env=environment,
-        stderr=subprocess.PIPE,
-    )
+    log = tmp_path / "log"  # a pipe that nobody reads would stop the server when it is full
+    with log.open("wb") as file:
+        started = subprocess.Popen(
+            ["sh", str(SERVER / "entrypoint.sh"), *command, "--port", str(port)],
+            cwd="/",
+            env=environment,
+            stderr=file,
+        )
     try:
-        assert started.stderr is not None
-        for line in started.stderr:
-            if b"serving on" in line:
-                break
         found = Running(port)
+        _until(found, lambda: b"serving on" in log.read_bytes())
         _until(found, lambda: found.ask("/ready"))
         yield found
     finally:

@@ -29,17 +29,15 @@ from typing import Any
 from rag.backends.queue.postgres import PostgresJobs
 from rag.job_queue import QueuedJob
 from rag.processes import Process, closed_environment, python_command, start
+from tests.servers.balancers import HAPROXY, haproxy
 from tests.servers.object_store import MotoServer, free_port
 from tests.servers.postgres import LocalPostgres
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ROOT / "examples/scale/requirements.txt"
-HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
 BUILD_BOUND_S, ANSWER_BOUND_S = 600.0, 30.0
 """The job of a killed worker waits for its lease (15 s) to end, and then for the jobs before it."""
 _PATIENCE_S = 900.0
-_CLIENTS = 4
-_ASKED_BEFORE, _ASKED_AFTER = 20, 40
 
 
 class Failed(Exception):
@@ -82,11 +80,7 @@ class Cluster:
         """Start HAProxy and return its port. Without HAProxy return 0: clients choose a server themselves."""
         if HAPROXY is None:
             return 0
-        port = free_port()
-        places = {f"RAG_{name.upper()}": f"127.0.0.1:{at}" for name, at in self.ports.items()}
-        command = [HAPROXY, "-f", str(ROOT / "deploy/haproxy.cfg"), "-db"]
-        self._run("balancer", command, places | {"RAG_BIND": f"127.0.0.1:{port}"})
-        return port
+        return self._stack.enter_context(haproxy(list(self.ports.values()), self.folder / "balancer.log"))
 
     def kill(self, name: str) -> None:
         """Kill a process as `kill -9` does."""
@@ -113,13 +107,13 @@ class Cluster:
 class Traffic:
     """Clients that ask until the block ends; they repeat a request that failed."""
 
-    def __init__(self, ports: Sequence[int], names: Sequence[str]) -> None:
+    def __init__(self, ports: Sequence[int], names: Sequence[str], clients: int) -> None:
         self.acknowledged: dict[str, str] = {}
         """The question of each answered turn, by the turn's id."""
         self.failed: Counter[str] = Counter()
         self.slowest_s = 0.0
         self._ports, self._names, self._stop = ports, names, threading.Event()
-        self._threads = [threading.Thread(target=self._work, args=[number]) for number in range(_CLIENTS)]
+        self._threads = [threading.Thread(target=self._work, args=[number]) for number in range(clients)]
 
     def __enter__(self) -> Traffic:
         for thread in self._threads:
@@ -135,7 +129,7 @@ class Traffic:
         number = 0
         while not self._stop.is_set():
             number += 1
-            name = self._names[(number * _CLIENTS + client) % len(self._names)]
+            name = self._names[(number * len(self._threads) + client) % len(self._names)]
             self._ask(f"Where is {name} configured, question {number} of client {client}?", name)
 
     def _ask(self, question: str, name: str) -> None:
@@ -210,12 +204,21 @@ def _repository(wheel: Path, folder: Path) -> Path:
     return place
 
 
-def demonstrate(folder: Path, count: int) -> list[tuple[str, str]]:
-    """Run the demo and return its table. Raises Failed if anything was lost or took longer than its bound."""
-    began = time.monotonic()
-    repositories = obtain(folder, count)
-    names = list(repositories)
-    report(f"{len(names)} repositories obtained")
+def demonstrate(
+    folder: Path, repositories: Mapping[str, Path], *, asked: tuple[int, int] = (20, 40), clients: int = 4
+) -> list[tuple[str, str]]:
+    """Run the demo and return its table.
+
+    Args:
+        folder: where the processes write.
+        repositories: by name. The build of one must take long enough to be seen, a second or so.
+        asked: how many questions are answered before a server is killed, and after that.
+        clients: how many clients ask at once.
+
+    Raises:
+        Failed: something was lost, or took longer than its bound.
+    """
+    began, names = time.monotonic(), list(repositories)
     with ExitStack() as stack:
         cluster = Cluster(folder, repositories, stack)
         for name in ("a", "b", "worker-1", "worker-2"):
@@ -224,7 +227,8 @@ def demonstrate(folder: Path, count: int) -> list[tuple[str, str]]:
         rows = _kill_worker(cluster, names)
         rows += [("both servers ready", f"{_all_ready(cluster, names):.1f} s later")]
         rows += _ask_both(cluster, names)
-        rows += _kill_server(cluster, balancer, names)
+        ports = [balancer] if balancer else list(cluster.ports.values())
+        rows += _kill_server(cluster, Traffic(ports, names, clients), asked)
     with_balancer = "HAProxy" if balancer else "none installed; clients go to the other server"
     rows = [("repositories", str(len(names))), ("balancer", with_balancer), *rows]
     return [*rows, ("in all", f"{time.monotonic() - began:.0f} s")]
@@ -281,17 +285,17 @@ def _ask_both(cluster: Cluster, names: Sequence[str]) -> list[tuple[str, str]]:
     return [("repositories answered by server a, b", f"{len(names)}, {len(names)}")]
 
 
-def _kill_server(cluster: Cluster, balancer: int, names: Sequence[str]) -> list[tuple[str, str]]:
+def _kill_server(cluster: Cluster, traffic: Traffic, asked: tuple[int, int]) -> list[tuple[str, str]]:
     """Kill a server in the middle of traffic, and start it again; count what was acknowledged and is gone."""
-    with Traffic([balancer] if balancer else list(cluster.ports.values()), names) as traffic:
-        until(lambda: len(traffic.acknowledged) >= _ASKED_BEFORE, "answers before the outage")
+    with traffic:
+        until(lambda: len(traffic.acknowledged) >= asked[0], "answers before the outage")
         cluster.kill("a")
         killed = time.monotonic()
         report("a server was killed")
         before = len(traffic.acknowledged)
         until(lambda: len(traffic.acknowledged) > before, "the next answer", every_s=0.01)
         next_s = time.monotonic() - killed
-        until(lambda: len(traffic.acknowledged) > before + _ASKED_AFTER, "answers during the outage")
+        until(lambda: len(traffic.acknowledged) > before + asked[1], "answers during the outage")
         cluster.start("a")
         again_s = until(lambda: bool(requested(cluster.ports["a"], "/ready")), "the server is ready again")
     present = {turn for turn in traffic.acknowledged if _has_turn(cluster, turn, traffic.acknowledged[turn])}
@@ -338,7 +342,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "homes", ignore_errors=True)
     try:
-        rows = demonstrate(folder, options.repositories)
+        repositories = obtain(folder, options.repositories)
+        report(f"{len(repositories)} repositories obtained")
+        rows = demonstrate(folder, repositories)
     except Failed as error:
         report(f"{error}; the logs are in {folder}")
         return 1

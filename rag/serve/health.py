@@ -43,14 +43,14 @@ def install(app: FastAPI, service: Service) -> None:
     """Add /health, /ready and /metrics."""
 
     def health() -> dict[str, Any]:
-        entries = service.registry.entries()
-        listed = [entry for entry in entries if entry.is_listed]
+        # The refs and URLs that callers have requested are theirs; others need not know how many there are.
+        listed = [entry for entry in service.registry.entries() if entry.is_listed]
         return {
             "status": "stopping" if service.limiter.draining else "ok",
             "version": app.version,
             "repositories": len(listed),
             "ready": sum(entry.can_answer for entry in listed),
-            "indexing": sum(entry.running for entry in entries),
+            "indexing": sum(entry.running for entry in listed),
         }
 
     # With deepwiki-open's /health installed first, the specification describes that one.

@@ -80,6 +80,7 @@ def index_request(
     place: str | None = None,
     refs: Sequence[str] | None = None,
     publish: bool = True,
+    publish_required: bool = True,
 ) -> JobRequest:
     """Return the job that builds or updates the store of a source.
 
@@ -91,6 +92,7 @@ def index_request(
         place: the only addresses git may connect to.
         refs: patterns of the refs that may be read.
         publish: whether a worker that shares stores publishes it.
+        publish_required: whether the job fails, and is repeated, if the shared stores cannot be used.
     """
     store = store_path(Path(), source, embedder=settings.embedder).stem
     args = {
@@ -100,6 +102,7 @@ def index_request(
         "place": place,
         "refs": None if refs is None else list(refs),
         "publish": publish,
+        "publish_required": publish_required,
     }
     kind: JobKind = "refresh" if background and not rebuild else "index"
     return JobRequest(kind, f"{'rebuild' if rebuild else 'store'}:{store}", args, f"store:{store}")

@@ -67,7 +67,15 @@ def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str,
         assert report is not None
         names = ("commit", "dirty", "remote")
         place = {"root": str(checkout.root), **{name: getattr(checkout, name) for name in names}}
-        published = _published(engine, repository) if args.get("publish") and settings.stores else {}
+        published: dict[str, Any] = {}
+        if args.get("publish") and settings.stores:
+            try:
+                published = _published(engine, repository)
+            except ShelfError as error:
+                if args.get("publish_required", True):
+                    raise
+                send({"notice": f"{repository.source.name} was indexed, but not published: {error}"})
+                published = {"not_published": str(error)}
         return {"checkout": place, "report": report_record(report), **published}
 
 

@@ -17,6 +17,7 @@ from rag.testing.clock import SteppedClock
 from rag.testing.jobs import JobsContract
 from rag.worker.bulk import MAX_LISTED
 from tests.servers.postgres import LocalPostgres
+from tools.benchmarks.jobs import add_waiting_jobs
 
 
 class TestMemoryJobs(JobsContract):
@@ -26,11 +27,27 @@ class TestMemoryJobs(JobsContract):
 
     @pytest.fixture
     def jobs(self, clock: SteppedClock) -> Jobs:
-        return MemoryJobs(clock=clock, max_attempts=3)
+        return MemoryJobs(clock=clock, monotonic=lambda: clock().timestamp(), max_attempts=3)
 
     @pytest.fixture
     def later(self, clock: SteppedClock) -> Callable[[float], None]:
         return clock.advance
+
+    @pytest.mark.parametrize("jump_s", [86_400, -86_400])
+    def test_a_change_of_the_systems_time_takes_no_job_away_and_delays_none(self, jump_s: float) -> None:
+        clock, monotonic = SteppedClock(), SteppedClock()
+        jobs = MemoryJobs(clock=clock, monotonic=lambda: monotonic().timestamp())
+        jobs.enqueue("index", "running", {})
+        running = self.leased(jobs)
+        jobs.enqueue("index", "failing", {})
+        jobs.fail(self.leased(jobs), "it failed", retry=True)
+        clock.advance(jump_s)
+        assert jobs.lease("other") is None
+        jobs.report(running, "embed", 1, 2)
+        monotonic.advance(3)
+        again = jobs.lease("other")
+        assert again is not None and (again.key, again.attempts) == ("failing", 1)
+        jobs.complete(running, {})
 
     def test_ended_jobs_are_forgotten_from_a_number_on_the_oldest_first(self) -> None:
         jobs = MemoryJobs(max_ended=10)
@@ -133,19 +150,12 @@ def test_a_queue_of_a_newer_version_is_refused(emptied: str) -> None:
 @pytest.mark.parametrize("is_analyzed", [False, True])
 def test_a_lease_reads_few_of_many_waiting_jobs(emptied: str, is_analyzed: bool) -> None:
     """Whether Postgres has collected statistics or not; without an index each lease read all of them."""
-    queues = [_queue("index", f"n{number}") for number in range(3)]
+    add_waiting_jobs(emptied, 6000, namespaces=3)
     with psycopg.connect(emptied, autocommit=True) as db:
         db.execute("SET search_path = rag_jobs")
-        db.execute(
-            "WITH added AS (INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock) "
-            "SELECT (%s::text[])[1 + g %% 3], 'rag.index', g::text, g::text FROM generate_series(1, 6000) g "
-            "RETURNING id, lock) INSERT INTO rag_job (id, kind, key, namespace, asked) "
-            "SELECT id, 'index', lock, 'n' || lock::int %% 3, false FROM added",
-            [queues],
-        )
         if is_analyzed:
             db.execute("ANALYZE")
-        for query, given in ((_WAITING, [["index"], 20]), (_TAKE, [None, queues[1]])):
+        for query, given in ((_WAITING, [["index"], 20]), (_TAKE, [None, _queue("index", "n1")])):
             ((plans,),) = db.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", given).fetchall()
             assert _rows_read(plans[0]["Plan"]) < 100, plans
         db.execute("TRUNCATE procrastinate_jobs CASCADE")

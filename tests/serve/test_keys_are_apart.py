@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from conftest import git
 from every_request import requests
 from live_server import Served, sample_copy, serving
 
 from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import sharing
+from rag.types import Source
 
 MARK = "quokka"
 """A word of everything that Alice says; Bob never says it."""
@@ -181,3 +185,59 @@ def test_lists_completions_and_resources_are_those_of_the_key(callers: Callers) 
     assert callers.ids["conversation"].encode() not in whole.replace(
         f"turns://conversations/{callers.ids['conversation']}".encode(), b""
     ).replace(f"conversation {callers.ids['conversation']!r}".encode(), b"")
+
+
+def test_a_branch_that_one_key_asks_about_is_not_shown_to_another(
+    tmp_path: Path, committed_sample: Path
+) -> None:
+    """Neither its name nor a count of it, in lists, errors, models, tools, counters and the health check."""
+    shutil.copytree(committed_sample, root := tmp_path / "sample")
+    git(root, "branch", branch := f"fix/{MARK}")
+    file = tmp_path / "keys.toml"
+    alice, bob = ({"Authorization": f"Bearer {add_key(file, name)}"} for name in ("alice", "bob"))
+    listed = [(name, Source(str(root.resolve()))) for name in ("sample", "other")]
+    with serving(
+        tmp_path, keys_file=file, repositories=tuple(listed), groups=(("both", ("sample", "other")),)
+    ) as served:
+        served.wait_until(lambda: served.get("/health").json["ready"] == 2)
+
+        def seen_by_bob() -> list[Any]:
+            session = Session(served, bob)
+            question = {"question": f"Where is {MARK} checked?"}
+            replies = [
+                served.get("/health"),
+                served.get("/ready"),
+                served.get("/api/repositories", headers=bob),
+                served.get("/v1/models", headers=bob),
+                served.get("/api/conversations", headers=bob),
+                served.post("/api/search", {**question, "repositories": ["nothing"]}, headers=bob),
+                served.post("/api/search", question, headers=bob),
+                served.post("/api/search", {**question, "repositories": ["@all"]}, headers=bob),
+                served.post("/api/search", {**question, "repositories": ["@both"]}, headers=bob),
+                served.post("/api/search", {**question, "repositories": ["@none"]}, headers=bob),
+            ]
+            counts = [(reply.status, reply.headers.get("x-total-count")) for reply in replies]
+            ref = {"type": "ref/prompt", "name": "still_true"}
+            argument = {"name": "repo", "value": ""}
+            tools = [
+                session.call("tools/call", {"name": "list_repositories", "arguments": {}}),
+                session.call("resources/list", {}),
+                session.call("completion/complete", {"ref": ref, "argument": argument}),
+                session.call(
+                    "tools/call", {"name": "search_code", "arguments": {"query": "x", "repo": "no"}}
+                ),
+            ]
+            bodies = [reply.body for reply in replies] + tools
+            assert not any(
+                MARK.encode() in body.replace(question["question"].encode(), b"") for body in bodies
+            )
+            return [counts, replies[0].json, [len(reply.json) for reply in replies[2:4]]]
+
+        before = seen_by_bob()
+        asked = {"question": "Where is a short code made?", "repositories": [f"sample@{branch}"]}
+        assert served.post("/api/ask", asked, headers=alice).status in (200, 202, 503)
+        during = seen_by_bob()
+        served.wait_until(lambda: served.post("/api/ask", asked, headers=alice).status == 200)
+        assert MARK.encode() in served.get("/api/repositories", headers=alice).body
+        assert MARK.encode() in served.get("/v1/models", headers=alice).body
+        assert before == during == seen_by_bob()

@@ -19,7 +19,7 @@ from rag.errors import SettingsError
 from rag.request_context import RequestContext
 from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import read_keys
-from rag.serve.access.rate_limits import Attempts, Limiter
+from rag.serve.access.rate_limits import Attempts, Limiter, MovingWindow
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import is_public
 from rag.serve.app import create_app
@@ -516,6 +516,21 @@ def test_accepted_keys_are_remembered_in_a_bounded_table():
     assert not table.is_accepted("10.0.0.0", "key-1")
     assert table.is_accepted("10.0.3.249", "key-1")
     assert not table.is_accepted("10.0.3.249", "key-2")
+
+
+def test_a_rate_does_not_follow_the_time_of_the_system(monkeypatch):
+    now = [1000.0]
+    window = MovingWindow(limits.parse("2/minute"), size=2, clock=lambda: now[0])
+    for jump_s in (0.0, 3600.0, -3600.0):
+        monkeypatch.setattr("time.time", lambda jump_s=jump_s: 1.8e9 + jump_s)
+        assert [window.hit("ann") for _ in range(3)] == [0.0, 0.0, 60.0]
+        now[0] += 30
+        assert window.hit("ann") == 30.0
+        now[0] += 30
+    for name in "abc":
+        window.hit(name)
+    assert list(window._times) == ["b", "c"]
+    assert MovingWindow(limits.parse("0/minute")).hit("ann") == 60.0
 
 
 def test_attempts_are_counted_in_a_bounded_table():

@@ -114,9 +114,10 @@ class LocalPostgres:
 
         with psycopg.connect(self.url(), autocommit=True) as db:
             db.execute(f'CREATE DATABASE "{name}" STRATEGY file_copy')
-            try:
-                yield self.url(name)
-            finally:
+        try:
+            yield self.url(name)
+        finally:  # the server may have been restarted
+            with psycopg.connect(self.url(), autocommit=True) as db:
                 db.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def _initialise(self) -> None:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from rag.backends.queue.postgres import PostgresJobs
+import psycopg
+
+from rag.backends.queue.postgres import PostgresJobs, _queue
 from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, closed_environment, python_command, start
 from rag.service import locate
@@ -21,6 +23,7 @@ from tests.servers.postgres import LocalPostgres
 from tools.benchmarks.bench import Bench, NotMeasured, show
 
 JOBS, BACKLOG, REPOSITORIES, KILLS = 300, 10_000, 20, 3
+MANY, LEASES = 100_000, 20
 _PATIENCE_S = 180.0
 
 
@@ -30,6 +33,7 @@ def jobs(bench: Bench) -> None:
         raise NotMeasured(why)
     with LocalPostgres(durable=True) as server:
         _rates(server)
+        _many_waiting(server)
         _overhead(server)
         _killed(server)
 
@@ -54,6 +58,37 @@ def _rates(server: LocalPostgres) -> None:
                 )
     columns = ("others waiting", "threads", "added/s", "leased, reported, completed/s", "lease p50 ms")
     show(f"the queue alone: {JOBS} jobs that do nothing, in 5 namespaces", columns, rows)
+
+
+def _many_waiting(server: LocalPostgres) -> None:
+    """Lease from a queue in which many jobs wait, before and after Postgres has collected statistics."""
+    rows = []
+    for namespaces in (1, 50):
+        with server.database(f"many{namespaces}") as url, closing(PostgresJobs(url)) as queue:
+            queue.lease("bench")  # creates the tables
+            add_waiting_jobs(url, MANY, namespaces)
+            before_ms = statistics.median(_timed(queue.lease, "bench") * 1000 for _ in range(LEASES))
+            with psycopg.connect(url, autocommit=True) as db:
+                db.execute("ANALYZE")
+            after_ms = statistics.median(_timed(queue.lease, "bench") * 1000 for _ in range(LEASES))
+            rows.append((f"{MANY:,}", namespaces, f"{before_ms:.1f}", f"{after_ms:.1f}"))
+    columns = ("waiting", "namespaces", "lease p50 ms, no statistics", "with statistics")
+    show("leases from a long queue", columns, rows)
+
+
+def add_waiting_jobs(url: str, count: int, namespaces: int) -> None:
+    """Add jobs that wait in the namespaces n0, n1 …; much faster than one by one."""
+    queues = [_queue("index", f"n{number}") for number in range(namespaces)]
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("SET search_path = rag_jobs")
+        db.execute(
+            "WITH added AS (INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock) "
+            "SELECT (%(queues)s::text[])[1 + g %% %(n)s], 'rag.index', g::text, g::text "
+            "FROM generate_series(1, %(count)s) g RETURNING id, lock) "
+            "INSERT INTO rag_job (id, kind, key, namespace, asked) "
+            "SELECT id, 'index', lock, 'n' || lock::int %% %(n)s, false FROM added",
+            {"queues": queues, "n": namespaces, "count": count},
+        )
 
 
 def _fill(queue: Jobs, count: int, kind: str = "backlog") -> None:

@@ -47,8 +47,12 @@ def is_refused(error: psycopg.OperationalError) -> bool:
     A refusal has no SQLSTATE in libpq, so it is recognized by its text. In other languages than English it is
     not recognized.
     """
-    text = str(error)
-    return "FATAL:" in text and not any(state in text for state in _PASSING)
+    return is_answer(error) and not any(state in str(error) for state in _PASSING)
+
+
+def is_answer(error: psycopg.OperationalError) -> bool:
+    """Return whether an error of connecting is the answer of a server, and no sign that there is none."""
+    return "FATAL:" in str(error)
 
 
 def foreign_schema(path: str, schema: str) -> StoreCorrupt:

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import logging
 import os
-import selectors
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString, TypeVar
 from urllib.parse import quote
@@ -32,10 +31,13 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
+from psycopg.waiting import Ready, Wait
 
 from rag.backends.postgres import errors as failed
+from rag.backends.postgres.connection import ServerSilent, WatchedConnection
 from rag.backends.postgres.schema import MIGRATIONS
-from rag.errors import SettingsError, StoreBusy
+from rag.errors import SettingsError, StoreBusy, StoreUnreachable
 from rag.turns.storage import Conflict
 
 Db = psycopg.Connection[Any]
@@ -48,6 +50,8 @@ _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueVio
 _DEFAULTS = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 60_000}
 _WRITABLE = ("read-write", "primary")
 _PAUSE_S = 0.1
+_OUTAGE_S = 2.0
+"""How long calls fail at once after one that has waited for a server in vain."""
 _MIGRATING = 0x52414754  # "RAGT"; the key of the lock
 
 # Its warnings repeat the errors that it raises; without a handler Python would print them.
@@ -79,6 +83,8 @@ class PostgresServer:
     _slots: threading.BoundedSemaphore
     _idle: list[Db]
     _ready: bool
+    _outage: tuple[float, str]
+    """When a call found the server cut off, and its error."""
 
     def __init__(
         self,
@@ -168,6 +174,7 @@ class PostgresServer:
             except _AGAIN as error:
                 raise Conflict(self.path) from error
             except psycopg.Error as error:
+                self._note_outage(error)
                 raise self.translated(error) from error
 
     @contextmanager
@@ -197,6 +204,7 @@ class PostgresServer:
 
     def _first(self, work: Work[Result]) -> tuple[Db, Result]:
         """Return a connection after its first work, which changes nothing: kept connections may be dead."""
+        self._check_outage()
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
@@ -207,8 +215,22 @@ class PostgresServer:
             except BaseException as error:
                 was_dead = kept is not None and db.broken
                 db.close()
-                if not (was_dead and isinstance(error, psycopg.OperationalError)):
+                if isinstance(error, ServerSilent) or not (
+                    was_dead and isinstance(error, psycopg.OperationalError)
+                ):
                     raise
+
+    def _check_outage(self) -> None:
+        """Raise the error of a call that has just found the server cut off, so that no others wait for it."""
+        at, why = self._outage
+        if time.monotonic() < at + _OUTAGE_S:
+            raise StoreUnreachable(path=self.path, why=why)
+
+    def _note_outage(self, error: psycopg.Error) -> None:
+        """Remember that a server did not answer in time, unless another host may take over."""
+        is_silent = isinstance(error, (ServerSilent, errors.ConnectionTimeout))
+        if is_silent and not self._awaits_primary:
+            self._outage = (time.monotonic(), str(error))
 
     def _give_back(self, db: Db) -> None:
         done = (TransactionStatus.IDLE, TransactionStatus.ACTIVE)  # or about to be done
@@ -244,7 +266,9 @@ class PostgresServer:
         deadline = time.monotonic() + self.busy_timeout_s
         while True:
             try:
-                return psycopg.connect(address, autocommit=True)
+                db = WatchedConnection.connect(address, autocommit=True)
+                db.options = self._options
+                return db
             except psycopg.OperationalError as error:
                 if not self._awaits_primary or time.monotonic() >= deadline or failed.is_refused(error):
                     raise
@@ -292,6 +316,7 @@ class PostgresServer:
         self._slots = threading.BoundedSemaphore(self._most_connections)
         self._idle = []
         self._ready = False
+        self._outage = (-_OUTAGE_S, "")
 
 
 def _options(url: str) -> dict[str, Any]:
@@ -305,14 +330,16 @@ def _options(url: str) -> dict[str, Any]:
 
 def _settle(db: Db) -> None:
     """Read the answer to the end of the last transaction; other threads go on while it is not there."""
-    with selectors.DefaultSelector() as waiting:
-        if db.info.transaction_status == TransactionStatus.ACTIVE:
-            waiting.register(db.fileno(), selectors.EVENT_READ)
-        while db.info.transaction_status == TransactionStatus.ACTIVE:
-            while db.pgconn.is_busy():
-                waiting.select()
-                db.pgconn.consume_input()
-            db.pgconn.get_result()
+    if db.info.transaction_status == TransactionStatus.ACTIVE:
+        db.wait(_settled(db.pgconn))
+
+
+def _settled(connection: PGconn) -> Generator[Wait, Ready | int, None]:
+    while connection.transaction_status == TransactionStatus.ACTIVE:
+        while connection.is_busy():
+            if (yield Wait.R):
+                connection.consume_input()
+        connection.get_result()
 
 
 def _roll_back(db: Db) -> None:

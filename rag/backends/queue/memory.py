@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -33,15 +34,16 @@ class _Entry:
 
     def __init__(self, job: QueuedJob, lock: str) -> None:
         self.job, self.lock = job, lock
-        self.not_before = job.created
-        self.renewed = job.created
+        self.not_before = self.renewed = -math.inf
+        """On the clock of leases."""
 
 
 class MemoryJobs(Jobs):
     """A `Jobs` queue that its process takes with it.
 
     Args:
-        clock: the source of times.
+        clock: the source of the times that are shown.
+        monotonic: the clock of leases and attempts, in seconds; changes of the system's time do not move it.
         lease_s: see `Jobs.lease_s`.
         first_backoff_s: how long a job waits after its first failed attempt; then twice as long each time.
         max_attempts: how often a job is attempted.
@@ -52,12 +54,14 @@ class MemoryJobs(Jobs):
         self,
         *,
         clock: Clock = now_utc,
+        monotonic: Callable[[], float] = time.monotonic,
         lease_s: float = LEASE_S,
         first_backoff_s: float = BACKOFF_S,
         max_attempts: int = MAX_ATTEMPTS,
         max_ended: int = _MAX_ENDED,
     ) -> None:
         self._clock, self._lease_s, self._max_ended = clock, lease_s, max_ended
+        self._monotonic = monotonic
         self._backoff_s, self._max_attempts = first_backoff_s, max_attempts
         self._entries: dict[int, _Entry] = {}
         self._by_key: dict[str, _Entry] = {}
@@ -102,7 +106,7 @@ class MemoryJobs(Jobs):
     def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
         with self._changed:
             self._end_stale_leases()
-            now = self._clock()
+            now = self._monotonic()
             locked = {entry.lock for entry in self._running.values()}
             busy: dict[str, int] = {}
             for entry in self._running.values():
@@ -134,7 +138,7 @@ class MemoryJobs(Jobs):
     def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
         with self._changed:
             entry = self._held(job)
-            entry.renewed = self._clock()
+            entry.renewed = self._monotonic()
             return self._set(entry, stage=stage, done=done, total=total)
 
     def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
@@ -242,11 +246,11 @@ class MemoryJobs(Jobs):
         if not retry or attempts >= self._max_attempts:
             return self._end(entry, "failed", error=error, attempts=attempts)
         wait_s = 0.0 if at_once else backoff_s(attempts, self._backoff_s)
-        entry.not_before = self._clock() + timedelta(seconds=wait_s)
+        entry.not_before = self._monotonic() + wait_s
         return self._set(entry, state="waiting", error=error, attempts=attempts, lease=0, worker="")
 
     def _end_stale_leases(self) -> None:
-        limit: datetime = self._clock() - timedelta(seconds=self._lease_s)
+        limit = self._monotonic() - self._lease_s
         for entry in list(self._running.values()):
             if entry.renewed < limit:
                 lost = WORKER_LOST.format(worker=entry.job.worker, lease_s=self._lease_s)

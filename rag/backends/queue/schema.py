@@ -6,7 +6,7 @@
     rag_served                          when each namespace was last served
     rag_queue                           up to which of its migrations procrastinate's tables are
 
-An index of ours on its table finds the first job of each queue, so that `lease` does not depend on how many
+We add an index to its table, which finds the first job of each queue. So `lease` does not depend on how many
 jobs wait.
 
 procrastinate's tables are created by the installed version. A later one brings migrations of its own, which

@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import time
 from asyncio import to_thread
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -41,20 +41,17 @@ class Limiter:
         """Whether the server is about to stop, but still answers."""
         self._rate = _parsed(settings.rate) if settings.rate else None
         self._attempts = Attempts(_parsed(settings.attempts)) if settings.attempts else None
-        self._window = limits.strategies.MovingWindowRateLimiter(limits.storage.MemoryStorage())
+        self._window = MovingWindow(self._rate) if self._rate else None
 
     async def check_rate(self, caller: Caller) -> None:
         """Count a caller's request. Raises TooMany above the rate."""
-        if self._rate is None:
+        if self._rate is None or self._window is None:
             return
         if self._shared is not None:
             amount, period_s = self._rate.amount, float(self._rate.get_expiry())
             wait_s = await to_thread(self._shared.hit, caller.name, amount=amount, period_s=period_s)
-        elif self._window.hit(self._rate, caller.name):
-            wait_s = 0.0
         else:
-            free_at = self._window.get_window_stats(self._rate, caller.name).reset_time
-            wait_s = max(0.001, free_at - time.time())
+            wait_s = self._window.hit(caller.name)
         if wait_s:
             raise TooMany(f"more than {self._rate} requests; retry later", retry_after_s=wait_s)
 
@@ -154,6 +151,39 @@ class Limiter:
                 yield
         finally:
             self._long_slots.release()
+
+
+class MovingWindow:
+    """Counts the requests of each name in the last period, in a table of bounded size.
+
+    `limits` has the same, but by the time of the system: set back by an hour, it would refuse for an hour.
+
+    Args:
+        rate: the number of requests and the period.
+        size: the number of names; when there are more, the least recently counted is evicted.
+        clock: a monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self, rate: limits.RateLimitItem, *, size: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._amount, self._period_s = rate.amount, float(rate.get_expiry())
+        self._size, self._clock = size, clock
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def hit(self, name: str) -> float:
+        """Count a request, and return 0.0; or return in how many seconds one is accepted."""
+        if not self._amount:
+            return self._period_s
+        times = self._times.setdefault(name, deque(maxlen=self._amount))
+        self._times.move_to_end(name)
+        if len(self._times) > self._size:
+            self._times.popitem(last=False)
+        now = self._clock()
+        if len(times) == self._amount and (wait_s := times[0] + self._period_s - now) > 0:
+            return wait_s
+        times.append(now)
+        return 0.0
 
 
 class Attempts:

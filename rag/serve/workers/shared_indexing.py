@@ -4,7 +4,8 @@ One thread waits for changes of the queue and hands them to the event loop. If t
 jobs are followed again when it is back; nothing is added twice, as a store has one job at a time.
 
 If the servers share stores in another place than the data folder, a job that is done has published one. Each
-server then updates its own index, which begins with the published one (`rag.service.shared_stores`).
+server then updates its own index, which begins with the published one (`rag.service.shared_stores`). If the
+place cannot be used, the job is done all the same, and each server indexes what has changed itself.
 """
 
 from __future__ import annotations
@@ -100,7 +101,13 @@ class SharedIndexers(Indexers):
         self._prioritized.discard(source)
         if joined is None:
             request = index_request(
-                source, self._settings, rebuild=rebuild, background=not asked, place=place, refs=refs
+                source,
+                self._settings,
+                rebuild=rebuild,
+                background=not asked,
+                place=place,
+                refs=refs,
+                publish_required=False,
             )
             joined = await to_thread(request.enqueue, self._jobs, namespace=namespace, asked=asked)
         if source in self._prioritized:

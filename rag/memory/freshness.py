@@ -376,7 +376,7 @@ class _Check:
         return self._by_name(span, same[0][1]) if len(same) == 1 else found
 
     def _head_of_definition(self, span: _Span, arrived: Arrived) -> Freshness | None:
-        """Return the definition that began with a span of which nothing is left: its first lines, or all of it.
+        """Return the definition that began with a span of which nothing is left: its first lines, or all.
 
         It is the only one with its name and scope in the new files that have other lines of its file.
         """

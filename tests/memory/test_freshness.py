@@ -289,10 +289,14 @@ def test_the_first_lines_of_a_rewritten_class_are_found_by_its_name():
 
 def test_a_whole_definition_is_found_by_its_name_and_says_whether_only_its_layout_differs():
     assert in_the_package(10, 11).place == "pkg/timed.py:5-7", "cited without its name"
-    joined = SPLIT["pkg/timed.py"].replace(
-        b"        stamped = self.stamp(token, at)\n        return seal(stamped)\n",
-        CLASSES.splitlines(keepends=True)[10].replace(b"(", b"(\n            "),
-    ).replace(b"(self, token: str, at: float) -> str", b"(self, token)")
+    joined = (
+        SPLIT["pkg/timed.py"]
+        .replace(
+            b"        stamped = self.stamp(token, at)\n        return seal(stamped)\n",
+            CLASSES.splitlines(keepends=True)[10].replace(b"(", b"(\n            "),
+        )
+        .replace(b"(self, token: str, at: float) -> str", b"(self, token)")
+    )
     found = in_the_package(10, 11, "sign", **{"pkg/timed.py": joined})
     assert (found.state, found.path) == ("reformatted", "pkg/timed.py")
 

@@ -166,6 +166,13 @@ class Arrived:
             self._heirs[blob] = [path for path in most if held[path] >= 2]
         return self._heirs[blob]
 
+    def has_left_too(self, line: bytes, origin: str) -> bool:
+        """Whether another removed file had this line, so that it may have come from there."""
+        departed = [blob for path, blob in self._departed.items() if path != origin]
+        self._read(departed)
+        texts = (self._texts.get(blob) for blob in departed)
+        return any(line in text.distinct for text in texts if text is not None)
+
     def _own(self, lines: set[bytes]) -> set[bytes]:
         """Return the lines without those that several old files had."""
         owners: Counter[bytes] = Counter()

@@ -376,22 +376,26 @@ class _Check:
         return self._by_name(span, same[0][1]) if len(same) == 1 else found
 
     def _head_of_definition(self, span: _Span, arrived: Arrived) -> Freshness | None:
-        """Return the definition that began with a span of which nothing is left: its first lines, or all of it.
+        """Return the definition that began with a span of which nothing is left: its first lines, or all.
 
         It is the only one with its name and scope in the new files that have other lines of its file.
         """
         for one in self._defined_at(span):
             named = span._replace(symbol=one.symbol)
             same = [now for path in arrived.heirs(span.blob) for now in self._named(named, path, one.scope)]
-            if one.end >= span.end and len(same) == 1:
-                now = self._by_name(span, same[0][1])
-                whole = one.end == span.end
-                return now if whole else replace(now, end=min(now.end, now.start + span.end - span.start))
+            if one.end < span.end or len(same) != 1:
+                continue
+            now = self._by_name(span, same[0][1])
+            if one.end > span.end:
+                return replace(now, end=min(now.end, now.start + span.end - span.start))
+            if not arrived.has_left_too(self._lines(span)[0], span.path):
+                return now
         return None
 
     def _by_name(self, span: _Span, there: Freshness) -> Freshness:
         """Return the place of a definition that was found by its name, which may be the same code."""
-        same = self._reformatted(span, self._lines(span), there.path)
+        is_changed = there.state == "changed"
+        same = self._reformatted(span, self._lines(span), there.path) if is_changed else None
         return same or replace(there, reason=f"{there.reason}, found by its name".removeprefix(", "))
 
     def _defined_at(self, span: _Span) -> list[NamedLines]:

@@ -57,10 +57,13 @@ class PageWriter:
         structure: the list of pages.
         links: creates the targets of citations.
         by_reference: write addresses at the end of a page, see `CitationWriter`.
+        every_link: link every place, where a page is not stored, so that changed addresses matter to nobody.
     """
 
-    def __init__(self, structure: WikiStructure, links: Links, *, by_reference: bool = False) -> None:
-        self.structure, self.by_reference = structure, by_reference
+    def __init__(
+        self, structure: WikiStructure, links: Links, *, by_reference: bool = False, every_link: bool = False
+    ) -> None:
+        self.structure, self.by_reference, self._every_link = structure, by_reference, every_link
         self._context = PageContext(structure, links)
 
     def render(self, page: WikiPage, prose: str = "", *, note: str = "") -> Rendered:
@@ -68,7 +71,8 @@ class PageWriter:
         it.
         """
         body, per_file = _BODIES[page.kind]
-        cited = CitationWriter(self._context.links, by_reference=self.by_reference, per_file=per_file)
+        limit = None if self._every_link else per_file
+        cited = CitationWriter(self._context.links, by_reference=self.by_reference, per_file=limit)
         head = [f"# {title(page.title)}", note]
         head += [prose, "## From the code"] if prose else [self._introduction(page, cited)]
         parts = [Part("\n\n".join(part for part in head if part)), *body(self._context, page, cited)]

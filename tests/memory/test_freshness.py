@@ -287,6 +287,20 @@ def test_the_first_lines_of_a_rewritten_class_are_found_by_its_name():
     assert in_the_package(13, 13).state == "gone"
 
 
+def test_a_whole_definition_is_found_by_its_name_and_says_whether_only_its_layout_differs():
+    assert in_the_package(10, 11).place == "pkg/timed.py:5-7", "cited without its name"
+    joined = (
+        SPLIT["pkg/timed.py"]
+        .replace(
+            b"        stamped = self.stamp(token, at)\n        return seal(stamped)\n",
+            CLASSES.splitlines(keepends=True)[10].replace(b"(", b"(\n            "),
+        )
+        .replace(b"(self, token: str, at: float) -> str", b"(self, token)")
+    )
+    found = in_the_package(10, 11, "sign", **{"pkg/timed.py": joined})
+    assert (found.state, found.path) == ("reformatted", "pkg/timed.py")
+
+
 def test_of_two_definitions_with_the_name_neither_is_guessed():
     twice = {"pkg/other.py": SPLIT["pkg/timed.py"].replace(b"limits", b"bounds")}
     assert in_the_package(7, 7, **twice).state == "gone"

@@ -409,6 +409,13 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit, tmp_path):
     expect(page.locator(".source.changed, .source.gone").first).to_be_visible()
     page.get_by_text("What changed").first.press("Enter")
     expect(page.locator(".changes .diff .removed").first).to_be_visible()
+    page.locator(".source.changed, .source.gone").first.press("Enter")
+    expect(page.locator(".file-notice")).to_contain_text(re.compile("have changed|were deleted"))
+    changed = page.locator("#panel > .changes")
+    if changed.get_attribute("open") is None:
+        changed.locator("summary").press("Enter")
+    expect(changed.locator(".diff .removed").first).to_contain_text("sign_session")
+    page.get_by_role("button", name="Back to the sources").click()
     badge.get_by_role("button", name="Ask again").click()
     expect(page.locator("article.turn.done")).to_have_count(2)
     expect(page.locator("article.turn.selected")).to_have_id(

@@ -106,7 +106,7 @@ def _wiki(service: Service) -> APIRouter:
                 wanted = structure.page(page)
             except KeyError:
                 raise NotFound(f"the wiki of {name} has no page {page!r}; `/wiki` lists its pages") from None
-            writer = PageWriter(structure, _PageLinks(name))
+            writer = PageWriter(structure, _PageLinks(name), every_link=True)
             text = (await to_thread(writer.render, wanted)).text
         return responses.WikiText(**_entry(wanted).model_dump(), text=encodable(text))
 

@@ -112,7 +112,7 @@ function textWidth(text, font) {
   return measured.measureText(text).width;
 }
 
-/** Return the end of a text that fits, which is its most telling part: the name, the file, the line. */
+/** Return the end of a text that fits, where the name, the file and the line are. */
 function shortened(text, width, font) {
   if (textWidth(text, font) <= width) return text;
   const characters = Array.from(text);

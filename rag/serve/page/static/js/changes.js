@@ -14,12 +14,13 @@ export function changes(cited, turn, { open = false } = {}) {
   if (!DIFFERING.has(freshnessOf(turn, cited.n)?.state)) return "";
   const lines = h("pre", { class: "diff", tabindex: "0", "aria-label": `What changed in source ${cited.n}` });
   const read = async () => {
+    lines.textContent = "Reading the old lines…";
     try {
       turn.diffs ??= api.freshness(state.conversation.id, true).then((turns) => turns.find((one) => one.turn === turn.id));
       const diff = (await turn.diffs)?.citations.find((one) => one.n === cited.n)?.diff;
       lines.replaceChildren(...(diff ? diff.split("\n").map(diffLine) : ["The old or the new lines are not available."]));
     } catch (error) {
-      turn.diffs = undefined;
+      turn.diffs = undefined; // the next time it is read again
       lines.textContent = `The lines could not be read: ${error.message}`;
     }
   };

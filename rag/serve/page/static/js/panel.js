@@ -20,6 +20,8 @@ const WIDE = matchMedia("(min-width: 1100px)");
 /** The functions that render each tab, by name. Passed in, because the tabs import this module. */
 let renderers = {};
 let open = null;
+/** The repository that was selected when the tab was drawn. */
+let drawnFor = null;
 /** The tab that was open last. */
 let lastTab = null;
 /** The element that had the focus before the panel, to restore it. */
@@ -29,6 +31,7 @@ export function startPanel(drawing) {
   renderers = drawing;
   on("selected", redraw);
   on("checked", redraw);
+  on("repositories", () => { if (state.repository !== drawnFor && TABS.some(([name]) => name === open)) openPanel(open, { quiet: true }); });
   on("answered", () => { if (!open && WIDE.matches) openPanel("sources", { quiet: true }); });
 }
 
@@ -42,6 +45,7 @@ export function openPanel(name, { quiet = false } = {}) {
   const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
   panel.replaceChildren(tabs(), body);
   lastTab = name;
+  drawnFor = state.repository;
   renderers[name](body);
   if (!quiet) byId(`tab-${name}`).focus();
 }

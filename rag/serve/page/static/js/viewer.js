@@ -19,8 +19,8 @@ const NOTICES = {
   unknown: (check) => `Cannot check whether these lines have changed: ${check.reason}.`,
 };
 
-/** The tabs to which the button leads back from which a file is opened; from others it leads to the sources. */
-const BACK = { search: "search", calls: "calls", wiki: "wiki", facts: "facts", review: "review", map: "map" };
+/** The tabs to which the button leads back; from others it leads to the sources. */
+const BACK = new Set(["map", "calls", "search", "wiki", "facts", "review"]);
 
 let opened = 0;
 
@@ -45,8 +45,8 @@ export async function openFile({ repository, path, start, end, check = null, cit
 
 function head(repository, path, start, end) {
   const slash = path.lastIndexOf("/") + 1;
-  const tab = BACK[lastOpenTab()] ? lastOpenTab() : state.turns.length ? "sources" : null;
-  const back = tab && iconButton("back", `Back to the ${BACK[tab] ?? "sources"}`, () => openPanel(tab));
+  const tab = BACK.has(lastOpenTab()) ? lastOpenTab() : state.turns.length ? "sources" : null;
+  const back = tab && iconButton("back", `Back to the ${tab}`, () => openPanel(tab));
   return h("div", { class: "panel-head file-head" }, back,
     h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, h("bdi", {}, path.slice(0, slash))), h("b", {}, path.slice(slash))),
     h("div", { class: "file-actions" },

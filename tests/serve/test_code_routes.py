@@ -1,0 +1,66 @@
+"""Diagrams of calls and pages of a wiki over HTTP."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from live_server import Served
+
+BASE = "/api/repositories/sample"
+
+
+def test_lines_and_a_name_give_the_same_diagram(served: Served) -> None:
+    named = served.get(f"{BASE}/calls?symbol=SessionSigner.verify_session").json
+    subject = next(node for node in named["nodes"] if node["depth"] == 0)
+    lines = f"path={subject['path']}&start_line={subject['start_line'] + 1}"
+    assert served.get(f"{BASE}/calls?{lines}").json == named
+    assert len(named["nodes"]) <= 12 and named["arrows"]
+    assert all(0 <= one[end] < len(named["nodes"]) for one in named["arrows"] for end in ("source", "target"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("", 400),
+        ("?symbol=no_such_name", 404),
+        ("?path=no/such.py", 404),
+        ("?path=README.md&start_line=1", 404),
+        ("?symbol=sign_session&view=circle", 422),
+        ("?symbol=sign_session&start_line=0", 422),
+        (f"?symbol={'x' * 501}", 422),
+        (f"?symbol={quote('<script>')}", 404),
+    ],
+)
+def test_what_cannot_be_drawn_is_an_error(served: Served, asked: str, status: int) -> None:
+    reply = served.get(f"{BASE}/calls{asked}")
+    assert reply.status == status and reply.json["error"]["message"]
+
+
+def test_every_page_of_the_wiki_is_given_and_its_links_lead_to_places_that_exist(served: Served) -> None:
+    pages = served.get(f"{BASE}/wiki").json["pages"]
+    known = {page["id"] for page in pages}
+    assert {"overview", "architecture", "glossary"} <= known
+    assert all(page["parent"] in known | {""} for page in pages)
+    links: set[str] = set()
+    for page in pages:
+        found = served.get(f"{BASE}/wiki/page?page={page['id']}").json
+        assert found["text"].startswith("# ") and found["paths"] == page["paths"]
+        links |= set(re.findall(r"\]\((/repos/sample/[^)\s]+)\)", found["text"]))
+        assert not re.findall(r"\]\((?!/repos/sample/|https?:|#)[^)]*\)", found["text"]), page["id"]
+    assert {link.split("page=")[1] for link in links if "/wiki?" in link} <= known
+    lines = [
+        re.search(r"path=([^#]+)#L(\d+)-L(\d+)", link).groups()  # type: ignore[union-attr]
+        for link in links
+        if "/view?" in link
+    ]
+    assert len(lines) > 30
+    for path, start, end in sorted(lines)[::9]:
+        read = served.get(f"{BASE}/source?path={path}&start_line={start}&end_line={end}")
+        assert read.status == 200, (path, start, end)
+
+
+def test_a_page_that_the_wiki_has_not_is_not_found(served: Served) -> None:
+    reply = served.get(f"{BASE}/wiki/page?page=no-such-page")
+    assert reply.status == 404 and "/wiki" in reply.json["error"]["message"]

@@ -20,6 +20,9 @@ from rag.types import DialogTurn, Hit, Prepared
 
 STEPS_WITHOUT_MODEL = "the steps had no effect: only a model can look again; choose one with RAG_MODEL"
 _RECALLED = 3
+NO_ROOM_FOR_STEPS = (
+    "the steps had no effect: a context of {tokens:,} tokens has no room for one; raise context_tokens"
+)
 
 
 def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> Look | None:
@@ -56,7 +59,7 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
         name_repository=len(names) > 1,
         names=names,
     )
-    return Look(
+    look = Look(
         prepared.question,
         prepared.prompt.sources,
         tools,
@@ -67,6 +70,10 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
         home=settings.home,
         repositories=names,
     )
+    if look.ended:
+        note = NO_ROOM_FOR_STEPS.format(tokens=settings.context_tokens)
+        dialog.remarks = tuple(dict.fromkeys((*dialog.remarks, note)))
+    return look
 
 
 def _changes(

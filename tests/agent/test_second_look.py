@@ -14,7 +14,7 @@ from conftest import git
 
 from rag.errors import ProviderError
 from rag.service import Dialog, Engine, aconverse, converse
-from rag.service.second_look import STEPS_WITHOUT_MODEL
+from rag.service.second_look import NO_ROOM_FOR_STEPS, STEPS_WITHOUT_MODEL
 from rag.settings import Settings, load_settings
 from rag.types import Answer, SearchFilter, TraceStep
 from tests.servers.provider import ProviderServer
@@ -227,6 +227,13 @@ def test_a_full_context_ends_the_look_and_no_prompt_exceeds_it(begun, server, sa
         assert counter.count(said) <= 3000
     assert "…" in results(server)[0]
     assert steps[-1].result.endswith(("the context is full", "all steps are used"))
+
+
+def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):
+    server.answers = [ANSWER]
+    steps, answer = ask(begun(context_tokens=1000, answer_tokens=100, steps=2))
+    assert [step.name for step in steps] == ["look"]
+    assert NO_ROOM_FOR_STEPS.format(tokens=1000) in answer.notes
 
 
 # ---------------------------------------------------------------- a model that does wrong

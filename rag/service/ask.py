@@ -199,7 +199,7 @@ async def aconverse(
 
     `notify` receives the turn of the question when it is stored; before the text the sources as they are
     numbered, none of them `used`; and the sources again before a piece that changes their numbers. Without
-    `shows_sources` it receives the turn alone: making the sources takes a tenth of the server's own time.
+    `shows_sources` it receives the turn alone: making the sources takes a twentieth of the server's own time.
     """
     steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
     while (step := steps.next()) is not None:

@@ -307,10 +307,10 @@ def with_old_names(
     def changed(written: Any) -> Any:
         if type(written) is list:
             return [changed(one) if type(one) in _NESTED else one for one in written]
-        found = {
-            name: changed(value) if type(value) in _NESTED and name not in OPAQUE else value
-            for name, value in written.items()
-        }
+        found = dict(written)
+        for name, value in written.items():
+            if type(value) in _NESTED and name not in OPAQUE:
+                found[name] = changed(value)
         for name, old in old_names:
             if old.fields[0] in written and name not in found and all(map(written.__contains__, old.fields)):
                 found[name] = old.value(*[written[field] for field in old.fields])

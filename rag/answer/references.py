@@ -331,6 +331,9 @@ class _ShownText:
 
 def _numbers_of(reference: str, known: Collection[int]) -> tuple[list[int], int]:
     """Return the known numbers of one reference in their order, each once, and how many are unknown."""
+    if reference[1:-1].isdecimal():  # nearly all
+        number = int(reference[1:-1])
+        return ([number], 0) if number in known else ([], 1)
     used: dict[int, None] = {}
     unknown = 0
     for match in _RANGE.finditer(reference.partition("†")[0]):

@@ -138,18 +138,23 @@ def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: flo
     terms. A name whose words are all asked for gets the share of the question's rarity that it covers; a
     scope counts a third.
     """
-    known = {}
+    known, are_foreign = {}, wanted.keys().isdisjoint
     for name in set(names):  # for two hundred names, plain loops take half the time of comprehensions
+        if not name[0]:
+            known[name] = 0.0
+            continue
         named, around = _terms_of_name(name)
         covered, held, around_share = 0.0, 0, 0.0
-        for term in named:
-            if term in wanted:
-                covered += wanted[term]
-                held += 1
-        for term in around:
-            if term in wanted:
-                around_share += wanted[term]
-        known[name] = (covered * held / max(len(named), 1) + around_share / 3) / total if name[0] else 0.0
+        if not are_foreign(named):
+            for term in named:
+                if term in wanted:
+                    covered += wanted[term]
+                    held += 1
+        if not are_foreign(around):
+            for term in around:
+                if term in wanted:
+                    around_share += wanted[term]
+        known[name] = (covered * held / max(len(named), 1) + around_share / 3) / total
     return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
 
 

@@ -386,6 +386,7 @@ class Service:
                     prepare=self.prepare_pool.prepare,
                     remember=self.write_batcher.store,
                     notify=notified,
+                    shows_sources=notify is not None,
                 )
                 try:
                     async with aclosing(answering) as pieces:

@@ -37,7 +37,11 @@ def with_anchors(answer: Answer, repositories: Sequence[Repository], prepared: P
         within = _within(citation, defined(citation.location, citation.path))
         return replace(citation, anchor=_meant(within, asked, said, prepared.subject, citation))
 
-    citations, sources = (tuple(map(anchored, some)) for some in (answer.citations, answer.sources))
+    distinct = {id(one): one for one in used}  # the citations are sources too
+    known = {key: anchored(one) for key, one in distinct.items()}
+    citations, sources = (
+        tuple(known.get(id(one), one) for one in some) for some in (answer.citations, answer.sources)
+    )
     return replace(answer, citations=citations, sources=sources)
 
 

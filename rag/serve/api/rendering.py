@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import Any
 
+import pydantic_core
 from starlette.responses import Response
 
 from rag.memory.asked import settled
@@ -179,7 +180,10 @@ class Renderer:
 
 def json_response(written: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return JSON as a response that is neither validated nor copied; invalid text becomes `?`."""
-    body = _ENCODER.encode(written).encode("utf-8", "replace")
+    try:
+        body = pydantic_core.to_json(written, inf_nan_mode="null")  # in a quarter of the time of `json`
+    except pydantic_core.PydanticSerializationError:  # text that cannot be encoded
+        body = _ENCODER.encode(written).encode("utf-8", "replace")
     return Response(body, status, headers, media_type="application/json")
 
 

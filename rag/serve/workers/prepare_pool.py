@@ -37,7 +37,20 @@ from rag.serve.workers.subprocesses import Child, start_child
 from rag.service import Dialog, Engine
 from rag.service.quote_preview import with_quotes
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, GenerationOptions, Hit, NumberedSource, Prepared, Span
+from rag.types import (
+    Checkout,
+    CodeFact,
+    CodeFacts,
+    Confidence,
+    Conversation,
+    GenerationOptions,
+    Hit,
+    NumberedSource,
+    Prepared,
+    Prompt,
+    Source,
+    Span,
+)
 
 if TYPE_CHECKING:
     from rag.service import Repository
@@ -256,8 +269,12 @@ def _reducers(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any,
     return dict.fromkeys(types, lambda value: (type(value), values[type(value)](value)))
 
 
-_DISPATCH_TABLE = {**copyreg.dispatch_table, **_reducers(Hit, NumberedSource, Span)}
-"""A prepared question contains dozens of these."""
+_DISPATCH_TABLE = {
+    **copyreg.dispatch_table,
+    **_reducers(Hit, NumberedSource, Span, CodeFact, CodeFacts, Confidence, Prompt, Prepared),
+    **_reducers(Job, Settings, Checkout, Source, Conversation, GenerationOptions),
+}
+"""A prepared question contains dozens of the first ones, and a job has settings with dozens of fields."""
 
 
 # ---------------------------------------------------------------- child process

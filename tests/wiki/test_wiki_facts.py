@@ -8,6 +8,7 @@ import pytest
 from surveys import survey_of
 
 from rag.wiki.call_graph import CallGraph
+from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
 from rag.wiki.exports import exports
 from rag.wiki.extension_points import extension_points, registering
@@ -270,7 +271,7 @@ def test_base_classes_and_what_registers_are_extension_points():
         "b.py": "from a import Base\n\n\nclass One(Base):\n    pass\n\n\nclass Two(Base):\n    pass\n",
     }
     survey = survey_of(texts)
-    (point,) = extension_points(survey, texts)
+    (point,) = extension_points(survey, texts, Dispatch(survey, texts).implementations)
     assert point.symbol.name == "Base" and [s.name for s in point.implementations] == ["One", "Two"]
     assert [symbol.name for symbol in registering(survey, texts)] == ["register_plugin"]
 

@@ -17,9 +17,7 @@ _REGISTERS = re.compile(
 _COMPILED = frozenset("c cpp csharp go java kotlin rust scala swift".split())
 """Languages without decorators that register what follows them."""
 _HANDLER = re.compile(r"(?:[Hh]andler|[Hh]ook|[Pp]lugin|[Mm]iddleware)$")
-_SETS = re.compile(
-    r"(?:add|set|register|install|use|with|on|append|push|attach|bind)(?![a-z])", re.IGNORECASE
-)
+_SETS = re.compile(r"(?i:add|set|register|install|use|with|on|append|push|attach|bind)(?![a-z])")
 _INTERFACE = re.compile(r"\b(?:interface|trait|protocol|Protocol|ABC|abstract)\b")
 
 

@@ -222,7 +222,7 @@ def _distinct(stem: str, common: frozenset[str]) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Return whether two names share so many words that the second says little more."""
+    """Return whether two names share most of their words, so that the second says little more."""
     words, others = (set(stem_words(name)) or {name} for name in (one, other))
     return len(words & others) > _MAX_ALIKE * min(len(words), len(others))
 

@@ -222,7 +222,14 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
         if mark := _FENCE.match(line):
             fence = _next_fence(mark[1], fence)
             line = ""
-        line = _HTML_PARAGRAPH.sub(r"\2", line) if path.endswith((".md", ".markdown")) else line
+        element = _HTML_PARAGRAPH.match(line) if not fence else None
+        if element is not None:
+            if paragraph:
+                words = _plain_prose(" ".join(paragraph), path)
+                yield section, Quote(words, path, first, number - 1)
+                paragraph = []
+            yield section, Quote(_plain_prose(element[2], path), path, number, number)
+            continue
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
         is_inner = line[:1].isspace() and (not paragraph or path.endswith(".rst"))
         if not fence and line.strip() and not (_BADGE.match(line) or underlined or is_inner):

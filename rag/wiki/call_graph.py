@@ -9,6 +9,7 @@ from functools import cached_property
 
 from rag.code.survey import Call, Survey
 from rag.code.symbols import Symbol
+from rag.wiki.dispatch import Dispatch
 from rag.wiki.member_calls import member_calls
 from rag.wiki.namespaces import Namespaces
 
@@ -17,6 +18,7 @@ _MAX_REACH = 300
 _MAX_USERS = 12
 """What more files call is a helper."""
 _USERS_COST, _DOCUMENTED, _PUBLIC = 0.8, 0.7, 0.5
+_MAX_MAY_RUN = 3
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "initialize"})
 
 
@@ -92,6 +94,23 @@ class CallGraph:
         known = {call.callee for call in called}
         inside = self.handed_on.get(self.constructed.get(symbol, symbol), ())
         return (*called, *(use for use in inside if use.callee not in known and use.callee != symbol))
+
+    @cached_property
+    def dispatch(self) -> Dispatch:
+        """Classes with what implements them, and tables of functions."""
+        return Dispatch(self.survey, self.own)
+
+    @cached_property
+    def _possible(self) -> Mapping[Symbol, Sequence[Call]]:
+        return self.dispatch.possible(self.callees)
+
+    def may_run(self, symbol: Symbol) -> Sequence[Call]:
+        """Return a few of the possible calls in a definition, those that lead furthest, by line."""
+        known = {call.callee for call in self.leads_to(symbol)} | {symbol}
+        inside = self._possible.get(self.constructed.get(symbol, symbol), ())
+        possible = [call for call in inside if call.callee not in known]
+        possible.sort(key=lambda call: (-self.worth(call.callee), call.callee.path, call.callee.start))
+        return sorted(possible[:_MAX_MAY_RUN], key=lambda call: call.line)
 
     @cached_property
     def users(self) -> Mapping[Symbol, frozenset[str]]:

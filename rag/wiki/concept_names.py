@@ -31,7 +31,8 @@ _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
 )
 _PLAIN_FOLDERS = frozenset(
-    "src lib source sources pkg app main core python java js ts internal cmd crates packages".split()
+    "src lib source sources pkg app main core python java js ts internal cmd crates packages"
+    " typescript javascript golang rust".split()
 )
 _PLAIN_STEMS = frozenset("__init__ index mod lib main doc types utils util".split())
 _VAGUE_FOLDERS = frozenset("modules common base types backends handlers plugins impl helpers utils".split())
@@ -221,7 +222,7 @@ def _distinct(stem: str, common: frozenset[str]) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Return whether two names share so many words that the second says little more."""
+    """Return whether two names share most of their words, so that the second says little more."""
     words, others = (set(stem_words(name)) or {name} for name in (one, other))
     return len(words & others) > _MAX_ALIKE * min(len(words), len(others))
 

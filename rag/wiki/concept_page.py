@@ -214,11 +214,12 @@ def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbo
 
 
 def _row(context: PageContext, symbol: Symbol, cited: CitationWriter, name: str = "") -> str:
-    """Return a definition with the calls in it that lead furthest, and the functions that it hands on."""
+    """Return a definition with the calls in it that lead furthest, what it hands on and what it may run."""
     graph = context.facts.graph
     row = f"- {context.definition(cited, symbol, name)}"
     handed = [use.callee for use in graph.leads_to(symbol)[len(graph.called_by(symbol)) :]]
-    for verb, found in (("Calls", graph.furthest(symbol)), ("Hands on", handed)):
+    may_run = [call.callee for call in graph.may_run(symbol)]
+    for verb, found in (("Calls", graph.furthest(symbol)), ("Hands on", handed), ("May run", may_run)):
         if found:
             row += f" {verb} {', '.join(code(short_name(one)) for one in found[:_MAX_CALLS])}."
     return row

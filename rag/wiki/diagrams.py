@@ -117,7 +117,7 @@ def flow_diagram(
     for symbol in flow.nodes:
         if participant(symbol) not in addresses:
             addresses[participant(symbol)] = (label(symbol), _address(cited, symbol, page_of))
-    handed = {number for number, (_, call) in enumerate(flow.steps) if call in flow.handed_on}
+    handed = {number for number, (_, call) in enumerate(flow.steps) if call in flow.handed_on | flow.possible}
     drawn = sequence(addresses, messages, handed)
     return Diagram(drawn.text, drawn.nodes, drawn.edges, 0, flow.left_out) if drawn else None
 
@@ -129,7 +129,7 @@ def _flow_chart(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagr
     stack = {0: flow.root}
     for number, (depth, call) in enumerate(flow.steps, start=1):
         graph.edge(stack[depth - 1], call.callee, number)
-        if call in flow.handed_on:
+        if call in flow.handed_on | flow.possible:
             graph.dotted.add((stack[depth - 1], call.callee))
         stack[depth] = call.callee
     drawn = graph.draw(counted=True)

@@ -2,8 +2,9 @@
 
 - A call of a method of a base class or trait may run what overrides it in a class below it.
 - A call of a method of an interface of Go may run the method of each type that has all of its methods.
-- In C a call through a field (`p->handler(…)`) may run each function that a table or an assignment gives to a
-  field of that name.
+- In C a call through a field (`p->handler(…)`) may run each function that a table or an assignment gives to
+  that field of the same structure. The structure is the declared type of `p`; where that is not known, the
+  call is left out.
 
 Which of them runs is decided at run time, so none of these is a certain call.
 """
@@ -32,6 +33,7 @@ _GO_METHOD = re.compile(r"^\s*([A-Za-z_]\w*)\(")
 _IMPLEMENTS = re.compile(
     r"\s*(?:unsafe\s+)?impl\b(?:\s*<[^{]*?>)?\s+!?(?:\w+::)*(\w+)(?:<[^{]*?>)?\s+for\s+(?:&\s*)?(?:\w+::)*(\w+)"
 )
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "constructor", "initialize"})
 _TABLE = re.compile(
     r"^(?:(?:static|const|extern)\s+)*(?:struct\s+)?(?P<type>\w+)\s+\**(?:const\s+)?(?P<name>\w+)\s*"
     r"(?:\[[^\]]*\]\s*)*=\s*\{"
@@ -39,9 +41,10 @@ _TABLE = re.compile(
     r"|^(?P<python>[A-Za-z_]\w*)(?:\s*:[^=]+)?\s*=\s*[\[{(]"
 )
 _TABLE_LANGUAGES = frozenset({"c", "cpp", "python", "javascript", "typescript", "tsx"})
-_FIELD_VALUE = re.compile(r"\.(\w+)\s*=\s*&?(\w+)")
-_FIELD_ASSIGNED = re.compile(r"(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
-_FIELD_CALLED = re.compile(r"(?:->|\.)\s*(\w+)\s*\)?\s*\(")
+_FIELD_ASSIGNED = re.compile(r"(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
+_FIELD_CALLED = re.compile(r"(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*\)?\s*\(")
+_DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*[*\s]\s*\**\s*(\w+)(?=\s*(?:[,;)=\[]|$))")
+_TYPEDEF = re.compile(r"\btypedef\s+struct\s+(\w+)\s+(\w+)\s*;")
 _STRUCT_FIELD = re.compile(r"\(\s*\*\s*(\w+)\s*\)|(\w+)\s*(?:\[[^\]]*\]\s*)*(?::\s*\d+\s*)?$")
 _C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
@@ -75,17 +78,29 @@ class Dispatch:
                 found[base].add(below)
         return {base: tuple(sorted(below, key=_place)) for base, below in found.items()}
 
+    def _symbol(self, path: str, number: int) -> Symbol | None:
+        """Return a definition of the code graph, whose names are without the namespaces of C++."""
+        file = self.survey.graph.file(path)
+        one = file.graph.definitions[number]
+        inside = (symbol for symbol in self.survey.symbols(path) if symbol.start == one.start)
+        return next((symbol for symbol in inside if symbol.name == one.name), None)
+
     def _declared(self) -> Iterator[tuple[Symbol, Symbol]]:
         """Yield each class with a base that is certain."""
         graph = self.survey.graph
+        named = self._classes(path for path in self.own if self.survey.files[path].language == "cpp")
         for path in self.survey.files:
             file = graph.file(path)
             for use in file.references.of_role(BASE):
                 values = graph.resolve(file, use) if use.within >= 0 else ()
                 if len(values) == 1 and values[0].kind == "def":
-                    other = graph.file(values[0].path)
-                    base = self.survey.symbol(values[0].path, other.qualified(values[0].number))
-                    below = self.survey.symbol(path, file.qualified(use.within))
+                    base = self._symbol(values[0].path, values[0].number)
+                    below = self._symbol(path, use.within)
+                    if base is not None and below is not None:
+                        yield base, below
+                elif file.language == "cpp" and use.within >= 0:
+                    base = self._nearest(named, use.name, path)
+                    below = self._symbol(path, use.within)
                     if base is not None and below is not None:
                         yield base, below
 
@@ -180,7 +195,7 @@ class Dispatch:
             inherited = members.get((base.path, base.qualified_name), {})
             for below in self._below(base) if inherited else ():
                 own = members.get((below.path, below.qualified_name), {})
-                for name in inherited.keys() & own.keys():
+                for name in sorted(inherited.keys() & own.keys() - _CONSTRUCTORS):
                     found[inherited[name]][own[name]] = None
         for trait, _, functions in self._rust_blocks:
             inherited = members.get((trait.path, trait.qualified_name), {})
@@ -232,52 +247,104 @@ class Dispatch:
                 yield FunctionTable(name, match["type"] or "", file.path, start, end, functions)
 
     @cached_property
-    def _by_field(self) -> Mapping[str, Sequence[Symbol]]:
-        """The functions of C that a field of each name is given."""
+    def _by_field(self) -> Mapping[tuple[str, str], Sequence[Symbol]]:
+        """The functions that a field of C is given, by structure and field."""
         functions: dict[str, list[Symbol]] = defaultdict(list)
-        paths = [path for path in self.own if self.survey.files[path].language in ("c", "cpp")]
-        for path in paths:
+        for path in self._c_paths:
             for symbol in self.survey.symbols(path):
                 if symbol.unit == "function" and not symbol.scope:
                     functions[symbol.name].append(symbol)
-        found: dict[str, dict[Symbol, None]] = defaultdict(dict)
-        for path, field, name in self._given(paths):
+        found: dict[tuple[str, str], set[Symbol]] = defaultdict(set)
+        for path, type_, field, name in (*self._in_tables(), *self._assigned()):
             known = functions.get(name, [])
             here = [symbol for symbol in known if symbol.path == path] or known
-            if len(here) == 1:
-                found[field][here[0]] = None
-        return {field: sorted(given, key=_place) for field, given in found.items()}
-
-    def _given(self, paths: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield path, field and name for each value that may be given to a field."""
-        for path in paths:
-            for line in self.survey.files[path].lines:
-                if "=" in line:
-                    for pattern in (_FIELD_VALUE, _FIELD_ASSIGNED):
-                        for match in pattern.finditer(line[:_MAX_LINE_CHARS]):
-                            yield path, match[1], match[2]
-        for table in self.tables:
-            fields = self._struct_fields.get(table.type, ())
-            names = {symbol.name for symbol in table.functions}
-            for row in _rows(self.survey.files[table.path], table) if fields else ():
-                for field, value in zip(fields, row, strict=False):
-                    if (name := value.strip().lstrip("&")) in names:
-                        yield table.path, field, name
+            if type_ and len(here) == 1:
+                found[type_, field].add(here[0])
+        return {key: sorted(given, key=_place) for key, given in found.items()}
 
     @cached_property
-    def _struct_fields(self) -> Mapping[str, Sequence[str]]:
-        """The fields of each struct of C in order, by the names of its type."""
-        found: dict[str, list[str]] = {}
-        for path in self.own:
-            file = self.survey.files[path]
-            if file.language not in ("c", "cpp"):
-                continue
-            for match in _STRUCT.finditer(file.text):
-                parts = _C_COMMENT.sub("", match["body"]).split(";")
-                named = (_STRUCT_FIELD.search(part.strip()) for part in parts if part.strip())
-                fields = [one[1] or one[2] for one in named if one]
-                for name in {match["tag"], match["alias"]} - {None, ""}:
-                    found.setdefault(name, fields)
+    def _c_paths(self) -> Sequence[str]:
+        return [path for path in self.own if self.survey.files[path].language in ("c", "cpp")]
+
+    def _in_tables(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield path, structure, field and function of the values of tables."""
+        for table in self.tables:
+            type_ = self._tags.get(table.type, table.type)
+            names = {symbol.name for symbol in table.functions}
+            for row in _rows(self.survey.files[table.path], table) if type_ in self._fields else ():
+                for field, value in zip(self._fields[type_], row, strict=False):
+                    written = re.match(r"\s*(?:\.(\w+)\s*=\s*)?&?(\w+)\s*$", value)
+                    if written and written[2] in names:
+                        yield table.path, type_, written[1] or field, written[2]
+
+    def _assigned(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield path, structure, field and name for each value that is assigned to a field."""
+        for path in self._c_paths:
+            lines = self.survey.files[path].lines
+            for symbol in self.survey.symbols(path):
+                for number in range(symbol.start, min(symbol.end, len(lines)) + 1):
+                    line = lines[number - 1][:_MAX_LINE_CHARS]
+                    for match in _FIELD_ASSIGNED.finditer(line) if "=" in line else ():
+                        yield path, self._type_of(match[1], path, symbol), match[2], match[3]
+
+    def _type_of(self, name: str, path: str, function: Symbol) -> str:
+        """Return the structure that a variable of a function, or a field, is declared to point to; "" if that
+        is not known.
+        """
+        key = (path, function.start)
+        if key not in self._declarations:
+            lines = self.survey.files[path].lines[function.start - 1 : function.end]
+            found: dict[str, str] = {}
+            for line in lines:
+                for match in _DECLARED.finditer(line[:_MAX_LINE_CHARS]):
+                    found.setdefault(match[2], self._tags.get(match[1], match[1]))
+            self._declarations[key] = found
+        types = {self._declarations[key].get(name, "")} - {""} or self._field_types.get(name, set())
+        return next(iter(types)) if len(types) == 1 else ""
+
+    @cached_property
+    def _declarations(self) -> dict[tuple[str, int], Mapping[str, str]]:
+        return {}
+
+    @cached_property
+    def _tags(self) -> Mapping[str, str]:
+        """The tag of each structure of C, by the names of its type."""
+        found = {}
+        for path in self._c_paths:
+            text = self.survey.files[path].text
+            found.update({alias: tag for tag, alias in _TYPEDEF.findall(text)})
+        for name, tag, _ in self._structs:
+            found[name] = tag
+        return found
+
+    @cached_property
+    def _fields(self) -> Mapping[str, Sequence[str]]:
+        """The fields of each structure in order, by its tag."""
+        found: dict[str, Sequence[str]] = {}
+        for _, tag, parts in self._structs:
+            named = (_STRUCT_FIELD.search(part) for part in parts)
+            found.setdefault(tag, [one[1] or one[2] for one in named if one])
+        return found
+
+    @cached_property
+    def _field_types(self) -> Mapping[str, set[str]]:
+        """The structures that fields of each name point to, whichever structure they are in."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for _, _, parts in self._structs:
+            for part in parts:
+                for match in _DECLARED.finditer(part):
+                    found[match[2]].add(self._tags.get(match[1], match[1]))
+        return found
+
+    @cached_property
+    def _structs(self) -> Sequence[tuple[str, str, Sequence[str]]]:
+        """Each name of each structure of C, with its tag and the declarations of its fields."""
+        found = []
+        for path in self._c_paths:
+            for match in _STRUCT.finditer(self.survey.files[path].text):
+                parts = [part.strip() for part in _C_COMMENT.sub("", match["body"]).split(";")]
+                names = [name for name in (match["tag"], match["alias"]) if name]
+                found += [(name, names[0], [part for part in parts if part]) for name in names]
         return found
 
     # ------------------------------------------------------------ calls
@@ -295,7 +362,8 @@ class Dispatch:
         for caller, calls in certain.items():
             for call in calls:
                 targets = self._overriding.get(call.callee, ())
-                if len(targets) <= MAX_TARGETS:
+                line = self.survey.files[call.path].lines[call.line - 1]
+                if len(targets) <= MAX_TARGETS and "super" not in line:
                     yield from ((caller, Call(call.path, caller, one, call.line)) for one in targets)
         for path in self.own:
             language = self.survey.files[path].language
@@ -311,7 +379,7 @@ class Dispatch:
                 continue
             for number in range(symbol.start, min(symbol.end, len(lines)) + 1):
                 for match in _FIELD_CALLED.finditer(lines[number - 1][:_MAX_LINE_CHARS]):
-                    targets = self._by_field.get(match[1], ())
+                    targets = self._by_field.get((self._type_of(match[1], path, symbol), match[2]), ())
                     if len(targets) <= MAX_TARGETS:
                         yield from ((symbol, Call(path, symbol, one, number)) for one in targets)
 

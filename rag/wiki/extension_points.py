@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rag.code.references import BASE
 from rag.code.survey import Survey
 from rag.code.symbols import Symbol
 
@@ -19,9 +17,7 @@ _REGISTERS = re.compile(
 _COMPILED = frozenset("c cpp csharp go java kotlin rust scala swift".split())
 """Languages without decorators that register what follows them."""
 _HANDLER = re.compile(r"(?:[Hh]andler|[Hh]ook|[Pp]lugin|[Mm]iddleware)$")
-_SETS = re.compile(
-    r"(?:add|set|register|install|use|with|on|append|push|attach|bind)(?![a-z])", re.IGNORECASE
-)
+_SETS = re.compile(r"(?i:add|set|register|install|use|with|on|append|push|attach|bind)(?![a-z])")
 _INTERFACE = re.compile(r"\b(?:interface|trait|protocol|Protocol|ABC|abstract)\b")
 
 
@@ -34,10 +30,14 @@ class ExtensionPoint:
     is_interface: bool
 
 
-def extension_points(survey: Survey, own: Iterable[str]) -> list[ExtensionPoint]:
-    """Return base classes and interfaces of own code, those with the most implementations first."""
+def extension_points(
+    survey: Survey, own: Iterable[str], below: Mapping[Symbol, Sequence[Symbol]]
+) -> list[ExtensionPoint]:
+    """Return base classes and interfaces of own code, those with the most implementations first.
+
+    `below` has the classes that extend or implement each class.
+    """
     paths = frozenset(own)
-    below = _subclasses(survey)
     found = []
     for path in sorted(paths):
         for symbol in survey.symbols(path):
@@ -68,21 +68,3 @@ def _registers(survey: Survey, symbol: Symbol) -> bool:
     """Return whether code is registered by a function, by its name; a compiled `DataHandler` is a handler."""
     is_handler = survey.files[symbol.path].language in _COMPILED and not _SETS.match(symbol.name)
     return bool(_REGISTERS.match(symbol.name)) and not (is_handler and _HANDLER.search(symbol.name))
-
-
-def _subclasses(survey: Survey) -> Mapping[Symbol, set[Symbol]]:
-    found: dict[Symbol, set[Symbol]] = defaultdict(set)
-    for path in survey.files:
-        file = survey.graph.file(path)
-        for use in file.references:
-            if use.role != BASE or use.within < 0:
-                continue
-            values = survey.graph.resolve(file, use)
-            if len(values) != 1 or values[0].kind != "def":
-                continue
-            other = survey.graph.file(values[0].path)
-            base = survey.symbol(values[0].path, other.qualified(values[0].number))
-            derived = survey.symbol(path, file.qualified(use.within))
-            if base is not None and derived is not None and base != derived:
-                found[base].add(derived)
-    return found

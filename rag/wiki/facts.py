@@ -56,7 +56,7 @@ class WikiFacts:
     @cached_property
     def extension_points(self) -> Sequence[ExtensionPoint]:
         """Base classes and interfaces."""
-        return extension_points(self.survey, self.own)
+        return extension_points(self.survey, self.own, self.graph.dispatch.implementations)
 
     @cached_property
     def registering(self) -> Sequence[Symbol]:

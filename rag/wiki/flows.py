@@ -2,8 +2,9 @@
 
 A flow begins at a declared entry point (a console script, a main function), or at a definition that the
 repository itself never calls and that leads to much of it: users and frameworks call these, those first that
-are exported and that documents, tests and examples show. From there it follows certain calls only, and
-functions that are handed on to be called later: handlers, callbacks, threads. Of all calls those are shown
+are exported and that documents, tests and examples show. From there it follows certain calls, functions that
+are handed on to be called later (handlers, callbacks, threads), and a few calls that are possible: through
+interfaces, base classes and tables of functions. Of all calls those are shown
 that lead furthest; helpers that everything calls come last.
 """
 
@@ -24,7 +25,7 @@ _MIN_NODES = 5
 _MIN_NEW = 0.5
 """The share of a flow's definitions that no flow before it has."""
 _MAX_CANDIDATES = 400
-_DEPTH_COST, _HANDED_COST = 0.45, 1.5
+_DEPTH_COST, _HANDED_COST, _POSSIBLE_COST = 0.45, 1.5, 1.0
 _MAX_REACH, _DECLARED, _CALLBACK, _SHOWN = 60, 100, 30, 3
 """How many definitions count; what a declaration, a callback and each showing are worth, in definitions."""
 _SERVES = re.compile(
@@ -44,7 +45,9 @@ class CallFlow:
     """The calls from `root`. `steps` are in the order of the calls, outer before inner, each with its depth.
 
     `handed_on` are the steps that are no calls: the caller passes or stores the function, and something else
-    calls it. `left_out` counts the other certain calls in the definitions that are shown.
+    calls it. `possible` are those of which it is decided at run time whether they are called: what implements
+    an interface or overrides a method, and functions in tables. `left_out` counts the other certain calls in
+    the definitions that are shown.
     """
 
     root: Symbol
@@ -52,6 +55,7 @@ class CallFlow:
     steps: tuple[tuple[int, Call], ...]
     left_out: int
     handed_on: frozenset[Call] = frozenset()
+    possible: frozenset[Call] = frozenset()
 
     @property
     def nodes(self) -> list[Symbol]:
@@ -81,9 +85,18 @@ def flow_from(graph: CallGraph, root: Symbol, begins: str, max_nodes: int = MAX_
     """Return the flow of at most `max_nodes` definitions from a root."""
     shown, depths = {root: None}, {root: 0}
     chosen: dict[Symbol, list[Call]] = {}
-    pending = {call.callee: (call, root) for call in graph.leads_to(root)}
+    possible: set[Call] = set()
+
+    def following(symbol: Symbol) -> Sequence[Call]:
+        may_run = graph.may_run(symbol)
+        possible.update(may_run)
+        return (*graph.leads_to(symbol), *may_run)
+
+    pending = {call.callee: (call, root) for call in following(root)}
 
     def cost(call: Call, caller: Symbol) -> float:
+        if call in possible:
+            return _DEPTH_COST * depths[caller] + _POSSIBLE_COST
         return _DEPTH_COST * depths[caller] + _HANDED_COST * (call not in graph.called_by(caller))
 
     while pending and len(shown) < max_nodes:
@@ -92,15 +105,16 @@ def flow_from(graph: CallGraph, root: Symbol, begins: str, max_nodes: int = MAX_
         shown[best] = None
         depths[best] = depths[caller] + 1
         chosen.setdefault(caller, []).append(call)
-        for following in graph.leads_to(best):
-            if following.callee not in shown:
-                pending.setdefault(following.callee, (following, best))
+        for one in following(best):
+            if one.callee not in shown:
+                pending.setdefault(one.callee, (one, best))
     steps = tuple(_in_order(root, chosen, 1))
     handed = {use for symbol in shown for use in graph.leads_to(symbol)} - {
         call for symbol in shown for call in graph.called_by(symbol)
     }
-    total = sum(len(graph.leads_to(symbol)) for symbol in shown)
-    return CallFlow(root, begins, steps, total - len(steps), frozenset(handed))
+    certain = sum(call not in possible for _, call in steps)
+    left_out = sum(len(graph.leads_to(symbol)) for symbol in shown) - certain
+    return CallFlow(root, begins, steps, left_out, frozenset(handed), frozenset(possible))
 
 
 def _in_order(caller: Symbol, chosen: dict[Symbol, list[Call]], depth: int) -> Iterator[tuple[int, Call]]:

@@ -63,8 +63,9 @@ def _in_short(flow: CallFlow) -> str:
     first = [call for depth, call in flow.steps if depth == 1]
     parts = []
     for verb, calls in (
-        ("calls", [call for call in first if call not in flow.handed_on]),
+        ("calls", [call for call in first if call not in flow.handed_on | flow.possible]),
         ("hands on", [call for call in first if call in flow.handed_on]),
+        ("may run", [call for call in first if call in flow.possible]),
     ):
         if calls:
             parts.append(f"{verb} {', '.join(code(short_name(call.callee)) for call in calls[:_MAX_STEPS])}")
@@ -178,16 +179,23 @@ def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> I
         where = f" in {base_name(flow.root.path)}" if name == "main" else ""
         parts = [f"## {title(name + where)}", f"Begins at {linked} ({plain(flow.begins)}).{about}"]
         if drawn is not None:
-            shown = {call for _, call in flow.steps} & flow.handed_on
-            dashed = (
-                " A dashed arrow leads to a function that is handed on and called later." if shown else ""
-            )
             parts += [
                 drawn.markdown,
-                f"Certain calls, in the order of the code.{dashed} {_not_shown(flow)}",
+                f"Certain calls, in the order of the code.{_dashed(flow)} {_not_shown(flow)}",
             ]
         parts.append(_steps(context, flow, cited))
         yield Part("\n\n".join(parts), code(name))
+
+
+def _dashed(flow: CallFlow) -> str:
+    """Return what the dashed arrows of a flow mean; "" if it has none."""
+    shown = {call for _, call in flow.steps}
+    meanings = []
+    if shown & flow.handed_on:
+        meanings.append("is handed on and called later")
+    if shown & flow.possible:
+        meanings.append("may be called, through an interface, a base class or a table of functions")
+    return f" A dashed arrow leads to a function that {', or that '.join(meanings)}." if meanings else ""
 
 
 def _linked_first(found: Sequence[CallFlow]) -> list[Symbol]:
@@ -205,11 +213,11 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
     """Return each caller with its lines and what it calls, in order."""
     stack: dict[int, Symbol] = {0: flow.root}
     calls: dict[Symbol, list[Symbol]] = {}
-    handed: set[tuple[Symbol, Symbol]] = set()
+    hows: dict[tuple[Symbol, Symbol], str] = {}
     for depth, call in flow.steps:
         calls.setdefault(stack[depth - 1], []).append(call.callee)
-        if call in flow.handed_on:
-            handed.add((stack[depth - 1], call.callee))
+        if call in flow.handed_on | flow.possible:
+            hows[stack[depth - 1], call.callee] = "hands on" if call in flow.handed_on else "may run"
         stack[depth] = call.callee
     lines = []
     for number, (caller, callees) in enumerate(calls.items(), start=1):
@@ -219,7 +227,7 @@ def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:
             about = f": {said(callee.summary.text)}" if callee.summary else ""
             home = context.page_of.get(callee.path)
             named = code(short_name(callee))
-            how = "(hands on) " if (caller, callee) in handed else ""
+            how = f"({hows[caller, callee]}) " if (caller, callee) in hows else ""
             lines.append(f"    - {how}{cited.page(context.pages[home], named) if home else named}{about}")
         others = [s for s in context.facts.graph.furthest(caller) if s not in callees][:_MAX_OTHERS]
         if others:

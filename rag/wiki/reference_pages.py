@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.documentation import title_of
 from rag.code.symbols import File, Symbol
+from rag.wiki.dispatch import FunctionTable
 from rag.wiki.entry_points import keys, variables
 from rag.wiki.facts import short_name
 from rag.wiki.links import CitationWriter
@@ -15,7 +16,7 @@ from rag.wiki.models import WikiPage
 from rag.wiki.page_context import PageContext, Part
 
 _MAX_PER_PACKAGE, _MAX_PACKAGES, _MAX_USED = 60, 30, 40
-_MAX_POINTS, _MAX_IMPLEMENTATIONS, _MAX_REGISTERING = 30, 5, 30
+_MAX_POINTS, _MAX_IMPLEMENTATIONS, _MAX_REGISTERING, _MAX_TABLES = 30, 5, 30, 20
 _MAX_VARIABLES, _MAX_FILES, _MAX_KEYS = 80, 40, 10
 _MAX_TESTED, _MAX_TESTS, _MAX_DOCUMENTS, _MAX_TERMS, _MAX_FOLDERS = 40, 40, 100, 60, 60
 _CHUNK = 20
@@ -85,13 +86,36 @@ def extending_parts(context: PageContext, page: WikiPage, cited: CitationWriter)
         inherited = [code(s.name) for s in point.implementations[:_MAX_IMPLEMENTATIONS]]
         rest = len(point.implementations) - len(inherited)
         more = f" and {rest:,} more" if rest > 0 else ""
-        rows.append(f"- {named}" + (f" Extended by {', '.join(inherited)}{more}." if inherited else ""))
+        verb = "Implemented by" if point.is_interface else "Extended by"
+        rows.append(f"- {named}" + (f" {verb} {', '.join(inherited)}{more}." if inherited else ""))
     if rows:
         yield from _listed("## Classes and interfaces to extend", rows, "classes")
     registering = context.facts.registering[:_MAX_REGISTERING]
     if registering:
         rows = [f"- {context.definition(cited, symbol)}" for symbol in registering]
         yield from _listed("## Functions that register code", rows, "functions")
+    if rows := _tables(context, cited):
+        yield from _listed("## Tables of functions", rows, "tables")
+
+
+def _tables(context: PageContext, cited: CitationWriter) -> list[str]:
+    """Return the tables of functions by their type, the most frequent types first."""
+    of_type: dict[str, list[FunctionTable]] = defaultdict(list)
+    for one in context.facts.graph.dispatch.tables:
+        of_type[one.type or f"{one.path} {one.name}"].append(one)
+    rows = []
+    for tables in sorted(of_type.values(), key=lambda found: (-len(found), found[0].path, found[0].start)):
+        first = max(tables, key=lambda one: len(one.functions))
+        held = [code(short_name(function)) for function in first.functions[:_MAX_IMPLEMENTATIONS]]
+        rest = len(first.functions) - len(held)
+        more = f" and {rest:,} more" if rest > 0 else ""
+        linked = cited.named(first.name, first.path, first.start, first.end)
+        kind = f"{code(first.type)}, " if first.type else ""
+        count = f"{len(tables):,} tables, such as " if len(tables) > 1 else ""
+        rows.append(f"- {kind}{count}{linked}, which holds {', '.join(held)}{more}.")
+        if len(rows) == _MAX_TABLES:
+            break
+    return rows
 
 
 # ---------------------------------------------------------------- glossary

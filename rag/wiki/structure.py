@@ -153,9 +153,11 @@ def _reference_pages(facts: WikiFacts) -> list[WikiPage]:
         paths = tuple(dict.fromkeys(one.symbol.path for one in facts.exports))[:40]
         about = "What the packages export, the most documented and used first"
         pages.append(WikiPage("api", "Public API", about, "medium", paths, kind="api"))
-    if facts.extension_points or facts.registering:
-        points = [point.symbol for point in facts.extension_points] + list(facts.registering)
-        paths = tuple(dict.fromkeys(symbol.path for symbol in points))[:40]
+    tables = facts.graph.dispatch.tables
+    if facts.extension_points or facts.registering or tables:
+        symbols = [*(point.symbol for point in facts.extension_points), *facts.registering]
+        places = [*(symbol.path for symbol in symbols), *(table.path for table in tables)]
+        paths = tuple(dict.fromkeys(places))[:40]
         about = "Classes and interfaces to extend, and functions that register code"
         pages.append(WikiPage("extending", "Extending", about, "medium", paths, kind="extending"))
     listed = {}

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from surveys import survey_of
 
-from rag.wiki.concept_names import concept_titles
+from rag.wiki.compound_words import CompoundWords
+from rag.wiki.concept_names import concept_titles, path_words
 from rag.wiki.concepts import concepts
 from rag.wiki.roles import code_by_role, role_of
 
@@ -121,3 +122,30 @@ def test_a_repository_of_examples_has_them_as_its_own():
     roles = code_by_role(survey_of({"examples/a.py": "x = 1\n", "examples/b.py": "y = 1\n"}))
     assert [file.path for file in roles["own"]] == ["examples/a.py", "examples/b.py"]
     assert roles["example"] == []
+
+
+def _titles(texts: dict[str, str], project: str = "app") -> list[str]:
+    survey = survey_of(texts)
+    found = concepts(survey, survey.of_kind("code"), 24)
+    words = {word for concept in found for file in concept.files for word in path_words(file.path)}
+    return concept_titles(found, survey.of_kind("doc"), CompoundWords(survey, words), project)
+
+
+LONG = "".join(f"def {{0}}_{n}():\n    return {n}\n\n" for n in range(60))
+
+
+def test_a_word_that_the_repository_writes_apart_is_apart_in_titles():
+    texts = {
+        "reverseproxy/handler.py": LONG.format("handle"),
+        "fastcgi/client.py": LONG.format("send"),
+        "README.md": "# App\n\nIt has a reverse proxy. The reverse proxy has FastCGI, and FastCGI is old.\n",
+    }
+    assert sorted(_titles(texts)) == ["FastCGI", "Reverse proxy"]
+
+
+def test_the_prefix_that_all_files_share_is_in_no_title():
+    names = "request upstream parse cache script proxy log index access".split()
+    texts = {f"src/app_{name}.c": f"int app_{name}(void) {{ return 1; }}\n" * 60 for name in names}
+    titles = _titles(texts)
+    assert titles
+    assert all("app" not in title.lower() for title in titles)

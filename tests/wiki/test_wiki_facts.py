@@ -8,6 +8,7 @@ import pytest
 from surveys import survey_of
 
 from rag.wiki.call_graph import CallGraph
+from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
 from rag.wiki.exports import exports
 from rag.wiki.extension_points import extension_points, registering
@@ -270,7 +271,7 @@ def test_base_classes_and_what_registers_are_extension_points():
         "b.py": "from a import Base\n\n\nclass One(Base):\n    pass\n\n\nclass Two(Base):\n    pass\n",
     }
     survey = survey_of(texts)
-    (point,) = extension_points(survey, texts)
+    (point,) = extension_points(survey, texts, Dispatch(survey, texts).implementations)
     assert point.symbol.name == "Base" and [s.name for s in point.implementations] == ["One", "Two"]
     assert [symbol.name for symbol in registering(survey, texts)] == ["register_plugin"]
 
@@ -300,3 +301,30 @@ def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
     assert [(point.path, point.what) for point in entry_points(survey_of(texts))] == [
         ("src/server.c", "main function")
     ]
+
+
+def test_a_console_script_on_the_line_of_its_list_is_an_entry_point():
+    texts = {
+        "setup.py": 'setup(\n    entry_points={"console_scripts": ["app = app.cli:main", "b=a.b:run"]},\n)\n'
+    }
+    found = [(one.name, one.leads_to, one.start) for one in entry_points(survey_of(texts))]
+    assert found == [("app", "app.cli:main", 2), ("b", "a.b:run", 2)]
+
+
+def test_a_program_that_measures_is_no_entry_point():
+    texts = dict.fromkeys(("src/app.cc", "src/app_perftest.cc"), "int main(void) {\n    return 0;\n}\n")
+    assert [one.path for one in entry_points(survey_of(texts))] == ["src/app.cc"]
+
+
+def test_scripts_of_python_are_not_the_public_interface_of_other_code():
+    texts = {f"src/m{n}.cc": f"int f{n}() {{ return {n}; }}\n" for n in range(8)}
+    texts["configure.py"] = "def shell_escape(text):\n    return text\n"
+    assert exports(survey_of(texts), texts) == []
+
+
+def test_a_handler_of_a_compiled_language_registers_nothing():
+    texts = {
+        "a.go": "package a\n\n// SignalHandler ends it.\nfunc SignalHandler() {}\n\n"
+        "// AddHandler adds one.\nfunc AddHandler() {}\n"
+    }
+    assert [symbol.name for symbol in registering(survey_of(texts), texts)] == ["AddHandler"]

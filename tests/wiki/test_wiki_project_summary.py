@@ -13,6 +13,21 @@ from rag.wiki.structure import describe
 BADGE = "[![Build Status](https://example.org/b.svg)](https://example.org)\n\n"
 
 PROJECTS: dict[str, tuple[dict[str, str], str]] = {
+    # ---- words in HTML, a wrapped link, a manual page
+    "caddy": (
+        {
+            "README.md": '<p align="center">\n\t<a href="https://x.org"><img src="x.png"></a>\n</p>\n<hr>\n<h3 align="center">Every site on HTTPS</h3>\n'
+            '<p align="center">Caddy is an extensible server platform that uses TLS by default.</p>\n\n## About\n\nCaddy is a project of ZeroSSL.\n'
+        },
+        "Caddy is an extensible server platform that uses TLS by default.",
+    ),
+    "nginx": (
+        {
+            "README": "\nDocumentation is available at http://nginx.org\n",
+            "man/nginx.8": '.\\" All rights reserved.\n.Dd November 5, 2020\n.Sh NAME\n.Nm nginx\n.Nd "HTTP and reverse proxy server, mail proxy server"\n',
+        },
+        "HTTP and reverse proxy server, mail proxy server",
+    ),
     # ---- Python
     "flask": (
         {

@@ -72,7 +72,7 @@ def test_a_page_is_asked_for_with_its_own_files_in_a_conversation_of_its_own(sam
         made.build()
         asked = {re.search(r"Title: (.*)", chat.prompt)[1]: chat.prompt for chat in server.chats}
     assert asked.keys() == {
-        "Overview", "Concepts", "How it runs", "Snip", "Worker", "Client, retry and types"
+        "Overview", "Concepts", "How it runs", "Snip", "Worker", "Clients"
     }  # fmt: skip
     assert "worker/checker.go:1-" in asked["Worker"] and "You write one page of a wiki" in asked["Worker"]
     conversations = made.engine.turns.conversations()

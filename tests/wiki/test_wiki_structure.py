@@ -32,7 +32,7 @@ def test_the_pages_are_in_reading_order_and_hold_each_code_file_once(repository)
         "Concepts",
         "How it runs",
         "Snip",  # where most of the code is
-        "Client, retry and types",
+        "Clients",
         "Worker",
         "Public API",
         "Extending",

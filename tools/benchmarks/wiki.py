@@ -1,7 +1,9 @@
-"""How much of what a newcomer must learn the pages of `rag wiki` say, and how large they are.
+"""How much of what a newcomer must learn the pages of `rag wiki` say, and whether they can be published.
 
 The architecture documents that the statements were taken from are removed before the wiki is generated. It is
-written by this version and by the last one whose pages followed folders, in the same run.
+written by this version and by the last one whose pages followed folders, in the same run. Of this version's
+pages it also shows what exceeds the limits, whether MkDocs builds them without a warning, and how many lines
+differ after a comment was added to the most central file.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ from tools.benchmarks.wiki_statements import Statement, sampled, statements
 BEFORE = os.environ.get("WIKI_BEFORE", "3bfcaa585e4deb2bca98daf8684d2224bd586cee")
 """The commit with the wiki by folders."""
 _SAMPLE, _MAX_WRONG = 300, 40
+_MAX_PAGE_BYTES, _MAX_PAGE_LINES, _MAX_DIFF_LINES = 40_000, 400, 30
+_COMMENTS = {
+    ".py": "#",
+    ".rb": "#",
+    **dict.fromkeys((".c", ".cc", ".go", ".java", ".js", ".php", ".rs", ".ts"), "//"),
+}
 _RUN = "import sys; sys.path.insert(0, {!r}); from rag.__main__ import main; sys.exit(main())"
 _REMOTE = "https://github.com/measured/repository"
 _REFERENCE = re.compile(r"^\[([^\]]+)\]: (\S+)$", re.MULTILINE)
@@ -60,6 +68,7 @@ def wiki(bench: Bench) -> None:
     listed = parse_toml((QUESTIONS / "wiki_things.toml").read_text(encoding="utf-8"))["repository"]
     rows, missing = [], []
     stated: list[Statement] = []
+    published: list[tuple[object, ...]] = []
     with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-") as workplace:
         versions = {"concepts": CHECKOUT}
         before = Path(workplace) / "before"
@@ -78,6 +87,7 @@ def wiki(bench: Bench) -> None:
                 said = [thing for thing in things if _is_said(thing, folder, definitions)]
                 if name == "concepts":
                     stated += statements(folder, root)
+                    published.append((entry["name"], *_publishable(program, root, folder)))
                 pages = [path.read_text(encoding="utf-8") for path in (folder / "docs").glob("*.md")]
                 largest = max(pages, key=len)
                 rows.append(
@@ -105,6 +115,16 @@ def wiki(bench: Bench) -> None:
     )
     show("What a newcomer must learn", columns, rows)
     _show_truth(stated)
+    show(
+        "Can it be published",
+        (
+            "repository",
+            f"pages over {_MAX_PAGE_BYTES // 1000} kB or {_MAX_PAGE_LINES} lines",
+            "mkdocs build --strict",
+            f"lines that a comment changes (at most {_MAX_DIFF_LINES})",
+        ),
+        published,
+    )
     show("Not said", ("repository", "pages by", "statement"), missing)
 
 
@@ -188,6 +208,42 @@ def _written(program: Path, root: Path, folder: Path) -> float:
         began = time.perf_counter()
         run_process([*command, "--no-draw", "--yes"], environment)
         return time.perf_counter() - began
+
+
+def _publishable(program: Path, root: Path, folder: Path) -> tuple[object, ...]:
+    """Return the pages over the limits, whether the site builds, and the lines that a comment changes."""
+    pages = [path.read_text(encoding="utf-8") for path in (folder / "docs").glob("*.md")]
+    over = sum(len(p.encode()) > _MAX_PAGE_BYTES or p.count("\n") > _MAX_PAGE_LINES for p in pages)
+    with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-site-") as site:
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", site]
+        built = subprocess.run(command, cwd=folder, check=False, capture_output=True)
+    return over, "yes" if built.returncode == 0 else "no", _comment_diff(program, root, folder)
+
+
+def _comment_diff(program: Path, root: Path, folder: Path) -> object:
+    """Return how many lines of the pages differ after a comment was added at the top of a central file."""
+    architecture = (folder / "docs" / "architecture.md").read_text(encoding="utf-8")
+    linked = (unquote(match[1]) for match in _LINES.finditer(architecture))
+    central = next((path for path in linked if Path(path).suffix in _COMMENTS), None)
+    if central is None:
+        return "no such file"
+    before = folder.with_name(f"{folder.name}-before")
+    shutil.copytree(folder, before)
+    text = (root / central).read_text(encoding="utf-8")
+    end = text.index("\n") + 1
+    comment = f"{_COMMENTS[Path(central).suffix]} Only a comment.\n"
+    (root / central).write_text(text[:end] + comment + text[end:], encoding="utf-8")
+    who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    subprocess.run(["git", *who, "commit", "-aqm", "comment"], cwd=root, check=True, capture_output=True)
+    _written(program, root, folder)
+    compared = subprocess.run(
+        ["git", "diff", "--no-index", "--numstat", str(before / "docs"), str(folder / "docs")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    counts = [line.split("\t")[:2] for line in compared.stdout.splitlines()]
+    return sum(int(count) for pair in counts for count in pair if count.isdigit())
 
 
 # ---------------------------------------------------------------- what pages say

@@ -53,7 +53,7 @@ _NOT_LISTS = re.compile(
     r"|\b(?:which|what|the) default\b|\bsteps?\b|\bthrough which\b"
     r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
     r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
-    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b",
+    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b|\bwhat is \S{1,80} set to\b",
     re.I,
 )
 _DERIVED = re.compile(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -18,12 +17,9 @@ from rag.types import (
     Conversation,
     DialogTurn,
     Hit,
-    JobKind,
-    JobState,
     Message,
     ModelReply,
     Prepared,
-    QueuedJob,
     Source,
     Usage,
     UseRole,
@@ -954,116 +950,6 @@ def is_async(generator: TextGenerator) -> TypeGuard[AsyncGenerator]:
     return hasattr(generator, "astream") and hasattr(generator, "acomplete")
 
 
-class Jobs(Protocol):
-    """A queue of jobs that servers fill and workers empty.
-
-    A job is run by the worker that leases it. A lease that is not renewed (`report`) for `lease_s` seconds
-    ends: the job then waits again. Whatever a former holder calls after that raises LeaseLost and changes
-    nothing. Jobs that somebody asked for are leased first; among those of equal priority the namespace that
-    has the fewest running jobs, then the one that was served least recently; within a namespace the oldest.
-
-    All methods may be called from several threads and processes.
-
-    Raises:
-        StoreError: from every method, if the queue is unreachable, busy or damaged.
-    """
-
-    @property
-    def lease_s(self) -> float:
-        """Seconds after which a lease that was not renewed ends."""
-        ...
-
-    def enqueue(
-        self,
-        kind: JobKind,
-        key: str,
-        args: Mapping[str, Any],
-        *,
-        namespace: str = "",
-        asked: bool = False,
-        lock: str = "",
-    ) -> QueuedJob:
-        """Add a job; while one with this key waits or runs, return that one.
-
-        Args:
-            kind: what the job does.
-            key: what the job is about, 1 to 200 characters.
-            args: JSON values for the worker. The returned job may have the arguments of an earlier call.
-            namespace: whose job it is.
-            asked: whether somebody waits for it. A waiting job that is asked for moves to the front.
-            lock: of the jobs with one lock only one runs at a time; "" is the key.
-        """
-        ...
-
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
-        """Begin the next job of these kinds (all if empty); None if there is none to begin now.
-
-        Jobs whose lease has ended are added to the waiting ones first, or fail after too many attempts.
-        """
-        ...
-
-    def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
-        """Renew the lease and record the progress; return the job, whose `cancelling` may have been set.
-
-        Raises:
-            LeaseLost: the job is not run by this attempt any more.
-        """
-        ...
-
-    def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
-        """End the job with a result of JSON values. Raises LeaseLost as `report`."""
-        ...
-
-    def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
-        """Record that the attempt failed; return the job.
-
-        With `retry` it waits again, each time longer, until its attempts are used up; else it has failed. A
-        job that is `cancelling` is cancelled. Of the error, the first 1,000 characters are stored.
-
-        Raises:
-            LeaseLost: as `report`.
-        """
-        ...
-
-    def release(self, job: QueuedJob) -> None:
-        """Give the job back unfinished, without counting an attempt. Raises LeaseLost as `report`."""
-        ...
-
-    def cancel(self, job_id: int) -> bool:
-        """Cancel a waiting job, or ask the worker of a running one to stop; False if it has ended.
-
-        Raises:
-            NotFound: there is no such job.
-        """
-        ...
-
-    def job(self, job_id: int) -> QueuedJob:
-        """Return a job. Raises NotFound if there is none, or it ended long ago."""
-        ...
-
-    def jobs(
-        self,
-        *,
-        ids: Sequence[int] | None = None,
-        namespace: str | None = None,
-        states: Sequence[JobState] = (),
-        limit: int = 100,
-    ) -> list[QueuedJob]:
-        """Return jobs, the newest first: those with these ids, of a namespace, and in one of the states."""
-        ...
-
-    def wait(self, timeout_s: float) -> list[int]:
-        """Wait until a job was added or has changed, at most this long; return the ids of those that have.
-
-        Changes just before the call may be missed, and an id may come more than once.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release connections. Closing twice is allowed."""
-        ...
-
-
 class SharedState(Protocol):
     """What several servers share in addition to turns and jobs: locks, rates of requests, events, and keys.
 
@@ -1132,132 +1018,4 @@ class Clock(Protocol):
 
     def __call__(self) -> datetime:
         """Return the current time, with its time zone."""
-        ...
-
-
-class ShelfFile(NamedTuple):
-    """A file of a generation: its name there, the SHA-256 of its bytes in hexadecimal, and its size."""
-
-    name: str
-    sha256: str
-    size_bytes: int
-
-
-class ShelfGeneration(NamedTuple):
-    """A set of files that was published under a key. It never changes.
-
-    `id` is derived from the key, the files and `about`, so publishing the same again gives the same id.
-    `about` are facts that a reader wants before it fetches, such as the commit. `published` is the
-    publisher's time and is only for display.
-    """
-
-    id: str
-    key: str
-    files: tuple[ShelfFile, ...]
-    about: Mapping[str, str]
-    published: datetime
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of all files."""
-        return sum(file.size_bytes for file in self.files)
-
-
-class Published(NamedTuple):
-    """The result of `StoreShelf.publish`: the current generation, and what had to be transferred for it."""
-
-    generation: ShelfGeneration
-    uploaded_files: int
-    uploaded_bytes: int
-
-
-class Fetched(NamedTuple):
-    """A generation on this machine: all its files are in `folder`, under their names, and are complete.
-
-    The files are read-only. The folder may be removed by a later fetch that needs its space: open the files
-    at once, and fetch again on FileNotFoundError. What is open or linked elsewhere stays valid.
-    """
-
-    generation: ShelfGeneration
-    folder: Path
-    downloaded_bytes: int
-
-
-class Collected(NamedTuple):
-    """What `StoreShelf.collect_garbage` removed."""
-
-    objects: int
-    size_bytes: int
-
-
-class StoreShelf(Protocol):
-    """Published generations of stores, by key, which several machines share.
-
-    A key names one repository at one ref, see `rag.service.shared_stores.shelf_key`: 1 to 200 of the
-    characters `A-Z a-z 0-9 . _ -`, of which the first is a letter or a digit. A reader sees either the
-    previous generation or the next one, never parts of both, whenever a publisher ends or is killed. Equal
-    files of all generations are stored once. All methods may be used by several threads and processes.
-
-    Every method raises a ShelfError: ShelfUnreachable if the service does not answer in time or fails,
-    ShelfRefused if it refuses the login or has no such bucket or folder. No message has a credential.
-    """
-
-    @property
-    def name(self) -> str:
-        """The address for messages, without credentials."""
-        ...
-
-    def current(self, key: str) -> ShelfGeneration | None:
-        """Return the current generation of a key; None if nothing is published. Nothing is downloaded."""
-        ...
-
-    def publish(
-        self, key: str, files: Mapping[str, Path], *, about: Mapping[str, str], expect: str | None
-    ) -> Published:
-        """Upload the files that the shelf does not have yet, and make them the current generation.
-
-        Args:
-            key: the key.
-            files: by name. They must not change during the call.
-            about: see `ShelfGeneration`.
-            expect: the id of the current generation that this one replaces; None if there must be none, or
-                one whose description is damaged.
-
-        Raises:
-            ShelfConflict: the current generation is another one. It stays current.
-        """
-        ...
-
-    def fetch(self, key: str) -> Fetched:
-        """Return the current generation on this machine; files that are not in the disk cache are downloaded.
-
-        Raises:
-            NotFound: nothing is published under the key.
-            ShelfDamaged: a file is missing or has other bytes, also when it was downloaded again.
-            StoreUnwritable: the disk cache cannot be written, or is too small for this generation.
-        """
-        ...
-
-    def last_fetched(self, key: str) -> Fetched | None:
-        """Return the generation that was fetched last, if it is still in the disk cache.
-
-        The service is not asked, so there may be a newer one.
-        """
-        ...
-
-    def keys(self, prefix: str = "") -> list[str]:
-        """Return the published keys that begin with a prefix, ascending."""
-        ...
-
-    def delete(self, key: str) -> bool:
-        """Remove a key; return whether there was one. Its files are removed by `collect_garbage`."""
-        ...
-
-    def collect_garbage(self, *, grace_s: float = 86_400.0) -> Collected:
-        """Remove the files that no current generation has, and that were uploaded longer ago than `grace_s`.
-
-        Args:
-            grace_s: longer than a publication may take. Files are shared, so a publisher uploads those again
-                that may be removed while it runs.
-        """
         ...

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from rag.backends.queue.postgres import PostgresJobs
+from rag.job_queue import QueuedJob
 from rag.processes import Process, closed_environment, python_command, start
-from rag.types import QueuedJob
 from tests.servers.object_store import MotoServer, free_port
 from tests.servers.postgres import LocalPostgres
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
     from rag.backends.adal_generator import AdalGenerator
     from rag.backends.shelf.objects import Objects
     from rag.backends.shelf.shelf import ObjectShelf
+    from rag.job_queue import Jobs
     from rag.ports import (
         Embedder,
-        Jobs,
         MemoryStore,
         Reranker,
         Rows,

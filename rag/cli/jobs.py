@@ -17,10 +17,10 @@ from rag.errors import ConfigError, ProviderError
 from rag.quoting import visible
 
 if TYPE_CHECKING:
-    from rag.ports import Jobs
+    from rag.job_queue import Jobs, JobState, QueuedJob
     from rag.service.jobs import JobRequest
     from rag.settings import Settings
-    from rag.types import JobState, QueuedJob, Source
+    from rag.types import Source
 
 app = typer.Typer(help="Add, list and cancel jobs that workers share.", no_args_is_help=True)
 

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from rag.database.parts import belongs
 from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
+from rag.job_queue import QueuedJob
 from rag.request_context import note_repository
 from rag.serve.access.keys import Caller
 from rag.serve.access.ssrf import resolve_public
@@ -48,7 +49,7 @@ from rag.service.engine import Generation, at_checkout
 from rag.service.groups import ALL
 from rag.service.jobs import open_jobs
 from rag.service.ref_retention import RefRetention, RetentionFull
-from rag.types import Checkout, QueuedJob, Source
+from rag.types import Checkout, Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 

@@ -19,10 +19,11 @@ from rag.corpus.address import resolve
 from rag.corpus.secrets import find_secret
 from rag.database.locate import store_path
 from rag.errors import SettingsError, SourceError
-from rag.ports import Jobs, SharedState
+from rag.job_queue import JobKind, Jobs, QueuedJob
+from rag.ports import SharedState
 from rag.request_context import request_id
 from rag.settings import Settings
-from rag.types import Filters, JobKind, QueuedJob, Source
+from rag.types import Filters, Source
 
 MAX_EVALUATED = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

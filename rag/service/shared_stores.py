@@ -47,10 +47,11 @@ from rag.errors import (
     StoreCorrupt,
     StoreError,
 )
-from rag.ports import Collected, Embedder, ShelfGeneration, StoreShelf
+from rag.ports import Embedder
 from rag.quoting import visible
 from rag.resources import make_private
 from rag.settings import Settings
+from rag.store_shelf import Collected, ShelfGeneration, StoreShelf
 from rag.types import Checkout, Source
 
 if TYPE_CHECKING:

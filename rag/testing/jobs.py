@@ -1,4 +1,4 @@
-"""The contract of `rag.ports.Jobs`."""
+"""The contract of `rag.job_queue.Jobs`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from rag.errors import LeaseLost, NotFound
-from rag.ports import Jobs
-from rag.types import JobKind, QueuedJob
+from rag.job_queue import JobKind, Jobs, QueuedJob
 
 _A_LONG_TIME_S = 100_000.0
 

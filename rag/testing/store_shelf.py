@@ -12,7 +12,8 @@ from typing import Protocol
 import pytest
 
 from rag.errors import NotFound, SettingsError, ShelfConflict, ShelfDamaged, StoreUnwritable
-from rag.ports import Clock, StoreShelf
+from rag.ports import Clock
+from rag.store_shelf import StoreShelf
 
 _CACHE_BYTES = 1 << 30
 _AFTER_GRACE = timedelta(days=2)

@@ -1,4 +1,4 @@
-"""A worker takes jobs from a queue (`rag.ports.Jobs`) and runs each in a child process.
+"""A worker takes jobs from a queue (`rag.job_queue.Jobs`) and runs each in a child process.
 
 loop      leases jobs, reports their progress, and ends them: `rag worker`, `rag index --list-file`
 process   the parent's end of a child process

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag.errors import SettingsError, SourceError
-from rag.ports import Jobs
+from rag.job_queue import Jobs, QueuedJob
 from rag.resources import make_private
 from rag.service import locate
 from rag.service.jobs import index_request
 from rag.settings import Settings
-from rag.types import QueuedJob, Source, now_utc
+from rag.types import Source, now_utc
 from rag.worker.loop import Worker
 
 MAX_LISTED = 100_000

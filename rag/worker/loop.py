@@ -17,10 +17,9 @@ from dataclasses import asdict
 from typing import Any
 
 from rag.errors import LeaseLost, StoreError
-from rag.ports import Jobs
+from rag.job_queue import JobKind, Jobs, QueuedJob
 from rag.service.jobs import name_of, public_error
 from rag.settings import Settings, with_absolute_paths
-from rag.types import JobKind, QueuedJob
 from rag.worker.process import JobProcess
 
 Notice = Callable[[str], None]

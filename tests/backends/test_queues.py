@@ -1,4 +1,4 @@
-"""The queues keep what `rag.ports.Jobs` promises: in memory, and in a real Postgres server."""
+"""The queues keep what `rag.job_queue.Jobs` promises: in memory, and in a real Postgres server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag.backends.queue import schema
 from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import PostgresJobs
 from rag.errors import SettingsError, StoreTooNew
-from rag.ports import Jobs
+from rag.job_queue import Jobs
 from rag.testing.clock import SteppedClock
 from rag.testing.jobs import JobsContract
 from rag.worker.bulk import MAX_LISTED

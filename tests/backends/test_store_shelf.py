@@ -161,7 +161,7 @@ def test_an_unknown_place_is_refused_without_its_secrets(tmp_path, stores):
 
 def test_the_download_of_a_killed_process_is_removed(tmp_path, monkeypatch):
     from rag.backends.shelf.generations import described
-    from rag.ports import ShelfFile
+    from rag.store_shelf import ShelfFile
     from rag.types import now_utc
 
     cache = DiskCache(tmp_path, max_bytes=1000)

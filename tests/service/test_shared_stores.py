@@ -16,11 +16,11 @@ from conftest import _COMMIT, git
 from rag.backends.shelf.generations import described
 from rag.database.update import Options
 from rag.errors import ConfigError, ShelfOutdated, ShelfRefused, ShelfUnreachable, StoreCorrupt
-from rag.ports import ShelfFile
 from rag.retrieval.search import search
 from rag.service import Engine, locate, shared_stores
 from rag.service.shared_stores import NEWEST, shelf_key
 from rag.settings import Settings
+from rag.store_shelf import ShelfFile
 from rag.types import Filters, Source
 
 URL = Source("https://example.org/team/app")

@@ -17,12 +17,11 @@ from conftest import git
 
 from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import PostgresJobs
-from rag.ports import Jobs
+from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
 from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
 from rag.settings import Settings
-from rag.types import QueuedJob
 from rag.worker.bulk import FinishedSources, ListedSource, index_all
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess

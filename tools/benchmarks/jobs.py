@@ -11,12 +11,11 @@ from contextlib import closing
 from pathlib import Path
 
 from rag.backends.queue.postgres import PostgresJobs
-from rag.ports import Jobs
+from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, closed_environment, python_command, start
 from rag.service import locate
 from rag.service.jobs import index_request
 from rag.settings import Settings
-from rag.types import QueuedJob
 from tests.servers import postgres
 from tests.servers.postgres import LocalPostgres
 from tools.benchmarks.bench import Bench, NotMeasured, show

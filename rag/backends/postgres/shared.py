@@ -21,6 +21,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from rag.backends.postgres.server import Db, PostgresServer
+from rag.ports import SharedState
 from rag.turns.storage import repeated
 
 _MAX_EVENT_BYTES = 7_900
@@ -40,7 +41,7 @@ _MIGRATIONS: tuple[LiteralString, ...] = (
 )
 
 
-class PostgresSharedState:
+class PostgresSharedState(SharedState):
     """A `SharedState` in a Postgres database.
 
     Args:
@@ -59,14 +60,12 @@ class PostgresSharedState:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """See `SharedState.locked`."""
         key = int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
         with self._server.writing(lambda db: db.execute("SELECT pg_advisory_xact_lock(%s)", [key])):
             yield
 
     @repeated
     def hit(self, name: str, *, amount: int, period_s: float) -> float:
-        """See `SharedState.hit`."""
         with self._server.writing(lambda db: _rate(db, name)) as (db, found):
             row = found.fetchone()
             assert row is not None
@@ -85,14 +84,12 @@ class PostgresSharedState:
             return 0.0
 
     def publish(self, event: str) -> None:
-        """See `SharedState.publish`."""
         if len(event.encode()) > _MAX_EVENT_BYTES:
             raise ValueError(f"an event has at most {_MAX_EVENT_BYTES} bytes")
         with self._server.writing(lambda db: db.execute("SELECT pg_notify('rag_events', %s)", [event])):
             pass
 
     def listen(self, timeout_s: float) -> list[str] | None:
-        """See `SharedState.listen`."""
         try:
             if self._listener is None:
                 self._listener = self._server.connected()
@@ -105,20 +102,17 @@ class PostgresSharedState:
 
     @repeated
     def add_key(self, name: str, entry: Mapping[str, Any]) -> bool:
-        """See `SharedState.add_key`."""
         query = "INSERT INTO rag_key VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING name"
         with self._server.writing(lambda db: db.execute(query, [name, Jsonb(dict(entry))])) as (_, found):
             return found.fetchone() is not None
 
     def keys(self) -> dict[str, Mapping[str, Any]]:
-        """See `SharedState.keys`."""
         query = "SELECT name, entry FROM rag_key ORDER BY name"
         with self._server.reading(lambda db: db.execute(query)) as (_, found):
             return dict(found.fetchall())
 
     @repeated
     def replace_key(self, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-        """See `SharedState.replace_key`."""
         query = "UPDATE rag_key SET entry = %s WHERE name = %s AND entry = %s RETURNING name"
         given = [Jsonb(dict(new)), name, Jsonb(dict(old))]
         with self._server.writing(lambda db: db.execute(query, given)) as (_, found):
@@ -126,19 +120,16 @@ class PostgresSharedState:
 
     @repeated
     def remove_key(self, name: str) -> bool:
-        """See `SharedState.remove_key`."""
         query = "DELETE FROM rag_key WHERE name = %s RETURNING name"
         with self._server.writing(lambda db: db.execute(query, [name])) as (_, found):
             return found.fetchone() is not None
 
     def prune(self) -> None:
-        """See `SharedState.prune`."""
         query = f"DELETE FROM rag_rate WHERE used < now() - interval '{_UNUSED}'"
         with self._server.writing(lambda db: db.execute(query)):
             pass
 
     def close(self) -> None:
-        """See `SharedState.close`."""
         self._stop_listening()
         self._server.close()
 

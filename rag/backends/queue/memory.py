@@ -20,8 +20,9 @@ from rag.backends.queue.limits import (
     shortened,
 )
 from rag.errors import LeaseLost, NotFound
+from rag.job_queue import JobKind, Jobs, JobState, QueuedJob
 from rag.ports import Clock
-from rag.types import JobKind, JobState, QueuedJob, now_utc
+from rag.types import now_utc
 
 _MAX_ENDED = 100_000
 """As many as a list of repositories may have, so that the outcome of each is known at the end."""
@@ -36,7 +37,7 @@ class _Entry:
         self.renewed = job.created
 
 
-class MemoryJobs:
+class MemoryJobs(Jobs):
     """A `Jobs` queue that its process takes with it.
 
     Args:
@@ -72,7 +73,6 @@ class MemoryJobs:
 
     @property
     def lease_s(self) -> float:
-        """See `Jobs.lease_s`."""
         return self._lease_s
 
     def enqueue(
@@ -85,7 +85,6 @@ class MemoryJobs:
         asked: bool = False,
         lock: str = "",
     ) -> QueuedJob:
-        """See `Jobs.enqueue`."""
         checked_key(key)
         with self._changed:
             known = self._by_key.get(key)
@@ -101,7 +100,6 @@ class MemoryJobs:
             return job
 
     def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
-        """See `Jobs.lease`."""
         with self._changed:
             self._end_stale_leases()
             now = self._clock()
@@ -134,24 +132,20 @@ class MemoryJobs:
             return self._set(found, state="running", worker=worker, lease=number, stage="", done=0, total=0)
 
     def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
-        """See `Jobs.report`."""
         with self._changed:
             entry = self._held(job)
             entry.renewed = self._clock()
             return self._set(entry, stage=stage, done=done, total=total)
 
     def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
-        """See `Jobs.complete`."""
         with self._changed:
             self._end(self._held(job), "done", error="", result=dict(result))
 
     def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
-        """See `Jobs.fail`."""
         with self._changed:
             return self._failed(self._held(job), shortened(error), retry=retry)
 
     def release(self, job: QueuedJob) -> None:
-        """See `Jobs.release`."""
         with self._changed:
             entry = self._held(job)
             if entry.job.cancelling:
@@ -160,7 +154,6 @@ class MemoryJobs:
                 self._set(entry, state="waiting", lease=0, worker="", stage="", done=0, total=0)
 
     def cancel(self, job_id: int) -> bool:
-        """See `Jobs.cancel`."""
         with self._changed:
             entry = self._entry(job_id)
             if entry.job.has_ended:
@@ -172,7 +165,6 @@ class MemoryJobs:
             return True
 
     def job(self, job_id: int) -> QueuedJob:
-        """See `Jobs.job`."""
         with self._changed:
             return self._entry(job_id).job
 
@@ -184,7 +176,6 @@ class MemoryJobs:
         states: Sequence[JobState] = (),
         limit: int = 100,
     ) -> list[QueuedJob]:
-        """See `Jobs.jobs`."""
         with self._changed:
             known = self._entries
             entries = known.values() if ids is None else [known[one] for one in set(ids) if one in known]
@@ -196,13 +187,12 @@ class MemoryJobs:
         return sorted(found, key=lambda job: -job.id)[:limit]
 
     def wait(self, timeout_s: float) -> list[int]:
-        """See `Jobs.wait`."""
         with self._changed:
             self._changed.wait(timeout_s)
             return [self._last_changed] if self._last_changed else []
 
     def close(self) -> None:
-        """See `Jobs.close`."""
+        """There is nothing to release."""
 
     # ---- with the lock
 

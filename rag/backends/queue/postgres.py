@@ -14,8 +14,8 @@ anyio, croniter, tabulate and its own typer. What decided:
   `lease` chooses from which one procrastinate fetches.
 
 procrastinate's own worker is not used: it runs jobs inside the process, and the progress and the fencing that
-`rag.ports.Jobs` promises need our transactions. A lease is a row in its table of workers, so its heartbeat is
-that of one attempt, and its id fences off a worker that was silent and comes back.
+`Jobs` promises need our transactions. A lease is a row in its table of workers, so its heartbeat is that of
+one attempt, and its id fences off a worker that was silent and comes back.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from rag.backends.queue.limits import (
 )
 from rag.backends.queue.schema import migrations, pending
 from rag.errors import LeaseLost, NotFound
+from rag.job_queue import JobKind, Jobs, JobState, QueuedJob
 from rag.turns.storage import repeated
-from rag.types import JobKind, JobState, QueuedJob
 
 Result = TypeVar("Result")
 
@@ -97,15 +97,14 @@ _ENQUEUE = (
 )
 
 
-class PostgresJobs:
+class PostgresJobs(Jobs):
     """A `Jobs` queue in a schema of a Postgres database.
 
     Args:
         url: the address of the database, see `PostgresServer`.
         schema: the schema of the tables.
         lease_s: see `Jobs.lease_s`; all processes of a queue must use the same.
-        first_backoff_s: how long a job waits after its first failed attempt; then twice as long each time.
-        max_attempts: how often a job is attempted.
+        first_backoff_s, max_attempts: see `MemoryJobs`.
 
     Raises:
         SettingsError: the address is invalid.
@@ -132,7 +131,6 @@ class PostgresJobs:
 
     @property
     def lease_s(self) -> float:
-        """See `Jobs.lease_s`."""
         return self._lease_s
 
     def enqueue(
@@ -145,7 +143,6 @@ class PostgresJobs:
         asked: bool = False,
         lock: str = "",
     ) -> QueuedJob:
-        """See `Jobs.enqueue`."""
         checked_key(key)
         checked_text(args)
 
@@ -180,7 +177,6 @@ class PostgresJobs:
         return self._write(work)
 
     def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
-        """See `Jobs.lease`."""
         wanted = list(kinds or KINDS)
 
         def work(db: Db) -> QueuedJob | None:
@@ -215,8 +211,6 @@ class PostgresJobs:
         return leased
 
     def report(self, job: QueuedJob, stage: str, done: int, total: int) -> QueuedJob:
-        """See `Jobs.report`."""
-
         def work(db: Db) -> QueuedJob:
             self._held(db, job)
             db.execute(queries["update_heartbeat"], {"worker_id": job.lease})
@@ -231,8 +225,6 @@ class PostgresJobs:
         return self._write(work)
 
     def complete(self, job: QueuedJob, result: Mapping[str, Any]) -> None:
-        """See `Jobs.complete`."""
-
         def work(db: Db) -> None:
             self._held(db, job)
             db.execute(
@@ -244,8 +236,6 @@ class PostgresJobs:
         self._write(work)
 
     def fail(self, job: QueuedJob, error: str, *, retry: bool) -> QueuedJob:
-        """See `Jobs.fail`."""
-
         def work(db: Db) -> QueuedJob:
             attempts, is_cancelled = self._held(db, job)
             self._failed(
@@ -256,8 +246,6 @@ class PostgresJobs:
         return self._write(work)
 
     def release(self, job: QueuedJob) -> None:
-        """See `Jobs.release`."""
-
         def work(db: Db) -> None:
             _, is_cancelled = self._held(db, job)
             if is_cancelled:
@@ -268,7 +256,6 @@ class PostgresJobs:
         self._write(work)
 
     def cancel(self, job_id: int) -> bool:
-        """See `Jobs.cancel`."""
 
         self.job(job_id)
 
@@ -288,7 +275,6 @@ class PostgresJobs:
         return self._write(work)
 
     def job(self, job_id: int) -> QueuedJob:
-        """See `Jobs.job`."""
         found = self.jobs(ids=[job_id], limit=1) if 0 < job_id <= _MAX_ID else []
         if not found:
             raise _no_job(job_id)
@@ -302,7 +288,6 @@ class PostgresJobs:
         states: Sequence[JobState] = (),
         limit: int = 100,
     ) -> list[QueuedJob]:
-        """See `Jobs.jobs`."""
         wanted = [status for status, state in _STATES.items() if not states or state in states]
         query = _JOB + (
             "WHERE (%(ids)s::bigint[] IS NULL OR j.id = ANY(%(ids)s)) "
@@ -318,7 +303,6 @@ class PostgresJobs:
         return self._read_all(lambda db: [_job(row) for row in db.execute(query, given).fetchall()])
 
     def wait(self, timeout_s: float) -> list[int]:
-        """See `Jobs.wait`."""
         with self._listening:
             try:
                 if self._listener is None:
@@ -331,7 +315,6 @@ class PostgresJobs:
                 raise self._server.translated(error) from error
 
     def close(self) -> None:
-        """See `Jobs.close`."""
         self._stop_listening()
         self._server.close()
 

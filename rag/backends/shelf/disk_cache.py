@@ -24,8 +24,8 @@ from pathlib import Path
 
 from rag.backends.shelf.generations import from_document, to_document
 from rag.errors import StoreUnwritable
-from rag.ports import ShelfFile, ShelfGeneration
 from rag.resources import make_private
+from rag.store_shelf import ShelfFile, ShelfGeneration
 
 _MANIFEST = "manifest.json"
 Download = Callable[[ShelfFile, Path], None]

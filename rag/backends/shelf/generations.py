@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from rag.errors import SettingsError
-from rag.ports import ShelfFile, ShelfGeneration
+from rag.store_shelf import ShelfFile, ShelfGeneration
 
 MAX_DOCUMENT_BYTES = 1 << 20
 _FORMAT = 1

@@ -33,7 +33,7 @@ class ObjectMissing(Exception):
 class Objects(Protocol):
     """Named objects. Names have the characters `A-Z a-z 0-9 . _ -`, and `/` between parts.
 
-    Every method raises ShelfUnreachable or ShelfRefused, as `rag.ports.StoreShelf`.
+    Every method raises ShelfUnreachable or ShelfRefused, as `rag.store_shelf.StoreShelf`.
     """
 
     @property

@@ -29,7 +29,8 @@ from rag.backends.shelf.generations import (
 )
 from rag.backends.shelf.objects import PROBES, ObjectMissing, Objects
 from rag.errors import NotFound, ShelfConflict, ShelfDamaged, ShelfUnreachable, StoreUnreadable
-from rag.ports import Clock, Collected, Fetched, Published, ShelfFile, ShelfGeneration
+from rag.ports import Clock
+from rag.store_shelf import Collected, Fetched, Published, ShelfFile, ShelfGeneration
 from rag.types import now_utc
 
 _KEYS = "keys/"
@@ -42,7 +43,7 @@ _BLOCK = 1 << 20
 
 
 class ObjectShelf:
-    """Implements `rag.ports.StoreShelf` over a folder or object storage, with a disk cache."""
+    """Implements `rag.store_shelf.StoreShelf` over a folder or object storage, with a disk cache."""
 
     def __init__(self, objects: Objects, cache: DiskCache, *, clock: Clock = now_utc) -> None:
         self._objects, self._cache, self._clock = objects, cache, clock

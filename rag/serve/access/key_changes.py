@@ -49,37 +49,32 @@ class KeyStore(Protocol):
         ...
 
 
-class SharedKeys:
+class SharedKeys(KeyStore):
     """The keys of all servers of a database."""
 
     def __init__(self, state: SharedState) -> None:
         self._state = state
 
     def entries(self) -> dict[str, Entry]:
-        """See `KeyStore.entries`."""
         return self._state.keys()
 
     def add(self, name: str, entry: Entry) -> bool:
-        """See `KeyStore.add`."""
         return self._state.add_key(name, entry)
 
     def replace(self, name: str, old: Entry, new: Entry) -> bool:
-        """See `KeyStore.replace`."""
         return self._state.replace_key(name, old, new)
 
     def remove(self, name: str) -> bool:
-        """See `KeyStore.remove`."""
         return self._state.remove_key(name)
 
 
-class FileKeys:
+class FileKeys(KeyStore):
     """The keys in a TOML file. Entries that are not changed, and comments, stay as they are."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def entries(self) -> dict[str, Entry]:
-        """See `KeyStore.entries`."""
         try:
             return _entries(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -88,17 +83,14 @@ class FileKeys:
             raise SettingsError(f"cannot read the keys in {self._path}: {error}; fix or remove it") from error
 
     def add(self, name: str, entry: Entry) -> bool:
-        """See `KeyStore.add`."""
         with self._locked():
             return name not in self.entries() and self._write(name, entry)
 
     def replace(self, name: str, old: Entry, new: Entry) -> bool:
-        """See `KeyStore.replace`."""
         with self._locked():
             return self.entries().get(name) == old and self._write(name, new)
 
     def remove(self, name: str) -> bool:
-        """See `KeyStore.remove`."""
         with self._locked():
             return name in self.entries() and self._write(name, None)
 

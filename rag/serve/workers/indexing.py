@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rag.job_queue import QueuedJob
 from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings
-from rag.types import Checkout, QueuedJob, Source
+from rag.types import Checkout, Source
 
 Progress = Callable[[str, int, int], None]
 

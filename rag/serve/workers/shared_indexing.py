@@ -16,13 +16,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from rag.errors import ConfigError, StoreError
-from rag.ports import Jobs
+from rag.job_queue import Jobs, QueuedJob
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
 from rag.serve.workers.indexing import Indexed, Indexers, Progress
 from rag.service.jobs import index_request, source_of
 from rag.settings import Settings
-from rag.types import QueuedJob, Source
+from rag.types import Source
 
 _POLL_S = 1.0
 """How often jobs are read although nothing was noticed."""

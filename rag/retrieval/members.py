@@ -56,7 +56,7 @@ _PATTERNS = tuple(
         rf"{_ASKS}{_KIND}{_NAME}(?P<bare>{_BARE_ENDS})?{_OF_IT}",
         rf"\b(?:what|which|where|how)\b[^?]{{0,60}}?\bthe\s+{_NAME}\s+(?P<kind>{_KINDS})\b{_OF_IT}",
         rf"\b(?:defaults?|value)\b[^?]{{0,40}}?\b(?:of|does|for)\s+(?:the\s+)?(?:\w+\s+){{0,2}}?(?:{_KIND})?"
-        rf"{_NAME}(?P<bare>\s+have\b|\s*[?,]|\s*$)",
+        rf"{_NAME}(?P<bare>\s+(?:have|of|in|on)\b|\s*[?,]|\s*$)",
         rf"^\s*(?:what|where|how)\s+(?:does|do|is|are)\s+(?:the\s+)?{_NAME}\s",
         rf"\b(?:which|what)\b[^?]{{0,60}}?\b(?:sets?|enables?|reads?)\s+{_NAME}\s*\?",
     )
@@ -64,6 +64,7 @@ _PATTERNS = tuple(
 _JOINT = re.compile(r"\.|::|->|#")
 _WRITTEN_AS_CODE = re.compile(r"^--?\w|[a-z0-9][A-Z]|_|\.\w|::|->|#|[A-Z]{2,}\w*\d|^[A-Z]{4,}$|!$")
 """A hyphen alone joins words of English, too."""
+_LIKE_AN_OPTION = re.compile(r"(?:max|min|num|no|enable|disable|allow|use|skip|ignore|force)-\w", re.I)
 _FILE = re.compile(
     r"\.(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|cc?|hh?|cpp|hpp|cs|java|kt|rb|php|exs?|md|rst|txt|json|ya?ml|toml|ini"
     r"|cfg|conf|html?|css|sh|sql|xml|lock)$"
@@ -75,6 +76,8 @@ _ANY_MEMBER = re.compile(
     r"__getattr__|__getattribute__|method_missing|__call\b|__get\b|new Proxy\(|define_method"
 )
 _ROOTS = frozenset({"object", "Object", "ABC", "Exception", "Enum", "Generic", "Protocol"})
+_ARGUMENTS = re.compile(r"^(?:param|arg)", re.I)
+_ANY_ARGUMENT = re.compile(r"\*\*\w|\.\.\.\s*\w|\.{3}|\bparams\b|&\w")
 _MEMBERS = re.compile(
     r"^(?:methods?|functions?|attributes?|propert\w+|fields?|members?|setters?|getters?)$", re.I
 )
@@ -113,7 +116,7 @@ def _named(question: str) -> Iterator[_Named]:
             name, kind = matched["name"], found.get("kind") or ""
             follows = kind and matched.start("kind") < matched.start("name")
             is_bare = kind and (found.get("bare") is not None or found.get("of"))
-            is_bare = is_bare or (follows and "-" in name)
+            is_bare = is_bare or (follows and "-" in name) or (kind and _LIKE_AN_OPTION.match(name))
             if _FILE.search(name) or not (_WRITTEN_AS_CODE.search(name) or matched["quote"] or is_bare):
                 continue
             *outer, part = _JOINT.split(name)
@@ -145,7 +148,10 @@ def _occurs(indexes: Sequence[ChunkIndex], name: str) -> bool:
     for index in indexes:
         if not is_marked and any(len(index.postings(term).chunks) for term in whole):
             return True
-        chunks = _holding(index, words) if len(words) > 1 or is_marked else []
+        if is_marked:
+            chunks = sorted({int(chunk) for term in whole for chunk in index.postings(term).chunks})
+        else:
+            chunks = _holding(index, words) if len(words) > 1 else []
         if not chunks:
             continue
         spelled = _spelled(name)
@@ -169,10 +175,11 @@ def _text(index: ChunkIndex, chunk: int) -> str:
 
 def _is_no_member(indexes: Sequence[ChunkIndex], named: _Named) -> bool:
     """Return whether the part is a member of a class here that neither the class nor its bases have."""
-    if not named.of or not (_MEMBERS.match(named.kind) or not named.kind):
+    is_argument = _ARGUMENTS.match(named.kind) is not None
+    if not named.of or not (_MEMBERS.match(named.kind) or not named.kind or is_argument):
         return False
     body = _class_text(indexes, named.of.rpartition(" ")[2])
-    if not body or _ANY_MEMBER.search(body):
+    if not body or _ANY_MEMBER.search(body) or (is_argument and _ANY_ARGUMENT.search(body)):
         return False
     spelled = _spelled(named.part)
     if spelled.search(body):

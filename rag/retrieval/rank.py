@@ -113,7 +113,8 @@ DEFAULT = RankingWeights()
 
 _ASIDE = re.compile(
     r"(^|/)(examples?|samples?|demos?|benchmarks?|bench|fixtures?|mocks?|stubs?|generated|third[-_]?party|vendor)/"
-    r"|^(contrib|scripts?|tools?)/|(^|/)(setup|conftest)\.\w+$|\.d\.ts$",
+    r"|^(contrib|scripts?|tools?)/|(^|/)(setup|conftest)\.\w+$|\.d\.ts$"
+    r"|(\.pb\.\w+|_pb2(_grpc)?\.py|[._-]generated\.\w+|\.designer\.cs|-client-header\.h|-protocol\.[ch])$",
     re.I,
 )
 """Auxiliary files by their path. `contrib`, `scripts` and `tools` count only at the top: inside a package

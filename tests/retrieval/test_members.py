@@ -93,6 +93,10 @@ def index(store: Searcher) -> ChunkIndex:
         ("Which default does the option max-tries have?", "max-tries", ""),
         ("Is there a setting retryBackoff?", "retryBackoff", ""),
         ("What does the max_tries option of Session do?", "max_tries", "Session"),
+        ("What does the max-tries option of the session do?", "max-tries", "session"),
+        ("Which default does --max-tries of the store have?", "--max-tries", ""),
+        ("Where is extend! defined, next to send?", "extend!", ""),
+        ("Does Lock accept a dry_run parameter?", "dry_run", "Lock"),
     ],
 )
 def test_an_invented_part_is_named(index: ChunkIndex, question: str, part: str, of: str):
@@ -111,6 +115,8 @@ def test_an_invented_part_is_named(index: ChunkIndex, question: str, part: str, 
         "What does Proxy.acquire do?",  # its base class is not here
         "Does the store take a --dry-run flag?",
         "What is the default of max_count?",
+        "What does the max-count option do?",
+        "Does Session accept a retries parameter?",
         "Is there a setting that says how long it waits?",
         "Which option limits the number of tries?",
         "Where is the per-environment setting read?",

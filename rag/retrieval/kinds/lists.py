@@ -53,7 +53,7 @@ _NOT_LISTS = re.compile(
     r"|\b(?:which|what|the) default\b|\bsteps?\b|\bthrough which\b"
     r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
     r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
-    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b",
+    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b|\bwhat is \S{1,80} set to\b",
     re.I,
 )
 _DERIVED = re.compile(
@@ -61,6 +61,7 @@ _DERIVED = re.compile(
     r"|\b(?:sub-?classes|implementations) of (?:the )?`?([A-Z]\w+)"
     r"|\b(?:deriv|inherit|extend)\w* (?:from )?`?([A-Z]\w+)"
 )
+_DERIVED_TERMS = frozenset(terms("subclass inherit derive derived extend"))
 _EVERYWHERE = CLASS_KEYWORDS | FUNCTION_KEYWORDS | {"enum", "instance", "impl", "@callback"}
 _WORDS = {
     "call": ("is called in", "places"),
@@ -141,7 +142,8 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     base: list[FactPlace] = []
     places = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members]
     if best.parts or (series.shape in SHARED and series.anchor not in _EVERYWHERE):
-        base = _definition(asked, places, subject) if series.shape == "subclass" else []
+        is_base_shown = series.shape == "subclass" and _DERIVED_TERMS.isdisjoint(wanted)
+        base = _definition(asked, places, subject) if is_base_shown else []
         more, note = _everywhere(asked, file, series, [one.file.path for one in base])
         places = places if len(more) < len(places) else more
     count = len({(one.file.path, one.line) for one in places})

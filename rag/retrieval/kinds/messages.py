@@ -34,7 +34,8 @@ _SHORT_SHARE = 0.5
 _ASKS = re.compile(
     r"[\"“«`'‘][^\"“”«»`\n]{12,200}[\"”»`'’]"
     r"|\b(?:\w*errors?|\w*exception|warn(?:ing)?|fatal|fail(?:ed|ure|s)?|traceback|panic|cannot|could not"
-    r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded)\b",
+    r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded|unsupported|illegal"
+    r"|undefined|no such|not (?:supported|allowed|valid)|does not exist|already exists|timed out)\b",
     re.I,
 )
 _QUESTION = re.compile(
@@ -46,6 +47,7 @@ _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
 )
+_ESCAPED = re.compile(r"\\([\"'`\\])")
 _GOES_ON = re.compile(r"\s*(?:[+.&]\s*|\.\.\s*|<<\s*)?[furbFURB@$]{0,2}[\"'`]")
 _MAX_PARTS = 6
 """How a line begins that goes on with the literal of the line before, and how many such lines are joined."""
@@ -86,7 +88,10 @@ def find(asked: Asked) -> CodeFacts | None:
                 fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
                 if is_whole and list(chain(*parts)) == message:
                     fit = _MAX_MESSAGE_WORDS
-                if fit > best:
+                # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.
+                if fit > best or (
+                    at and fit == best and _is_nearer(file.lines[number - 1], at[0].lines[at[1] - 1], text)
+                ):
                     best, at = fit, (file, number)
     if at is None:
         return None
@@ -139,6 +144,19 @@ def _fit(parts: list[list[str]], message: list[str]) -> int:
             return 0
         at += len(part)
     return meaningful
+
+
+def _is_nearer(line: str, other: str, text: str) -> bool:
+    return not _is_verbatim(other, text) and _is_verbatim(line, text)
+
+
+def _is_verbatim(line: str, text: str) -> bool:
+    """Return whether the fixed parts of a literal of a line are in a text, with their marks."""
+    literals = (next(filter(None, found)) for found in _LITERAL.findall(line[:_MAX_LINE_CHARS]))
+    return any(
+        all(_ESCAPED.sub(r"\1", part).strip() in text for part in _PLACEHOLDER.split(literal))
+        for literal in literals
+    )
 
 
 def _phrases(question: str) -> dict[str, int]:

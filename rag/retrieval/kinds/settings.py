@@ -42,6 +42,7 @@ _ASKS = re.compile(
     r"|config\w*|defaults?|by default|fallback|limit|system propert(?:y|ies)|keys? of"
     r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
     r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
+    r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
     r"|in \w+\.(?:ya?ml|toml|ini|conf|json|cfg))\b",
     re.I,
 )

@@ -366,7 +366,7 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
-    score = sum(weights.get(term, 0.0) for term in term_set(line))
+    score = math.fsum(weights.get(term, 0.0) for term in term_set(line))
     return score if _is_line_of_code(line) else score / 2
 
 

@@ -45,9 +45,9 @@ class CompoundWords:
         self._apart: dict[str, Counter[str]] = {}
         self._whole: dict[str, Counter[str]] = {}
         if self._names:
-            for name in {symbol.name for path in survey.files for symbol in survey.symbols(path)}:
+            for name in dict.fromkeys(one.name for path in survey.files for one in survey.symbols(path)):
                 self._read([word.lower() for word in _NAME_WORDS.findall(name)])
-            for text in set(_prose(survey)):
+            for text in dict.fromkeys(_prose(survey)):
                 self._read([word.lower() for word in _PROSE_WORD.findall(text)])
                 for word in _INSIDE.findall(text):
                     if word.lower() in self._names:

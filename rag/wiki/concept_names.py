@@ -125,8 +125,8 @@ class _FileNames:
         stems: dict[str, int] = {}
         for file in concept.files:
             common = self._common.get(file.folder, frozenset())
-            words = {word for word in stem_words(file.path) if len(word) > 2} - common
-            lines.update({word: len(file.lines) for word in words})
+            words = dict.fromkeys(word for word in stem_words(file.path) if len(word) > 2)
+            lines.update({word: len(file.lines) for word in words if word not in common})
             stem = _distinct(self._stem(file.path), common)
             stems[stem] = stems.get(stem, 0) + len(file.lines)
         order = {stem: number for number, stem in enumerate(stems)}

@@ -154,7 +154,7 @@ def _with_folders(weights: Mapping[tuple[int, int], float], modules: Sequence[Se
 def _join_names(modules: Sequence[Sequence[File]], join: Callable[[int, int, float], None]) -> None:
     named: dict[str, list[int]] = defaultdict(list)
     for number, module in enumerate(modules):
-        for word in set(stem_words(module[0].path)):
+        for word in dict.fromkeys(stem_words(module[0].path)):
             named[word].append(number)
     for inside in named.values():
         if 1 < len(inside) <= _MAX_SHARED_NAME:

@@ -73,7 +73,9 @@ def _names(survey: Survey, concepts: Mapping[str, Sequence[str]]) -> Mapping[str
             for symbol in survey.symbols(path):
                 if _is_distinct(symbol.name):
                     homes[symbol.name].add(concept)
-    return {name: dict.fromkeys(found, 1 / len(found)) for name, found in homes.items() if len(found) <= 3}
+    return {
+        name: dict.fromkeys(sorted(found), 1 / len(found)) for name, found in homes.items() if len(found) <= 3
+    }
 
 
 def _is_distinct(name: str) -> bool:
@@ -85,9 +87,9 @@ def _is_distinct(name: str) -> bool:
 
 def _scores(text: str, homes: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
     scores: Counter[str] = Counter()
-    for word in set(_NAME.findall(text)):
-        for name in {word, word.rpartition(".")[2], word.partition(".")[0]} & homes.keys():
-            for concept, weight in homes[name].items():
+    for word in dict.fromkeys(_NAME.findall(text)):
+        for name in dict.fromkeys((word, word.rpartition(".")[2], word.partition(".")[0])):
+            for concept, weight in homes.get(name, {}).items():
                 scores[concept] += weight  # type: ignore[assignment]
     return scores
 

@@ -48,14 +48,15 @@ def given_up(store: Store) -> dict[str, str]:
     return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
 
-_surveys: OrderedDict[tuple[str, str], Survey] = OrderedDict()
+_surveys: OrderedDict[tuple[object, ...], Survey] = OrderedDict()
 _surveys_lock = threading.Lock()
 
 
 def survey(repository: Repository) -> Survey:
     """Return the survey of an open repository. The last few are cached."""
     checkout = repository.checkout
-    key = (str(repository.store.header["id"]), f"{checkout.commit} {checkout.dirty}")
+    # Work trees share their store, and each has a name and a folder of its own.
+    key = (repository.source, repository.store.header["id"], checkout.commit, checkout.dirty)
     with _surveys_lock:
         found = _surveys.pop(key, None)
         if found is None:

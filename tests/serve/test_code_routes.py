@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from live_server import Served
+
+from rag.serve.api.code import _Structures
+from rag.service import Engine
+from rag.settings import load_settings
+from rag.types import Source
 
 BASE = "/api/repositories/sample"
 
@@ -64,3 +72,18 @@ def test_every_page_of_the_wiki_is_given_and_its_links_lead_to_places_that_exist
 def test_a_page_that_the_wiki_has_not_is_not_found(served: Served) -> None:
     reply = served.get(f"{BASE}/wiki/page?page=no-such-page")
     assert reply.status == 404 and "/wiki" in reply.json["error"]["message"]
+
+
+def test_copies_that_share_an_index_have_wikis_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+    for name in ("pottery", "kilns"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fire.py").write_text("def fire():\n    return 1\n")
+    structures = _Structures()
+    with closing(Engine(load_settings({"memory": "memory:"}))) as engine:
+        pottery = engine.repository(str(tmp_path / "pottery"))
+        kilns = replace(pottery, source=Source(str(tmp_path / "kilns")))
+        titles = [structures.of(one).title for one in (pottery, kilns, pottery)]
+    assert ["kilns" in title.lower() for title in titles] == [False, True, False]

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 
@@ -287,7 +288,7 @@ def _coverage(
     for term in held.keys() & wanted.keys():
         part_of = _MOST_MEMBERS if 2 * held[term] >= len(read) else _SOME_MEMBERS
         share[term] = max(share.get(term, 0.0), part_of)
-    return sum(wanted[term] * value for term, value in share.items()) / sum(wanted.values())
+    return fsum(wanted[term] * value for term, value in share.items()) / sum(wanted.values())
 
 
 def _kind(asked: Asked, file: FileText) -> float:

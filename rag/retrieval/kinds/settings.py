@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import fsum
 
 from rag.analysis import is_stop_word, term_set, terms
 from rag.retrieval.context import ContextualQuestion
@@ -187,7 +188,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         for most, text in parts:
             for term in term_set(text) & wanted.keys():
                 share[term] = max(share.get(term, 0.0), most)
-        setting.coverage = sum(wanted[term] * value for term, value in share.items()) / total
+        setting.coverage = fsum(wanted[term] * value for term, value in share.items()) / total
         setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
         setting.score += _ONE_WORD if len(words) < 2 else 0.0
         setting.score += _RANK * max(place.near for place in setting.places)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 
 from rag.analysis import terms
 from rag.ports import ChunkIndex
@@ -85,7 +86,7 @@ class _Graph:
         return max(self.by_name.get(name, 0.0), self._by_words(name)) >= _FITS
 
     def _by_words(self, name: str) -> float:
-        return sum(self.wanted.get(term, 0.0) for term in set(terms(name)))
+        return fsum(self.wanted.get(term, 0.0) for term in set(terms(name)))
 
     def calls(self, caller: CodeDefinition) -> list[_Step]:
         """Return the calls of definitions that fit, each definition once, in the order of their lines."""

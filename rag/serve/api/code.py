@@ -148,7 +148,8 @@ class _Structures:
 
     def of(self, repository: Repository) -> WikiStructure:
         """Return the pages for the state of a store; compute them if it has changed."""
-        state = tuple(segment.header["id"] for segment in repository.store.segments)
+        segments = repository.store.segments  # copies of a repository share them
+        state = (repository.source, repository.store.commit, *(one.header["id"] for one in segments))
         with self._lock:  # concurrent requests compute them once
             if state not in self._known:
                 self._known[state] = wiki_structure(repository)

@@ -44,6 +44,7 @@ class CompoundWords:
         self._project = re.sub(r"[^a-z0-9]", "", survey.name.lower())
         self._apart: dict[str, Counter[str]] = {}
         self._whole: dict[str, Counter[str]] = {}
+        self._words: set[str] = set()
         if self._names:
             for name in dict.fromkeys(one.name for path in survey.files for one in survey.symbols(path)):
                 self._read([word.lower() for word in _NAME_WORDS.findall(name)])
@@ -65,7 +66,7 @@ class CompoundWords:
         if name.endswith("s") and (written := self._written(name.removesuffix("s"))):
             return f"{written}s"
         rest = name.removeprefix(self._project) if self._project else name
-        if len(rest) >= _MIN_PART_CHARS and rest != name:
+        if len(rest) >= _MIN_PART_CHARS and rest != name and (rest in self._words or rest in ACRONYMS):
             return _cased(rest)
         return word
 
@@ -86,6 +87,7 @@ class CompoundWords:
         return min(found, key=lambda text: (-found[text], text), default="")
 
     def _read(self, words: list[str]) -> None:
+        self._words.update(words)
         for one, other in pairwise(words):
             joined = one + other
             if joined in self._names and min(len(one), len(other)) >= _MIN_PART_CHARS:

@@ -2,7 +2,8 @@
 
 In this order: a sentence of the README whose subject is the project and that describes it; the first
 paragraph of its section "What is X"; the description in the package's manifest; the documentation at the top
-of the main package; the name line of the manual page; the first informative paragraph or title of the README.
+of the main package; the name line of the manual page; a line of the README's head that is an HTML element of
+its own; the first informative paragraph or title of the README.
 Sections on sponsors, releases, installation and the like are ignored, and so are paragraphs on the document
 itself.
 """
@@ -52,6 +53,8 @@ _DOING = (
     r"|simplifies|converts|generates|creates|manages|runs|parses|builds)\s"
 )
 _MAX_MANIFEST_LINE_CHARS = 1_000
+_HEAD_LINES = 40
+_TAGGED = re.compile(r"\s*(?:<[a-z][^<>]{0,200}>\s*){1,4}([^<>]{12,300}?)\s*(?:</[a-z]\w*>\s*){1,4}", re.I)
 _DESCRIBED = {
     "setup.cfg": r"^description\s*=\s*(.+)$",
     "setup.py": r"^[ \t]*description\s*=\s*[\"'](.+?)[\"']",
@@ -75,15 +78,13 @@ def project_description(survey: Survey) -> list[Quote]:
     number = _chosen(texts, names)
     if number is None and (described := _described(survey, names) or _manual(survey)):
         return [described]
+    if number is None and readme and (line := _tagline(survey.files[readme])):
+        return [line]
     if number is None:
         lead = [n for n, (section, _) in enumerate(texts) if section == texts[0][0]]
         number = next((n for n in lead if _is_informative(*texts[n])), None)
     if number is not None:
-        section = texts[number][0]
-        rest = [
-            q for s, q in texts[number + 1 :] if s == section and _is_informative(s, q) and q.text[-1] != ":"
-        ]
-        return [texts[number][1], *rest[: _MAX_PARAGRAPHS - 1]]
+        return _with_next(texts, number)
     title = title_of(survey.files[readme].text, readme) if readme else None
     return [title] if title is not None and len(title.text.split()) > 3 else []
 
@@ -110,6 +111,29 @@ def _own_readmes(survey: Survey) -> list[str]:
     """Return the README of a folder that has the repository's name."""
     own = re.compile(rf"(?:[\w-]+/)?{re.escape(survey.name)}/readme\.\w+", re.IGNORECASE)
     return [path for path in survey.files if own.fullmatch(path)]
+
+
+def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
+    """Return a paragraph and the informative ones that follow it with nothing but blank lines between."""
+    section, first = texts[number]
+    found = [first]
+    for other, quote in texts[number + 1 :]:
+        is_next = other == section and quote.start <= found[-1].end + 2
+        if len(found) == _MAX_PARAGRAPHS or not is_next or not _is_informative(other, quote):
+            break
+        if quote.text.endswith(":"):
+            break
+        found.append(quote)
+    return found
+
+
+def _tagline(readme: File) -> Quote | None:
+    """Return the first line of a README's head that is a sentence in HTML: `<i>A mail reader.</i>`."""
+    for number, line in enumerate(readme.lines[:_HEAD_LINES], start=1):
+        found = _TAGGED.fullmatch(line[:_MAX_MANIFEST_LINE_CHARS].rstrip())
+        if found and len(found[1].split()) > 3 and not _NOISE.match(found[1]):
+            return Quote(found[1], readme.path, number, number)
+    return None
 
 
 def _names(survey: Survey, readme: str) -> list[str]:

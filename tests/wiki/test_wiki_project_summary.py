@@ -28,6 +28,13 @@ PROJECTS: dict[str, tuple[dict[str, str], str]] = {
         },
         "HTTP and reverse proxy server, mail proxy server",
     ),
+    "dunst": (
+        {
+            "README.md": "[![main][badge]][link]\n\n# Dunst\n\n<i>A highly configurable and lightweight notification daemon.</i>\n\n"
+            "## Highly customizable\n\nCustomize fonts, icons, timeouts, and more.\n"
+        },
+        "A highly configurable and lightweight notification daemon.",
+    ),
     # ---- Python
     "flask": (
         {
@@ -350,3 +357,12 @@ def test_a_readme_that_is_a_link_is_read_where_it_leads(tmp_path, sample_repo) -
     engine = Engine(load_settings())
     assert readmes(survey(engine.repository(locate(str(sample_repo))))) == ["snip/README.md"]
     engine.close()
+
+
+def test_only_paragraphs_that_follow_at_once_are_added() -> None:
+    readme = (
+        "# Kiln\n\nKiln is a tool for people who fire pots.\n\nIt measures heat in every part of the oven.\n\n"
+        "```\nkiln fire\n```\n\nOr use the client on the command line.\n"
+    )
+    found = project_description(survey_of({"README.md": readme}))
+    assert [quote.start for quote in found] == [3, 5]

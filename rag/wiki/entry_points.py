@@ -11,7 +11,7 @@ from typing import Any
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
-from rag.wiki.roles import is_carried
+from rag.wiki.roles import is_carried, is_tool
 
 MANIFESTS = frozenset(
     "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "
@@ -28,6 +28,7 @@ _KINDS = (
     "script",
 )
 """The kinds of entry points, the most useful for a reader first."""
+_SCRIPTS = frozenset({"run as a script", "script"})
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
@@ -68,6 +69,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
     """Return console scripts, `bin`s, main functions and guards, container commands and scripts.
 
     Vendored code and examples have none, and neither has a main function that is compiled for tests only.
+    Scripts for development are left out where there are others.
     Installed commands come first; within a kind those nearest to the top, then by path.
     """
     found: list[EntryPoint] = []
@@ -88,7 +90,10 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
         elif file.text.startswith("#!"):
             found.append(EntryPoint(path, "script", path, 1, 1))
         found += _mains(survey, file)
-    return sorted(found, key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start))
+    users = [one for one in found if one.what not in _SCRIPTS or not is_tool(one.path)]
+    return sorted(
+        users or found, key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start)
+    )
 
 
 def _pyproject(file: File) -> Iterator[EntryPoint]:

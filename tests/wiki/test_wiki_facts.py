@@ -328,3 +328,13 @@ def test_a_handler_of_a_compiled_language_registers_nothing():
         "// AddHandler adds one.\nfunc AddHandler() {}\n"
     }
     assert [symbol.name for symbol in registering(survey_of(texts), texts)] == ["AddHandler"]
+
+
+def test_scripts_for_development_are_entry_points_only_where_there_are_no_others():
+    texts = {
+        "scripts/lint": "#!/bin/sh\nruff check\n",
+        "tools/gen.py": "if __name__ == '__main__':\n    run()\n",
+    }
+    assert {one.path for one in entry_points(survey_of(texts))} == set(texts)
+    texts["kiln"] = "#!/bin/sh\nexec kilnd\n"
+    assert [one.path for one in entry_points(survey_of(texts))] == ["kiln"]

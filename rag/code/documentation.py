@@ -39,18 +39,24 @@ _DASHES = frozenset({"sql", "lua"})
 _LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
 _MACHINE = re.compile(
     r"^(?:!|-\*-|vim:|eslint|prettier|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
-    r"|endregion|pragma|#region|global |jshint|flow\b|@flow|clang-format|=+$|-+$|\*+$|#+$)",
+    r"|endregion|pragma|#region|global |jshint|flow\b|@flow|clang-format|\(?non-javadoc|=+$|-+$|\*+$|#+$)",
     re.IGNORECASE,
 )
 _DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
 _FREE = re.compile(r"\s*(?:$|package\b|import\b|use\b|#|mod\b|namespace\b|'use|\"use)")
+_STATEMENT = re.compile(r"\s*(?:>>> |assert |[\w.]+ = \S)")
+"""How a paragraph begins that is code: `url = URL("…")`."""
 _ASIDE = re.compile(r"^\s*//[/!]\s*#{1,4}\s+(?:Safety|Panics|Errors|Examples?)\b")
 """A section of Rust's documentation that does not say what a definition is."""
 _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
 
+def _is_code(paragraph: Sequence[str]) -> bool:
+    return _STATEMENT.match("\n".join(paragraph)) is not None
+
+
 def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | None:
-    """Return the first paragraph of the Python string that begins rows `row` to `end`, if one does."""
+    """Return the first paragraph, without code, of the Python string that begins rows `row` to `end`."""
     while row < end and (not lines[row].strip() or lines[row].lstrip().startswith("#")):
         row += 1
     begin = _STRING_BEGIN.match(lines[row]) if row < end else None
@@ -58,14 +64,18 @@ def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | No
         return None
     mark, text = begin[1], lines[row][begin.end() :]
     taken: list[str] = []
+    first = row + 1
     for number in range(row, min(end, row + _MAX_DOC_LINES)):
         body = text if number == row else lines[number]
         inside, closed, _ = body.partition(mark)
         if (not inside.strip() and any(t.strip() for t in taken)) or _TAG.match(inside):
-            return _quote(taken, path, row + 1)
+            if not _is_code(taken):
+                return _quote(taken, path, first)
+            taken, first = [], number + 2
+            continue
         taken.append(inside)
         if closed or len(mark) == 1:
-            return _quote(taken, path, row + 1) if closed else None
+            return _quote(taken, path, first) if closed and not _is_code(taken) else None
     return None
 
 

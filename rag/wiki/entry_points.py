@@ -90,6 +90,9 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
         elif file.text.startswith("#!"):
             found.append(EntryPoint(path, "script", path, 1, 1))
         found += _mains(survey, file)
+    found = list({(one.name, one.what, one.leads_to or one.path): one for one in reversed(found)}.values())[
+        ::-1
+    ]
     users = [one for one in found if one.what not in _SCRIPTS or not is_tool(one.path)]
     return sorted(
         users or found, key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start)

@@ -134,7 +134,7 @@ def bullets(items: Iterable[str]) -> str:
 
 _ROLE = re.compile(r":[a-z][\w:.+-]*:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _INLINE_TAG = re.compile(r"\{@(?:link|code|linkplain|literal|value)\s+#?([^}]*)\}")
-_BLOCK_TAG = re.compile(r"</?(?:p|br|ul|ol|li|pre|div|h\d)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_BLOCK_TAG = re.compile(r"</?(?:p|br|img|hr|ul|ol|li|pre|div|h\d)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _SPAN_TAG = re.compile(r"</?(?:b|i|em|strong|code|tt|a|span|sub|sup)(?:\s[^<>]*)?>", re.IGNORECASE)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]+)\](?:\([^()\s]*\)|\[[^\[\]]*\])")
 _RUST_LINK = re.compile(r"\[(`[^`]+`)\](?!\()")

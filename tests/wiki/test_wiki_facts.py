@@ -7,6 +7,7 @@ import json
 import pytest
 from surveys import survey_of
 
+from rag.code.documentation import docstring
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
@@ -338,3 +339,27 @@ def test_scripts_for_development_are_entry_points_only_where_there_are_no_others
     assert {one.path for one in entry_points(survey_of(texts))} == set(texts)
     texts["kiln"] = "#!/bin/sh\nexec kilnd\n"
     assert [one.path for one in entry_points(survey_of(texts))] == ["kiln"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""Fire a pot.\n\nSlowly.\n"""\n', ("Fire a pot.", 1)),
+        ('"""\nkiln = Kiln(3)\n\nassert kiln\n\nFire a pot.\n"""\n', ("Fire a pot.", 6)),
+        ('"""\n>>> Kiln(3)\n\nFire a pot.\n\n    x = 1\n"""\n', ("Fire a pot.", 4)),
+        ('"""kiln = Kiln(3)"""\n', None),
+    ],
+)
+def test_documentation_that_begins_with_code_is_what_follows(text, found):
+    quote = docstring(text.splitlines(keepends=True), "kiln.py", 0, 9)
+    assert (None if quote is None else (quote.text, quote.start)) == found
+
+
+def test_a_command_that_two_manifests_declare_is_one():
+    texts = {
+        "pyproject.toml": "[project]\nname = 'kiln'\n[project.scripts]\nkiln = 'kiln.cli:main'\n",
+        "setup.py": "setup(entry_points={'console_scripts': ['kiln = kiln.cli:main']})\n",
+        "kiln/cli.py": "def main():\n    pass\n",
+    }
+    found = [(one.name, one.path) for one in entry_points(survey_of(texts)) if one.name == "kiln"]
+    assert found == [("kiln", "pyproject.toml")]

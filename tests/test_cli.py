@@ -163,7 +163,7 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
         *("code_facts", "subject"),
         *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
-        *("rationale", "order", "steps", "support"),
+        *("rationale", "order", "trace", "steps", "support"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
@@ -285,7 +285,7 @@ def test_hits_as_json_say_where_and_why(sample_repo):
     assert set(found["results"][0]) == {
         *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
         *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location", "reason"),
-        *OLD_OUTPUT["cli"].keys() - {"order", "forked_at"},
+        *OLD_OUTPUT["cli"].keys() - {"order", "forked_at", "steps"},
     }
     scores = [hit["score"] for hit in found["results"]]
     assert scores == sorted(scores, reverse=True)

@@ -196,7 +196,7 @@ _BADGE = re.compile(
     r"|>>>|\$ |#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )"
 )
 
-_HTML_PARAGRAPH = re.compile(r"^\s*<(p|h[1-6]|div|center|b|strong|em)(?:\s[^<>]*)?>([^<>]+)</\1>\s*$")
+_HTML_PARAGRAPH = re.compile(r"^\s*<(p|h[1-6]|div|center|b|strong|em|i)(?:\s[^<>]*)?>([^<>]+)</\1>\s*$")
 """Words in one element on a line, as at the top of many a README."""
 
 

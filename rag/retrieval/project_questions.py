@@ -1,7 +1,7 @@
 """Questions about a project as a whole, and the places where projects conventionally answer them.
 
 "How do I install it?": the words occur in a hundred functions, but the answer is in the README. A question is
-of this kind when it has the words of one row and in addition only neutral words.
+of this kind when it has the words of one row and no others but neutral words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ProjectQuestion:
-    """A kind of question: one word of each group in `asked`, apart from those only words of `extra`; and the
+    """A kind of question: one word of each group in `asked` and no others but those of `extra`; and the
     places, best first.
     """
 

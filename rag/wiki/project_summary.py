@@ -2,8 +2,7 @@
 
 In this order: a sentence of the README whose subject is the project and that describes it; the first
 paragraph of its section "What is X"; the description in the package's manifest; the documentation at the top
-of the main package; the name line of the manual page; a line of the README's head that is an HTML element of
-its own; the first informative paragraph or title of the README.
+of the main package; the name line of the manual page; the first informative paragraph or title of the README.
 Sections on sponsors, releases, installation and the like are ignored, and so are paragraphs on the document
 itself.
 """
@@ -53,8 +52,6 @@ _DOING = (
     r"|simplifies|converts|generates|creates|manages|runs|parses|builds)\s"
 )
 _MAX_MANIFEST_LINE_CHARS = 1_000
-_HEAD_LINES = 40
-_TAGGED = re.compile(r"\s*(?:<[a-z][^<>]{0,200}>\s*){1,4}([^<>]{12,300}?)\s*(?:</[a-z]\w*>\s*){1,4}", re.I)
 _DESCRIBED = {
     "setup.cfg": r"^description\s*=\s*(.+)$",
     "setup.py": r"^[ \t]*description\s*=\s*[\"'](.+?)[\"']",
@@ -78,8 +75,6 @@ def project_description(survey: Survey) -> list[Quote]:
     number = _chosen(texts, names)
     if number is None and (described := _described(survey, names) or _manual(survey)):
         return [described]
-    if number is None and readme and (line := _tagline(survey.files[readme])):
-        return [line]
     if number is None:
         lead = [n for n, (section, _) in enumerate(texts) if section == texts[0][0]]
         number = next((n for n in lead if _is_informative(*texts[n])), None)
@@ -125,15 +120,6 @@ def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
             break
         found.append(quote)
     return found
-
-
-def _tagline(readme: File) -> Quote | None:
-    """Return the first line of a README's head that is a sentence in HTML: `<i>A mail reader.</i>`."""
-    for number, line in enumerate(readme.lines[:_HEAD_LINES], start=1):
-        found = _TAGGED.fullmatch(line[:_MAX_MANIFEST_LINE_CHARS].rstrip())
-        if found and len(found[1].split()) > 3 and not _NOISE.match(found[1]):
-            return Quote(found[1], readme.path, number, number)
-    return None
 
 
 def _names(survey: Survey, readme: str) -> list[str]:

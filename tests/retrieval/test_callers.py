@@ -103,7 +103,8 @@ def test_the_lines_that_raise_an_error(engine, tmp_path, question):
     (tmp_path / "kiln.py").write_text(
         "class KilnError(Exception):\n    pass\n\n\ndef fire(hot):\n    if hot:\n"
         "        raise KilnError('too hot')\n    try:\n        cool()\n    except KilnError:\n"
-        "        return 1\n\n\ndef cool():\n    raise KilnError('too cold')\n"
+        "        return 1\n\n\ndef cool():\n    raise KilnError('too cold')\n\n\n"
+        "def lost():\n    return KilnError('gone')\n"
     )
     searcher = engine.repository(locate(str(tmp_path))).searcher
     assert facts(searcher, question) == [("kiln.py", 7, True), ("kiln.py", 15, True)]

@@ -102,7 +102,7 @@ _UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
     "importers": ("import", "import", "imports"),
 }
 """What may be a use though it could not be resolved, by relation: its role, and its name in words."""
-_RAISES = re.compile(r"\b(?:raise|throw|panic\w*|abort|die|fail|reject|return|Err|bail|ensure)\b")
+_RAISES = re.compile(r"\b(?:raise|throw|panic\w*|abort|die|fail|reject|Err|bail|ensure)\b")
 """What a line holds that raises the error that it names."""
 _MAX_UNRESOLVED = 3
 _OPEN = "may be incomplete: names and types that are only known at run time are not resolved"

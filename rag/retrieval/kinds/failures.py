@@ -1,8 +1,8 @@
 """Find what happens if something fails: the lines of the subject that raise, handle or return a failure.
 
-The subject is that of the conversation if the question names nothing else, or one of the best hits:
-the ranking counts most, then how many such lines a hit has and how much of the question they and the lines
-before them hold.
+The subject is that of the conversation if the question names nothing else; if not, it is one of the best
+hits: the ranking counts most, then how many such lines a hit has and how much of the question they and the
+lines before them hold.
 """
 
 from __future__ import annotations

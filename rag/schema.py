@@ -199,22 +199,22 @@ class Form(Generic[T]):
         self._span = None if at is None else (at, at + len(fields(Span)))
         self._attributes = [field.attribute for field in self.fields]
         self._readers = [(n, field.read) for n, field in enumerate(self.fields) if field.read]
-        self._getters = [(field.name, field.get) for field in self.fields]
         self._writers = [(field.name, field.write) for field in self.fields if field.write]
-        # Dozens of citations are read and written per question: one getter gets all their fields at once.
-        names, paths = [field.name for field in self.fields], [field.path for field in self.fields]
-        self._all = itemgetter(*names)
-        self._names, self._values_of = (
-            tuple(names),
-            attrgetter(*paths) if all(paths) and len(paths) > 1 else None,
-        )
+        self._all = itemgetter(*(field.name for field in self.fields))
+        # Dozens of citations are read and written per question: one getter gets all plain attributes at once.
+        plain = [field for field in self.fields if field.path]
+        self._values_of = attrgetter(*(field.path for field in plain)) if len(plain) > 1 else None
+        self._plain = [field.name for field in plain] if self._values_of else []
+        self._getters = [(field.name, field.get) for field in self.fields if field.name not in self._plain]
+        self._empty: Json = dict.fromkeys(field.name for field in self.fields)
 
     def write(self, value: T) -> Json:
         """Return the value as JSON."""
-        if self._values_of is None:
-            found = {name: get(value) for name, get in self._getters}
-        else:
-            found = dict(zip(self._names, self._values_of(value), strict=True))
+        found = self._empty.copy()
+        if self._values_of is not None:
+            found.update(zip(self._plain, self._values_of(value), strict=True))
+        for name, get in self._getters:
+            found[name] = get(value)
         for name, write in self._writers:
             found[name] = write(found[name])
         for name in self.computed:
@@ -346,7 +346,8 @@ def number_of(order: int | None) -> int | None:
 
 def turn_record(turn: DialogTurn) -> Record:
     """Return the stored form of a turn. Raises what `to_json` raises."""
-    return {**_as_record(to_json(replace(turn, checks=()))), "record": RECORD_VERSION}
+    unchecked = replace(turn, checks=()) if turn.checks else turn
+    return {**_as_record(to_json(unchecked)), "record": RECORD_VERSION}
 
 
 def turn_from_record(record: Mapping[str, Any]) -> DialogTurn:

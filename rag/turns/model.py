@@ -136,14 +136,18 @@ class Item:
         return cls.recorded(value)[0]
 
     @classmethod
-    def recorded(cls, value: DialogTurn | Message) -> tuple[Item, Record]:
-        """Return the item and the record of a turn or message with an order; they share no objects."""
+    def recorded(cls, value: DialogTurn | Message, **place: Any) -> tuple[Item, Record]:
+        """Return the item and the record of a turn or message with an order; they share no objects.
+
+        `place` are fields of the record that replace those of the value.
+        """
         is_turn = isinstance(value, DialogTurn)
         record = turn_record(value) if isinstance(value, DialogTurn) else message_record(value)
+        record.update(place)
         item = cls(
             kind="turn" if is_turn else "message",
             id=value.id,
-            namespace=value.namespace,
+            namespace=record["namespace"],
             origin=record["conversation"],
             order=record["order"],
             versions=[json.dumps({name: value for name, value in record.items() if name != "marks"})],

@@ -310,9 +310,8 @@ class StoredTurns(Records):
         items: list[Item] = []
         for one in values:
             if one.id not in known and one.id not in new:
-                begins["order"] = kept.next_order + len(items)
-                placed = replace(one, namespace=namespace, conversation_id=conversation, **begins)
-                item, new[one.id] = Item.recorded(placed)
+                place = {"order": kept.next_order + len(items), "conversation": conversation, **begins}
+                item, new[one.id] = Item.recorded(one, namespace=namespace, **place)
                 items.append(item)
         if items:
             before = dict(kept.first)

@@ -13,10 +13,11 @@ from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Usage
 
 _NEAREST = 3
 _MAX_WORDS = 8
-_FOREIGN = (
+FOREIGN = (
     "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
     "it puts the question into English before it is searched."
 )
+"""Part of a warning, or a note on an answer without one."""
 NO_SUBJECT = (
     "It is not known what this question is about, as no earlier answer says what “it” means. "
     "Name it in the question, or as its subject (`--about NAME`)."
@@ -30,7 +31,7 @@ def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
         return ""
     where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
     missing = _missing(confidence) or "The nearest places have little in common with the question."
-    return f"Probably not in {where}. {missing}{f' {_FOREIGN}' if confidence.foreign else ''}"
+    return f"Probably not in {where}. {missing}{f' {FOREIGN}' if confidence.foreign else ''}"
 
 
 def not_found(prepared: Prepared) -> Answer:
@@ -61,7 +62,7 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
     if prepared.hits:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
     if confidence.foreign:
-        parts.append(_FOREIGN)
+        parts.append(FOREIGN)
     elif prepared.hits:
         parts.append("If it is there under another name, ask with the words that the code uses.")
     elif not parts[-1]:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from rag.agent.look import Look
-from rag.answer.not_found import NO_SUBJECT, not_found, warning
+from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
@@ -498,10 +498,13 @@ class Dialog:
         return self.with_coverage(with_turn(answer, stored))
 
     def with_coverage(self, answer: Answer) -> Answer:
-        """Add the coverage of the repositories to an answer, and a note on files that are not indexed yet."""
+        """Add the coverage of the repositories to an answer, and notes: files not indexed yet, another language."""
         coverage = tuple(repository.coverage for repository in self.repositories)
         notes = [*self.remarks, *(one.note for one in coverage)]
         notes += [f"only files that match the filter ({self.only}) were searched"] if self.only else []
+        confidence = answer.confidence
+        if confidence is not None and confidence.foreign and answer.found and not answer.warning:
+            notes.append(FOREIGN)
         return replace(answer, coverage=coverage, notes=(*answer.notes, *(note for note in notes if note)))
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:

@@ -12,6 +12,7 @@ import pytest
 from command import rag
 
 from rag import RAG, Answer, Dialog, Engine, load_settings
+from rag.answer.not_found import FOREIGN
 from rag.errors import ProviderError, SettingsError
 from rag.service import aconverse, converse
 from tests.servers.provider import ProviderServer
@@ -54,6 +55,16 @@ def test_without_a_model_the_nearest_places_are_quoted_under_a_warning(sample_re
     assert answer.text.startswith(f"{WARNING}\n\nNo language model is configured")
     assert f"`{answer.sources[0].path}:" in answer.text
     assert answer.citations
+
+
+def test_a_question_in_another_language_is_noted_also_where_places_have_its_words(sample_repo):
+    answer = ask(dialog_on(sample_repo), "que fait sign_session avec une session signed et verify?")
+    assert answer.warning == ""
+    assert FOREIGN in answer.notes
+    assert FOREIGN not in ask(dialog_on(sample_repo), SIGNED).notes
+    warned = ask(dialog_on(sample_repo), "Wo werden die Rechnungen verschickt?")
+    assert FOREIGN in warned.text
+    assert FOREIGN not in warned.notes
 
 
 def test_a_first_question_about_it_is_answered_under_a_warning_that_it_means_nothing_yet(sample_repo):

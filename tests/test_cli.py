@@ -945,6 +945,13 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     assert len(rag("turns", "show", "--json").json) == 2
 
 
+@pytest.mark.parametrize("word", ["exit", "quit"])
+def test_a_chat_ends_with_the_word_alone(sample_repo, word):
+    done = rag("chat", sample_repo, stdin=f"help\n{word}\nnever asked\n")
+    assert (done.code, rag("turns", "list", "--json").json) == (0, [])
+    assert "/turns    the questions so far" in done.out
+
+
 def test_the_subject_is_shown_and_can_be_set(sample_repo):
     done = rag("ask", sample_repo, "who calls it?", "--about", "authenticate")
     assert "it = `authenticate` (snip/auth.py:27-39)" in done.err

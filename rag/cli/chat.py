@@ -23,6 +23,8 @@ _HELP = """/turns    the questions so far
 /new      start a new conversation
 /help     show this help
 /quit     end the session (also Ctrl-D)"""
+_COMMANDS_WITHOUT_SLASH = ("exit", "help", "quit")
+"""What people type to other programs; a line with nothing else is no question."""
 
 
 @options.grouped
@@ -63,6 +65,8 @@ class Session:
         chunks = sum(r.store.live_count for r in self._dialog.repositories)
         say(f"rag: {names}, {chunks:,} chunks; /help lists the commands, Ctrl-D ends")
         while (line := self._read()) is not None:
+            if line in _COMMANDS_WITHOUT_SLASH:
+                line = f"/{line}"
             if line.startswith("/"):
                 if not self._command(line):
                     break

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.database.codes import KINDS, term_hashes
+from rag.database.column_codes import KINDS, term_hashes
 from rag.database.quantise import quantised
 from rag.ports import Vectors
 

@@ -18,7 +18,7 @@ from rag.analysis import TermBags, count_terms
 from rag.code.parsing import SourceText, parsed_texts
 from rag.corpus.chunk import chunk
 from rag.corpus.read import read
-from rag.database.codes import KINDS, UNITS
+from rag.database.column_codes import KINDS, UNITS
 from rag.types import PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
 
 _COMPRESSION = 6

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rag.code.languages import LANGUAGES, languages_named
 from rag.corpus.ignore import Patterns
-from rag.database.codes import KINDS
+from rag.database.column_codes import KINDS
 from rag.database.store import Store
 from rag.errors import SearchInvalid
 from rag.types import SearchFilter

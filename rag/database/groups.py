@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
-from rag.database.codes import term_hashes
+from rag.database.column_codes import term_hashes
 from rag.database.columns import merge_bags
 from rag.database.digest import Digest
 from rag.database.format import unwritable

@@ -25,7 +25,7 @@ from rag.code.graph import RepositoryGraph
 from rag.code.parsing import unpacked, unpacked_definitions
 from rag.code.references import Defined, FileGraph
 from rag.database import format as store_format
-from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
+from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
 from rag.database.parts import file_state, open_segments, part_path
 from rag.database.quantise import restored

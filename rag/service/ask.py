@@ -26,10 +26,10 @@ from typing import Any, TypeVar
 
 from rag.agent.look import Look
 from rag.answer.citations import CitationFilter, Resolved, resolve
-from rag.answer.end import AnswerEnd
 from rag.answer.fallback import fallback_answer, quotes_so_far
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.statements import whole_sentences
+from rag.answer.stop_strings import AnswerEnd
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.extractive_summary import QUOTING
 from rag.ports import (

@@ -498,7 +498,7 @@ class Dialog:
         return self.with_coverage(with_turn(answer, stored))
 
     def with_coverage(self, answer: Answer) -> Answer:
-        """Add the coverage of the repositories to an answer, and notes: files not indexed yet, another language."""
+        """Add the coverage to an answer, and notes: files that are not indexed yet, another language."""
         coverage = tuple(repository.coverage for repository in self.repositories)
         notes = [*self.remarks, *(one.note for one in coverage)]
         notes += [f"only files that match the filter ({self.only}) were searched"] if self.only else []

@@ -15,6 +15,7 @@ from rag.types import Kind
 from rag.wiki.compound_words import CompoundWords
 from rag.wiki.concept_names import concept_titles, path_words
 from rag.wiki.concepts import Concept, concepts
+from rag.wiki.devin_json import Steering, read_steering
 from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.facts import WikiFacts, facts_of
 from rag.wiki.markdown import documented, sentence
@@ -22,7 +23,6 @@ from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStr
 from rag.wiki.project_summary import project_description, readmes
 from rag.wiki.repository_graph import survey
 from rag.wiki.roles import Role, is_carried
-from rag.wiki.steering import Steering, read_steering
 
 if TYPE_CHECKING:
     from rag.retrieval.search import Searcher

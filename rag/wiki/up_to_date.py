@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import rag
 from rag.wiki.build_state import WikiState, sha256
+from rag.wiki.devin_json import STEERING_FILE
 from rag.wiki.prose import template_path
 from rag.wiki.report import WikiOptions
 from rag.wiki.site import MERMAID_FILE
-from rag.wiki.steering import STEERING_FILE
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository

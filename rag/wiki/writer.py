@@ -38,6 +38,7 @@ from rag.wiki.build_state import (
     write_state,
     write_text,
 )
+from rag.wiki.devin_json import read_steering
 from rag.wiki.links import FileLinks, ForgeLinks, page_file
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.page_plan import plan_pages
@@ -47,7 +48,6 @@ from rag.wiki.rendering import ContentHasher, render_page
 from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
 from rag.wiki.repository_graph import given_up, survey
 from rag.wiki.site_writer import SiteWriter
-from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
 from rag.wiki.unsupported_claims import cites, doubts, unknown_names
 from rag.wiki.up_to_date import inputs_hash, is_up_to_date, page_options

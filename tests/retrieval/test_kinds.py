@@ -12,7 +12,7 @@ import pytest
 from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.context import CARRY, in_context
 from rag.retrieval.kinds.classify import classify
-from rag.retrieval.kinds.series import series_of
+from rag.retrieval.kinds.line_series import series_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import Searcher, search
 from rag.service import Dialog, Engine, converse

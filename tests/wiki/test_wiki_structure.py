@@ -13,10 +13,10 @@ from rag.errors import WikiSteeringInvalid, WikiStructureInvalid
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import structure_outline, structure_xml, wiki_structure
+from rag.wiki.devin_json import parse_steering
 from rag.wiki.models import WikiPage
 from rag.wiki.outline import parse_structure_xml
 from rag.wiki.page_plan import checked_pages
-from rag.wiki.steering import parse_steering
 from rag.wiki.structure import files_about, structure_of
 
 

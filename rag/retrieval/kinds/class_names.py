@@ -14,7 +14,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked
-from rag.retrieval.kinds.series import shapes_of
+from rag.retrieval.kinds.line_series import shapes_of
 
 _CODE, _CLASS = 0, 1
 _MIN_CLASSES = 3

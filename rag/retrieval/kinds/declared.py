@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rag.retrieval.kinds.series import indentation
+from rag.retrieval.kinds.line_series import indentation
 
 MAX_LINE_CHARS = 400
 RECORD_LINES = 24

@@ -17,7 +17,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FileText
-from rag.retrieval.kinds.series import Series, families, indentation, series_of
+from rag.retrieval.kinds.line_series import Series, families, indentation, series_of
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.rank import is_aside
 

@@ -16,6 +16,7 @@ from rag.analysis import terms
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
+from rag.retrieval.kinds.line_series import Series, shapes_of
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
     CLASS_TERMS,
@@ -27,7 +28,6 @@ from rag.retrieval.kinds.list_fit import (
     subject_of,
     weights,
 )
-from rag.retrieval.kinds.series import Series, shapes_of
 from rag.types import CodeFacts
 
 NAME = "list"

@@ -16,6 +16,7 @@ from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Checkout
 from rag.wiki.build_state import Prose
+from rag.wiki.devin_json import read_steering
 from rag.wiki.links import CitationWriter, ForgeLinks
 from rag.wiki.markdown import code, link
 from rag.wiki.models import WikiPage, WikiStructure
@@ -24,7 +25,6 @@ from rag.wiki.page_writer import PageWriter
 from rag.wiki.prose import ProseWriter, as_markdown
 from rag.wiki.report import WITH_PROSE
 from rag.wiki.repository_graph import survey
-from rag.wiki.steering import read_steering
 from rag.wiki.structure import MAX_PAGES, files_about, structure_of
 from rag.wiki.unsupported_claims import doubts, marked
 

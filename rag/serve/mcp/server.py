@@ -26,7 +26,7 @@ from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MAX_LIMIT
 from rag.serve.api.rendering import sent
 from rag.serve.mcp.arguments import checked, compact, invalid
-from rag.serve.mcp.choices import ClientChoices, add_choices
+from rag.serve.mcp.completion import ClientChoices, add_choices
 from rag.serve.mcp.memory_tools import FactsFound, MemoryTools, OneFact, TurnsChecked
 from rag.serve.mcp.prompts import add_prompts
 from rag.serve.mcp.sessions import Sessions

@@ -1,5 +1,7 @@
 """The tools for agents as plain functions, independent of the SDK.
 
+Their names, descriptions and arguments are in `server.py`, those for the memory in `memory_tools.py`.
+
 The first four are DeepWiki's tools, with their names and texts. Each also returns structured values, and has
 additional optional arguments.
 """

@@ -76,7 +76,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.serve.openai.messages import done_without_model, read_messages
     from rag.service.explore import parts_of
     from rag.service.review import ReviewRange
-    from rag.wiki import entry_points, mermaid, project_summary, sanitize, steering
+    from rag.wiki import devin_json, entry_points, mermaid, project_summary, sanitize
     from rag.wiki import markdown as wiki_markdown
 
     def source(words: str) -> answers.ShownSource:
@@ -172,7 +172,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "introduction_rst": lambda words: documentation.introduction(words, "README.rst"),
         "title_of": lambda words: documentation.title_of(words, "README.md"),
         "commented": commented,
-        "parse_steering": steering.parse_steering,
+        "parse_steering": devin_json.parse_steering,
         "sentence": wiki_markdown.sentence,
         "wiki_words": lambda words: (
             wiki_markdown.words(words),

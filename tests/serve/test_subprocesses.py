@@ -75,7 +75,9 @@ def test_a_killed_child_is_noticed_and_can_be_ended():
 def test_a_worker_s_child_ends_with_a_parent_that_was_killed_before_it_read_everything(tmp_path):
     own, child = socket.socketpair()
     with own, child:
-        process = subprocess.Popen([sys.executable, "-P", "-m", "rag.worker.child"], stdin=child, stdout=child)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rag.worker.child"], stdin=child, stdout=child
+        )
         child.close()
         job = {"kind": "no such job", "settings": {"home": str(tmp_path)}, "args": {}}
         own.sendall(json.dumps(job).encode() + b"\n")

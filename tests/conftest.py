@@ -88,7 +88,7 @@ def _put_files_into_memory(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Return more workers than processors: tests wait for servers and processes for a third of their time."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors + max(1, processors // 2)
+    return processors + (processors + 1) // 2
 
 
 _LONGEST = ("worker/test_worker",)

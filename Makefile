@@ -83,7 +83,7 @@ scale-demo: $(VENV)/.installed-test
 
 # Tests start hundreds of processes; compiled modules are kept between them, whatever the shell says of that.
 test: $(VENV)/.installed-test
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed-test $(VENV)/.installed-check
 	$(BIN)/ruff check .

@@ -84,6 +84,22 @@ def _put_files_into_memory(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return more workers than processors: tests wait for servers and processes for a third of their time."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors + (processors + 1) // 2
+
+
+_LONGEST = ("worker/test_worker",)
+"""The modules that take longest. A module runs in one worker: begun last, one would run alone at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {f"tests/{name}.py": rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+
 def pytest_collection_finish() -> None:
     # Half a million objects of the collected tests live to the end. Without this, each full collection walks
     # through them for 0.3 s of CPU time, in the middle of whatever a test measures.

@@ -285,8 +285,10 @@ def test_turns_that_make_no_sense_are_a_damaged_file(sample_repo, rag_home, dama
     assert "nothing was changed" in done.err
 
 
-def _small_files(limit_bytes: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+def rag_with_small_files(limit_bytes: int, *arguments: object) -> Ran:
+    """Run a command that can write no more to a file. Python would cut its compiled modules short too."""
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+    return rag_process(*arguments, preexec_fn=limit, env={"PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def test_an_export_of_nothing_but_brackets_is_no_export(tmp_path):
@@ -299,7 +301,7 @@ def test_a_full_disk_while_indexing_leaves_the_store_that_was(sample_repo, store
     before = store.read_bytes()
     for number in range(40):
         (sample_repo / f"more_{number}.py").write_text(f"def walrus_{number}():\n    return {number}\n" * 20)
-    full = functools.partial(rag_process, preexec_fn=functools.partial(_small_files, 20_000))
+    full = functools.partial(rag_with_small_files, 20_000)
     refused(full("index", sample_repo), "no space left")
     refused(full("index", sample_repo, "--rebuild"), "no space left")
     assert store.read_bytes() == before
@@ -308,7 +310,7 @@ def test_a_full_disk_while_indexing_leaves_the_store_that_was(sample_repo, store
 
 
 def test_a_full_disk_while_saving_a_turn_loses_no_other(sample_repo, store):
-    done = rag_process("ask", EXPIRE, "-c", preexec_fn=functools.partial(_small_files, 8_192))
+    done = rag_with_small_files(8_192, "ask", EXPIRE, "-c")
     assert done.code == 2
     assert "free some disk space" in done.err.splitlines()[-1]
     assert [turn["question"] for turn in rag("turns", "show", "--json").json] == [SIGNED]

@@ -1,5 +1,7 @@
 """What the documents say is true: commands parse, Python runs, sessions repeat, links lead somewhere."""
 
+import contextlib
+import io
 import json
 import re
 import shlex
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from command import rag as run_rag
 from live_server import Served
 
 import rag
@@ -131,10 +134,11 @@ def test_python_in_the_documents_runs(code: str) -> None:
 
 
 def runs(code: str) -> None:
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    """Run a program in this process, where everything is imported. It must print something."""
+    printed = io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+        exec(code, {"__name__": "__main__"})
+    assert printed.getvalue().strip()
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
@@ -145,9 +149,9 @@ def test_a_recorded_session_is_what_the_commands_print(name: str) -> None:
     assert len(parts) == 4
     for command, shown in zip(parts[::2], parts[1::2], strict=True):
         (words,) = command_lines(command)
-        program = [sys.executable, "-m", "rag", *words]
-        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
-        assert shows(shown.strip("\n").splitlines(), done.stdout.splitlines()), done.stdout
+        done = run_rag(*words, cwd=ROOT)
+        assert done.code == 0, done.err
+        assert shows(shown.strip("\n").splitlines(), done.out.splitlines()), done.out
 
 
 def shows(shown: list[str], printed: list[str]) -> bool:
@@ -179,14 +183,8 @@ def test_batch_answers_as_the_readme_shows(sample_repo: Path) -> None:
     (block,) = [block for block in blocks("text") if block.startswith("→")]
     asked = re.findall(r"^→ (.*)$", block, re.MULTILINE)
     shown = [json.loads(line.replace("…", "null")) for line in re.findall(r"^← (.*)$", block, re.MULTILINE)]
-    done = subprocess.run(
-        [sys.executable, "-m", "rag", "search", str(sample_repo), "--batch"],
-        input="\n".join(asked),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    ready, *answers = map(json.loads, done.stdout.splitlines())
+    done = run_rag("search", sample_repo, "--batch", stdin="\n".join(asked))
+    ready, *answers = map(json.loads, done.out.splitlines())
     assert list(ready) == ["ready", "chunks", "history"]
     for answer in answers:
         for result in answer["results"]:

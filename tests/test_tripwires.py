@@ -288,16 +288,19 @@ def test_the_server_and_its_processes_run_nothing(trapped, tmp_path):
         port = taken.getsockname()[1]
     start = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-P", "-m", "rag"]
     environment = {**trapped.environment, "RAG_HOME": str(tmp_path / "home")}
-    with subprocess.Popen(
-        [*start, "serve", "--repo", ".", "--port", str(port)],
-        cwd=trapped.root,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as server:
+    log = tmp_path / "log"  # a pipe that nobody reads is full after 300 requests, and the server waits
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [*start, "serve", "--repo", ".", "--port", str(port)],
+            cwd=trapped.root,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ) as server,
+    ):
         try:
-            ready(server, f"http://127.0.0.1:{port}/ready")
+            ready(server, f"http://127.0.0.1:{port}/ready", log)
 
             def sent(path: str, body: Any = None) -> Any:
                 request = urllib.request.Request(
@@ -325,17 +328,18 @@ def test_the_server_and_its_processes_run_nothing(trapped, tmp_path):
             assert sent(f"/api/turns/{turn}/replay", {})
         finally:
             server.send_signal(signal.SIGTERM)
-            said = server.communicate(timeout=DEADLINE_S)[0]
+            server.wait(timeout=DEADLINE_S)
     trapped.check()
-    assert "Traceback" not in said
-    assert "could be started" not in said
+    logged = log.read_text()
+    assert "Traceback" not in logged
+    assert "could be started" not in logged
 
 
-def ready(server: subprocess.Popen[str], url: str) -> None:
+def ready(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     """Wait until the server is; fails when it ends instead."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        assert server.poll() is None, server.communicate()[0]
+        assert server.poll() is None, log.read_text()
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -33,9 +34,10 @@ def main() -> None:
     available = threading.Semaphore(0)
 
     def read() -> None:
-        for line in sys.stdin:
-            jobs.append(line)
-            available.release()
+        with suppress(OSError):  # a reset: the parent was killed before it had read everything
+            for line in sys.stdin:
+                jobs.append(line)
+                available.release()
         # The parent has ended, so this process ends too, even during a job.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         time.sleep(_EXIT_TIMEOUT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,12 +12,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+import warnings
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
+from command import rag
 from conftest import git
+from mkdocs.__main__ import cli
 
 MKDOCS = [sys.executable, "-W", "ignore", "-m", "mkdocs"]
 STRICT = {
@@ -25,6 +31,14 @@ STRICT = {
 }
 ADDED = '\n\ndef revoke_every_link(owner):\n    """Revoke all links of an owner."""\n    return owner\n'
 DEADLINE_S = 120
+
+
+def run_mkdocs(folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
+    """Run a strict build in this process, where everything is imported; return its exit code and its log."""
+    with contextlib.chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = CliRunner().invoke(cli, ["build", "--strict"], env=env, catch_exceptions=False)
+    return done.exit_code, done.output
 
 
 class Project:
@@ -50,28 +64,17 @@ class Project:
         }
         (self.folder / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False))
 
-    def run(self, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*MKDOCS, "build", "--strict"],
-            cwd=self.folder,
-            env={**os.environ, "NO_MKDOCS_2_WARNING": "1", **env},
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-
-    def build(self) -> str:
+    def build(self, **env: str) -> str:
         """Build it; return what was logged."""
-        done = self.run()
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stderr
+        code, logged = run_mkdocs(self.folder, env)
+        assert code == 0, logged
+        return logged
 
     def error(self, **env: str) -> str:
-        done = self.run(**env)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stderr
+        code, logged = run_mkdocs(self.folder, env)
+        assert code == 1, logged
+        assert "Traceback" not in logged
+        return logged
 
     def page(self, name: str) -> str:
         return (self.folder / "site" / name).read_text()
@@ -245,8 +248,7 @@ def test_pages_with_diagrams_load_a_script_of_the_site(project, theme):
 @pytest.fixture
 def own_wiki(project: Project) -> Path:
     """A wiki that `rag wiki` wrote, published from its folder; its first page can be edited."""
-    command = [sys.executable, "-P", "-m", "rag", "wiki", ".", "--no-draw"]
-    subprocess.run(command, cwd=project.source, check=True, capture_output=True)
+    assert rag("wiki", ".", "--no-draw", cwd=project.source).code == 0
     project.configure(
         rag={"folder": str(project.source / "wiki")},
         markdown_extensions=["pymdownx.snippets", "pymdownx.superfences"],
@@ -376,8 +378,7 @@ def test_an_index_that_cannot_be_written_is_an_error(project, tmp_path):
 
 def test_a_model_that_is_set_elsewhere_is_not_asked(project):
     """The address is refused at once if it is."""
-    done = project.run(RAG_MODEL="m", RAG_BASE_URL="http://127.0.0.1:9/v1", RAG_EMBEDDER="openai:e")
-    assert done.returncode == 0, done.stderr
+    project.build(RAG_MODEL="m", RAG_BASE_URL="http://127.0.0.1:9/v1", RAG_EMBEDDER="openai:e")
 
 
 def test_a_model_that_fails_fails_a_strict_build(project):

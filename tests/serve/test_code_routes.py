@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from live_server import Served
+from conftest import git
+from live_server import Served, serving
 
-from rag.serve.api.code import _Structures
 from rag.service import Engine
-from rag.settings import load_settings
+from rag.settings import Settings
 from rag.types import Source
 
 BASE = "/api/repositories/sample"
@@ -74,16 +73,20 @@ def test_a_page_that_the_wiki_has_not_is_not_found(served: Served) -> None:
     assert reply.status == 404 and "/wiki" in reply.json["error"]["message"]
 
 
-def test_copies_that_share_an_index_have_wikis_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
-    for name in ("pottery", "kilns"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "fire.py").write_text("def fire():\n    return 1\n")
-    structures = _Structures()
-    with closing(Engine(load_settings({"memory": "memory:"}))) as engine:
-        pottery = engine.repository(str(tmp_path / "pottery"))
-        kilns = replace(pottery, source=Source(str(tmp_path / "kilns")))
-        titles = [structures.of(one).title for one in (pottery, kilns, pottery)]
-    assert ["kilns" in title.lower() for title in titles] == [False, True, False]
+def test_copies_that_share_an_index_have_wikis_of_their_own(tmp_path: Path) -> None:
+    pottery, kilns = tmp_path / "pottery", tmp_path / "kilns"
+    pottery.mkdir()
+    (pottery / "pottery_fire.py").write_text("def fire():\n    return 1\n")
+    git(pottery, "init", "--quiet", "--template=")
+    git(pottery, "add", "--all")
+    git(pottery, "commit", "--quiet", "--message", "Fire")
+    git(pottery, "worktree", "add", "--quiet", "-b", "other", str(kilns))
+    sources = [Source(str(folder)) for folder in (pottery, kilns)]
+    with closing(Engine(Settings(home=tmp_path / "rag-home", memory="memory:"))) as engine:
+        parts = [[part.header["id"] for part in engine.repository(one).store.segments] for one in sources]
+    assert set(parts[0]) & set(parts[1])
+    with serving(tmp_path, repositories=tuple((one.name, one) for one in sources)) as server:
+        server.ready()
+        for name, title in (("pottery", "Fire"), ("kilns", "Pottery fire"), ("pottery", "Fire")):
+            pages = server.get(f"/api/repositories/{name}/wiki").json["pages"]
+            assert title in [page["title"] for page in pages]  # without the name of the repository

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,22 @@ def test_a_killed_child_is_noticed_and_can_be_ended():
         return code
 
     assert asyncio.run(run()) == -9
+
+
+def test_a_worker_s_child_ends_with_a_parent_that_was_killed_before_it_read_everything(tmp_path):
+    own, child = socket.socketpair()
+    with own, child:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rag.worker.child"], stdin=child, stdout=child
+        )
+        child.close()
+        job = {"kind": "no such job", "settings": {"home": str(tmp_path)}, "args": {}}
+        own.sendall(json.dumps(job).encode() + b"\n")
+        assert own.recv(1)  # and the rest of the reply is not read
+    try:
+        assert process.wait(60) in (0, 1)
+    finally:
+        process.kill()
 
 
 @pytest.mark.parametrize("gives_up", [False, True])

@@ -47,6 +47,7 @@ from rag.errors import (
     SourceError,
     StoreCorrupt,
     StoreError,
+    StoreUnwritable,
     TooManyOpenFiles,
 )
 from rag.memory.turn_vectors import TurnVectorCache
@@ -78,6 +79,7 @@ Confirm = Callable[[Sequence[str], Embedder], None]
 
 
 _SHOWN_LANGUAGES = 4
+_UPDATE_HINT = "; omit --no-refresh to update it"
 _MAX_VERIFIED = 10_000
 """The maximum number of verified store states that are remembered."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
@@ -270,20 +272,30 @@ class Engine:
         refreshing: bool = True,
         rebuild: bool = False,
         counting: bool = True,
+        else_old: bool = False,
     ) -> Repository:
         """Open a repository; fetch, index or update it first if necessary.
 
         Without `refreshing`, an existing store is opened as it is, and a notice says how many files differ
-        from it; a missing store is still built. Without `counting` too, the files are not compared.
+        from it; a missing store is still built. Without `counting` too, the files are not compared. With
+        `else_old`, a store that cannot be written is opened as it is, and notices say why and what differs.
 
         Raises:
             SourceError, StoreError: as fetching, reading and indexing raise them.
         """
         located = locate(source, ref) if isinstance(source, str) else source
         with pinned_connection(self.place) if self.place else nullcontext():
-            return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
+            try:
+                return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
+            except StoreUnwritable as error:
+                if rebuild or not (refreshing and else_old) or not self.usable(located):
+                    raise
+                self.notice(f"answering from the index as it is: {error}")
+                return self._repository(located, refreshing=False, rebuild=False, counting=True, hint="")
 
-    def _repository(self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool) -> Repository:
+    def _repository(
+        self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool, hint: str = _UPDATE_HINT
+    ) -> Repository:
         path, options = self.store_file(located), self._options
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := self._usable(path, located, options)):
@@ -293,7 +305,7 @@ class Engine:
             opened = covered(opened, checkout, compare(store, checkout, options))
             if count := opened.coverage.not_indexed_count:
                 files = "1 file differs" if count == 1 else f"{count} files differ"
-                self.notice(f"{located.name}: {files} from the index; omit --no-refresh to update it")
+                self.notice(f"{located.name}: {files} from the index{hint}")
             return opened
         store, report = refresh(
             checkout,
@@ -458,7 +470,7 @@ class Engine:
             SourceError, StoreError: as `repository`.
         """
         is_url = repository.source.is_url
-        return self.repository(repository.source, refreshing=not is_url, counting=not is_url)
+        return self.repository(repository.source, refreshing=not is_url, counting=not is_url, else_old=True)
 
     def compared(self, repository: Repository) -> tuple[Repository, bool]:
         """Compare the files of a local source with its store.

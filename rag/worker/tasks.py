@@ -17,6 +17,7 @@ from rag.errors import (
     RagError,
     ShelfConflict,
     ShelfError,
+    ShelfFull,
     ShelfOutdated,
     StoreBusy,
     StoreError,
@@ -32,7 +33,7 @@ from rag.types import Checkout, IndexReport
 Send = Callable[[Mapping[str, Any]], None]
 
 _MAX_MESSAGE = 10_000
-_MAY_PASS = (StoreBusy, StoreUnreachable, StoreUnwritable)
+_MAY_PASS = (ShelfFull, StoreBusy, StoreUnreachable, StoreUnwritable)
 """Errors of this machine that another attempt, perhaps elsewhere, may not meet."""
 
 

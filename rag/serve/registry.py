@@ -101,6 +101,8 @@ class ServedRepository:
     checked: float = 0.0
     requested: float = 0.0
     """When the last job was requested, and in `checked` when it ended, on the monotonic clock."""
+    started_by: str | None = None
+    """The namespace of the caller that has started the last job explicitly; None for the server's own."""
     wants_files: bool = False
     """Whether the next job is to clone a URL that is answered from a published index."""
     asked_by: set[str] = field(default_factory=set)
@@ -478,14 +480,20 @@ class RepositoryRegistry:
         self._retention.close()
 
     def index(
-        self, entry: ServedRepository, *, rebuild: bool = False, joined: QueuedJob | None = None
+        self,
+        entry: ServedRepository,
+        *,
+        rebuild: bool = False,
+        joined: QueuedJob | None = None,
+        caller: Caller | None = None,
     ) -> bool:
         """Start to index, unless a job is running; return whether one was started.
 
-        `joined` is a job of another server, which is followed.
+        `joined` is a job of another server, which is followed. `caller` has asked for the job explicitly.
         """
         if entry.running:
             return False
+        entry.started_by = None if caller is None else caller.namespace
         entry.running, entry.jobs, entry.error = True, entry.jobs + 1, None
         entry.requested = time.monotonic()
         if not entry.can_answer:
@@ -504,8 +512,17 @@ class RepositoryRegistry:
                 return entry.name
         return None
 
-    async def cancel(self, entry: ServedRepository) -> bool:
-        """Cancel the job of an entry; return whether there was one. The previous index stays."""
+    async def cancel(self, entry: ServedRepository, caller: Caller) -> bool:
+        """Cancel the job of an entry; return whether there was one. The previous index stays.
+
+        Raises:
+            Forbidden: another caller has started the job, or waits for this ref or URL, too.
+        """
+        others = {entry.started_by} if entry.is_listed else entry.asked_by
+        if entry.running and others - {None, caller.namespace}:
+            raise Forbidden(
+                f"another caller has asked to index {entry.name}; only its callers can cancel that"
+            )
         task = entry._task
         if task is None or task.done():
             return False

@@ -20,7 +20,9 @@ _ASK_S = 30.0
 """How long the git server may take to name the commit of a ref."""
 
 
-def take(engine: Engine, source: Source, *, is_checked: bool) -> Repository | None:
+def take(
+    engine: Engine, source: Source, *, is_checked: bool, published_as: str | None = None
+) -> Repository | None:
     """Take the published index of a git URL that has no clone here, and open it; nothing is cloned.
 
     Args:
@@ -28,6 +30,8 @@ def take(engine: Engine, source: Source, *, is_checked: bool) -> Repository | No
         source: what is to be answered about.
         is_checked: whether the index must be of the commit that the git server has now. If that server does
             not say it, the current index is the best that there is.
+        published_as: the key under which a worker has just published, so that nothing is to be checked; a
+            worker of another version uses another key.
 
     Returns:
         None if there is none that can be used; a notice says why where that is worth one.
@@ -40,7 +44,8 @@ def take(engine: Engine, source: Source, *, is_checked: bool) -> Repository | No
         return None
     if fetched_folder(source, engine.settings.home) is not None:
         return None
-    commit = _commit_at_server(engine, source) if is_checked else None
+    is_of_another_version = published_as not in (None, engine.shared.key_of(source))
+    commit = _commit_at_server(engine, source) if is_checked or is_of_another_version else None
     try:
         is_there = engine.shared.take(source, engine.store_file(source), commit)
     except (ShelfError, StoreError) as error:

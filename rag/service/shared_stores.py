@@ -194,6 +194,10 @@ class SharedStores:
         name, ref = self._identity(checkout, name)
         return shelf_key(checkout.source, self._embedder, self._options, name=name, ref=ref)
 
+    def key_of(self, source: Source) -> str:
+        """Return the key of a git URL's store."""
+        return shelf_key(source, self._embedder, self._options)
+
     def _identity(self, checkout: Checkout, name: str | None) -> tuple[str | None, str | None]:
         """Return the name and the ref under which a checkout is published; None for those of its source."""
         source = checkout.source
@@ -278,7 +282,7 @@ class SharedStores:
             ShelfError: as `StoreShelf.fetch`.
             StoreError: what was published is no valid store, or it cannot be written here.
         """
-        key = shelf_key(source, self._embedder, self._options)
+        key = self.key_of(source)
         found = self.shelf.current(key)
         if found is None or (commit is not None and found.about.get("commit") != commit):
             return False

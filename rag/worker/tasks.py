@@ -85,7 +85,8 @@ def _take(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, 
     """Take the published index of a source, if it can be answered from it without a clone."""
     engine = Engine(settings, notice=lambda text: send({"notice": text}), place=args.get("place"))
     with closing(engine):
-        repository = take(engine, source_of(args["source"]), is_checked=args["is_checked"])
+        options = {name: args[name] for name in ("is_checked", "published_as")}
+        repository = take(engine, source_of(args["source"]), **options)
         if repository is None:
             return {"taken": False}
         store = repository.store

@@ -167,3 +167,15 @@ def test_a_branch_is_not_confused_with_one_whose_name_ends_alike(tmp_path: Path,
     assert {ref: remote_commit(locate(url, ref), timeout_s=60) for ref in commits} == commits
     with pytest.raises(SourceError, match="no such ref"):
         remote_commit(locate(url, "lease"), timeout_s=60)
+
+
+def test_what_a_worker_of_another_version_published_is_checked(tmp_path: Path, origin: Path) -> None:
+    """It has another key, so what is published under ours may be of an older commit."""
+    source = locate(f"file://{origin}")
+    publish(tmp_path / "publisher", tmp_path / "stores", source)
+    commit(origin, "zebra")
+    with closing(Engine(Settings(home=tmp_path / "node", stores=str(tmp_path / "stores")))) as engine:
+        assert engine.shared is not None
+        ours = engine.shared.key_of(source)
+        assert take(engine, source, is_checked=False, published_as=f"{ours}-older") is None
+        assert take(engine, source, is_checked=False, published_as=ours) is not None

@@ -174,20 +174,28 @@ class ChildIndexers(Indexers):
         done = await self._done("index", source, args, progress)
         return Indexed(_checkout(done["checkout"], source), done["report"])
 
-    async def take(self, source: Source, *, place: str | None, is_checked: bool) -> Indexed | None:
+    async def take(
+        self, source: Source, *, place: str | None, is_checked: bool, published_as: str | None = None
+    ) -> Indexed | None:
         """Take the published index of a URL that has no clone here; None if there is none, or it is older.
 
         Args:
             source: what is indexed.
             place: as `index`.
             is_checked: whether the index must be of the commit that the git server has now.
+            published_as: the key under which a worker has just published it.
 
         Raises:
             IndexingFailed: as `index`.
         """
         if not self._settings.stores or not source.is_url:
             return None
-        args = {"source": asdict(source), "place": place, "is_checked": is_checked}
+        args = {
+            "source": asdict(source),
+            "place": place,
+            "is_checked": is_checked,
+            "published_as": published_as,
+        }
         done = await self._done("take", source, args, lambda stage, done, total: None)
         return Indexed(_checkout(done["checkout"], source), done["report"]) if done["taken"] else None
 

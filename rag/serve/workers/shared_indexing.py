@@ -127,8 +127,8 @@ class SharedIndexers(Indexers):
         if job.state == "done":
             if self._local is None:
                 return Indexed(None, dict(job.result["report"]))
-            if may_take and job.result.get("published"):  # it is of this commit, or of a later one
-                found = await self._local.take(source, place=place, is_checked=False)
+            if may_take and (key := job.result.get("published")):  # it is of this commit, or of a later one
+                found = await self._local.take(source, place=place, is_checked=False, published_as=str(key))
                 if found is not None:
                     return found
             return await self._local.index(

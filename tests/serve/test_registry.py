@@ -11,6 +11,7 @@ from live_server import sample_copy, serving
 
 from rag.serve import registry as registry_module
 from rag.serve.access.key_changes import add_key
+from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.registry import RepositoryRegistry
 from rag.serve.service import Service

@@ -21,6 +21,8 @@ from rag.settings import Settings
 State = Literal["ok", "off", "bad"]
 
 _SHOWN_SECRETS = 8
+_LEAST_FREE_BYTES = 50_000_000
+"""Less than this is soon used up by an index and by conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,9 @@ def _home(settings: Settings) -> Finding:
     if not os.access(parent, os.W_OK | os.X_OK):
         return Finding("home", "bad", f"{home} cannot be written", "export RAG_HOME=/a/folder/of/yours")
     free = shutil.disk_usage(parent).free
+    if free < _LEAST_FREE_BYTES:
+        fix = "free some disk space (`rag storage show`), or export RAG_HOME=/a/folder/with/space"
+        return Finding("home", "bad", f"{home}, only {free / 1e6:,.0f} MB free", fix)
     return Finding("home", "ok", f"{home}, {free / 1e9:.1f} GB free")
 
 

@@ -19,6 +19,7 @@
     │   ├── ShelfError           the shared stores (RAG_STORES)
     │   │   ├── ShelfUnreachable no answer in time, or the service failed                      (exit code 3)
     │   │   ├── ShelfRefused     the login is refused, or there is no such bucket or folder
+    │   │   ├── ShelfFull        no space is left there
     │   │   ├── ShelfConflict    another process published a newer generation
     │   │   ├── ShelfOutdated    the index to publish is of an older commit than the published one
     │   │   └── ShelfDamaged     a shared file is missing or has other bytes
@@ -216,6 +217,17 @@ class ShelfRefused(ShelfError):
         self, *, shelf: str, why: str, fix: str = "correct the address (RAG_STORES) or the credentials"
     ) -> None:
         super().__init__(shelf=shelf, why=why, fix=fix)
+
+
+class ShelfFull(ShelfError):
+    """There is no space left at the shared stores; what is published stays as it is."""
+
+    def __init__(self, *, shelf: str) -> None:
+        super().__init__(
+            shelf=shelf,
+            why="no space is left there, so nothing was published",
+            fix="make room (`rag storage shared --collect` removes unused files), and publish again",
+        )
 
 
 class ShelfConflict(ShelfError):

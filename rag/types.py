@@ -84,13 +84,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A source on disk, ready to read. `commit` is None if there is no git history."""
+    """A source on disk, ready to read. `commit` is None if there is no git history.
+
+    Without `has_files` there is nothing at `root`: only the index of the commit is on this machine.
+    """
 
     source: Source
     root: Path
     commit: str | None = None
     dirty: bool = False
     remote: str | None = None
+    has_files: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +419,8 @@ class Coverage:
     `skipped` counts the files that are never indexed, by reason. `not_indexed` names files whose change or
     deletion is not in the index yet, sorted by path, at most `MAX_NAMED`; `not_indexed_count` counts all of
     them. `checked_ago_s` is the time between the comparison of files and index (for a URL: the fetch) and the
-    answer; None if there was none.
+    answer; None if there was none. Without `has_files` the answer is based on a published index alone: the
+    files and their history are not on this machine.
     """
 
     repository: str = ""
@@ -425,6 +430,7 @@ class Coverage:
     not_indexed: tuple[str, ...] = ()
     not_indexed_count: int = 0
     checked_ago_s: float | None = None
+    has_files: bool = True
 
     @property
     def note(self) -> str:
@@ -445,6 +451,7 @@ class Coverage:
         """One line on what was searched and what was not."""
         parts = [f"commit {self.commit[:10]}" if self.commit else "no commit"]
         parts += ["with uncommitted changes"] if self.dirty else []
+        parts += [] if self.has_files else ["a published index, without the files and their history"]
         skipped = sorted(self.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
         parts += ["not indexed: " + ", ".join(f"{n} {why}" for why, n in skipped)] if skipped else []
         parts += [self.note] if self.note else []

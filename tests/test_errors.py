@@ -26,6 +26,7 @@ SAID = {
     errors.StoreUnreachable: ({"path": "redis://h:1/0", "why": "connection refused"}, "RAG_MEMORY"),
     errors.ShelfError: ({"shelf": "s3://b", "why": "it failed", "fix": "retry it"}, "retry it"),
     errors.ShelfUnreachable: ({"shelf": "s3://b", "why": "no answer in 30 s"}, "RAG_STORES"),
+    errors.ShelfFull: ({"shelf": "/mnt/stores"}, "rag storage shared --collect"),
     errors.ShelfRefused: ({"shelf": "s3://b", "why": "there is no such bucket"}, "RAG_STORES"),
     errors.ShelfConflict: (
         {"shelf": "s3://b", "key": "app-1", "expected": "a" * 32, "found": "b" * 32},

@@ -85,7 +85,7 @@ class RepositorySearch:
             began = time.monotonic()
             if not self._open or began >= self._fetch_again:
                 located = [locate(source, self.ref) for source in self.sources]
-                self._open = [self._engine.repository(one) for one in located]
+                self._open = [self._engine.repository(one, else_old=True) for one in located]
                 self._fetch_again = time.monotonic() + _MIN_PAUSE_FACTOR * (time.monotonic() - began)
                 if not any(one.is_url for one in located):
                     self._fetch_again = math.inf

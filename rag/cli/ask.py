@@ -177,7 +177,7 @@ def open_dialog(
         chosen = chosen_for(engine, question, asked, choice)
         asked, remarks = list(chosen.sources), (chosen.note,) if chosen.note else ()
     wanted = asked or (list(found.sources) if found else []) or [locate(None, index.ref, filters)]
-    repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
+    repositories = [engine.repository(source, refreshing=refreshing, else_old=True) for source in wanted]
     dialog = Dialog(engine, repositories, found, name=name or "")
     dialog.remarks = remarks
     if conversation.about:

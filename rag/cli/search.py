@@ -92,7 +92,9 @@ def search(
             from rag.service.search import SearchQuery
 
             wanted, note = _sources(engine, sources, question, mode, index)
-            repositories = [engine.repository(source, refreshing=not no_refresh) for source in wanted]
+            repositories = [
+                engine.repository(source, refreshing=not no_refresh, else_old=True) for source in wanted
+            ]
             if batch:
                 _serve_batch(engine, repositories, refreshing=not no_refresh)
                 return

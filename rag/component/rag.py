@@ -135,7 +135,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         """
         source = locate(repo_url_or_path, ref, filters_of(excluded_dirs, None, None, None))
         others = [repository for repository in self.repositories if repository.source != source]
-        self._ask_about([*others, self.engine.repository(source)])
+        self._ask_about([*others, self.engine.repository(source, else_old=True)])
 
     def retrieve(
         self,
@@ -272,7 +272,9 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         if self.repositories:
             self.repositories = tuple(map(self.engine.current, self.repositories))
         elif conversation is not None:
-            self.repositories = tuple(self.engine.repository(source) for source in conversation.sources)
+            self.repositories = tuple(
+                self.engine.repository(source, else_old=True) for source in conversation.sources
+            )
         if not self.repositories:
             raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")
         engine = self.engine if language is None else self.engine.with_settings(language=language)

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from rag.database.build import becomes_part
-from rag.database.format import DAMAGE_ERRORS
-from rag.database.parts import is_store, part_path, place_part
+from rag.database.format import DAMAGE_ERRORS, unwritable
+from rag.database.lock import building
+from rag.database.parts import is_store, part_path, place_part, remove_unlisted
 from rag.database.segment import open_segment
 from rag.database.store import Store
 from rag.errors import StoreError
@@ -70,6 +72,30 @@ def taken(store: Store, path: Path, wanted: Mapping[str, Any], files: Sequence[F
     if not enough or not _is_made_alike(store.header, wanted):
         return None
     return _linked(store, path, place_part)
+
+
+def place_store(store: Store, path: Path, *, wait_s: float) -> None:
+    """Make a store from elsewhere the store at `path`, as it is, with links to its files, or copies of them.
+
+    Raises:
+        StoreBusy: another process builds the store at `path`.
+        StoreUnwritable: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.stem}.{uuid4().hex}.tmp")
+    with building(path, wait_s=wait_s):
+        newest, *parts = store.segment_files
+        try:
+            for segment, file in zip(store.parts, parts, strict=True):
+                link = part_path(path, segment.header["id"])
+                if not link.exists():
+                    place_part(file, link)
+            place_part(newest, temporary)
+            temporary.replace(path)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        finally:
+            temporary.unlink(missing_ok=True)  # also there if both were already the same file
+        remove_unlisted(path, [segment.header["id"] for segment in store.parts])
 
 
 def _related(path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir: str) -> Iterator[Store]:

@@ -344,6 +344,11 @@ class Store:
         blob = segment.columns["file_blob"][file].tobytes().hex()
         return segment.text(file).decode("utf-8", "replace"), blob
 
+    def bytes_of(self, path: str) -> bytes | None:
+        """Return the text of a file as it was indexed, as UTF-8; None when it is not indexed."""
+        found = self._find_file(path)
+        return None if found is None else found[0].text(found[1])
+
     def chunks_of(self, path: str) -> range:
         """Return the chunks of a file, in the order of its lines; none when it is not indexed."""
         found = self._find_file(path)

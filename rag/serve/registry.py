@@ -101,6 +101,10 @@ class ServedRepository:
     checked: float = 0.0
     requested: float = 0.0
     """When the last job was requested, and in `checked` when it ended, on the monotonic clock."""
+    started_by: str | None = None
+    """The namespace of the caller that has started the last job explicitly; None for the server's own."""
+    wants_files: bool = False
+    """Whether the next job is to clone a URL that is answered from a published index."""
     asked_by: set[str] = field(default_factory=set)
     """For an unlisted repository: the namespaces of the callers that have requested it."""
     took_s: float = 0.0
@@ -476,14 +480,20 @@ class RepositoryRegistry:
         self._retention.close()
 
     def index(
-        self, entry: ServedRepository, *, rebuild: bool = False, joined: QueuedJob | None = None
+        self,
+        entry: ServedRepository,
+        *,
+        rebuild: bool = False,
+        joined: QueuedJob | None = None,
+        caller: Caller | None = None,
     ) -> bool:
         """Start to index, unless a job is running; return whether one was started.
 
-        `joined` is a job of another server, which is followed.
+        `joined` is a job of another server, which is followed. `caller` has asked for the job explicitly.
         """
         if entry.running:
             return False
+        entry.started_by = None if caller is None else caller.namespace
         entry.running, entry.jobs, entry.error = True, entry.jobs + 1, None
         entry.requested = time.monotonic()
         if not entry.can_answer:
@@ -502,8 +512,17 @@ class RepositoryRegistry:
                 return entry.name
         return None
 
-    async def cancel(self, entry: ServedRepository) -> bool:
-        """Cancel the job of an entry; return whether there was one. The previous index stays."""
+    async def cancel(self, entry: ServedRepository, caller: Caller) -> bool:
+        """Cancel the job of an entry; return whether there was one. The previous index stays.
+
+        Raises:
+            Forbidden: another caller has started the job, or waits for this ref or URL, too.
+        """
+        others = {entry.started_by} if entry.is_listed else entry.asked_by
+        if entry.running and others - {None, caller.namespace}:
+            raise Forbidden(
+                f"another caller has asked to index {entry.name}; only its callers can cancel that"
+            )
         task = entry._task
         if task is None or task.done():
             return False
@@ -542,6 +561,8 @@ class RepositoryRegistry:
                     refs=refs,
                     namespace=min(entry.asked_by, default=""),
                     joined=joined,
+                    with_files=entry.wants_files,
+                    taken=lambda indexed: self._taken(entry, indexed),
                 )
                 await self._publish(entry, indexed)
         except RagError as error:
@@ -562,6 +583,8 @@ class RepositoryRegistry:
             entry.running, entry.checked = False, time.monotonic()
             entry.indexed = time.time()
             entry.report_progress("", 0, 0)
+        if entry.wants_files and entry.error is None and entry.checkout and not entry.checkout.has_files:
+            self.index(entry)
 
     async def _publish(self, entry: ServedRepository, indexed: Indexed) -> None:
         """Use the new store. It is opened now if the previous one is open, else when it is first asked."""
@@ -572,6 +595,20 @@ class RepositoryRegistry:
         entry.checkout, entry.stored = indexed.checkout or entry.checkout, True
         entry.report, entry.state, entry.error = indexed.report, "ready", None
         entry.took_s = float(indexed.report["seconds"])
+
+    def _taken(self, entry: ServedRepository, indexed: Indexed) -> None:
+        """Answer from a published index while the job goes on."""
+        entry.checkout, entry.stored, entry.report = indexed.checkout, True, indexed.report
+        entry.state = "ready"
+        entry.notify()
+
+    def fetch_files(self, source: Source) -> None:
+        """Clone a listed URL that is answered from a published index alone, in the background."""
+        found = next((entry for entry in self._entries.values() if entry.source == source), None)
+        if found is None or not found.is_listed or found.wants_files or self._indexers is None:
+            return
+        found.wants_files = True
+        self.index(found)  # or when the job that is running has ended
 
     def _refresh_if_due(self, entry: ServedRepository) -> None:
         """Start a job in the background if the last one is old enough.

@@ -12,6 +12,7 @@ from pathlib import Path
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
+from rag.retrieval.kinds.history import NAME as HISTORY
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
 from rag.serve.access.rate_limits import Limiter
@@ -37,7 +38,7 @@ from rag.service.jobs import open_shared_state
 from rag.service.namespace_retention import RetentionTimer
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
-from rag.types import Answer, Citation, Conversation, DialogTurn, TraceStep
+from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
 
 OnStep = Callable[[TraceStep], Awaitable[None]]
 """Receives a step of a second look as soon as it was made."""
@@ -88,6 +89,7 @@ class Service:
             required=bool(settings.identity_header),
         )
         self.registry = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
+        self.engine.on_missing_files = self._fetch_files
         self.limiter = Limiter(settings, self.shared)
         self.telemetry = Telemetry()
         self.telemetry.watch(
@@ -103,6 +105,7 @@ class Service:
         is_private = settings.is_loopback and not settings.public_hosts and not self.keyring.has_keys
         self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._engines: dict[tuple[str, Sharing], Engine] = {(mine.namespace, shared): self.engine}
         self._generators: list[TextGenerator] = []
 
@@ -110,6 +113,7 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Run the service in the block."""
         raise_limit()
+        self._loop = asyncio.get_running_loop()
         pool = MeasuringExecutor(self.settings.threads, thread_name_prefix="rag")
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
@@ -393,12 +397,25 @@ class Service:
                         async for piece in pieces:
                             if isinstance(piece, Answer):
                                 metrics.answer = piece
+                                self._fetch_history(dialog, piece)
                             metrics.piece()
                             yield piece
                 finally:
                     changed = dialog.conversation.id if dialog.conversation else conversation
                     if changed:
                         self.changes.publish(dialog.engine.settings.namespace, changed)
+
+    def _fetch_history(self, dialog: Dialog, answer: Answer) -> None:
+        """Fetch what a question about the history of a definition could not be answered from."""
+        if answer.code_facts is not None and answer.code_facts.kind == HISTORY:
+            for repository in dialog.repositories:
+                if not repository.checkout.has_files:
+                    self.registry.fetch_files(repository.source)
+
+    def _fetch_files(self, source: Source) -> None:
+        """Have the files of a source fetched; called in any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.registry.fetch_files, source)
 
     async def answered(
         self, dialog: Dialog, question: str, *, cache: bool | None = None, on_step: OnStep | None = None

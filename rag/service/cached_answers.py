@@ -32,15 +32,15 @@ from typing import Any, NamedTuple
 
 from rag.answer_cache.cache import AnswerCache, CachedAnswer, CacheStats, Outcome
 from rag.answer_cache.question_equivalence import meaning
-from rag.corpus.read import file_bytes
 from rag.errors import NotFound, StoreError
 from rag.lines import whole_lines_of
 from rag.ports import TextGenerator
 from rag.prompt.templates import load_template
 from rag.resources import shipped
 from rag.retrieval.question import parse_question
+from rag.service.definition_history import NO_HISTORY
 from rag.service.dialog import Dialog
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine, Repository, current_bytes
 from rag.settings import Settings
 from rag.types import (
     Answer,
@@ -174,6 +174,7 @@ class LookUp:
             in_context
             or answer.cut
             or answer.warning
+            or _lacks_history(answer)
             or not (answer.complete and answer.found and answer.citations and known)
         ):
             return
@@ -325,12 +326,17 @@ def _texts_of(
         place, repository = (citation.location, citation.path), opened[citation.location]
         if place in texts:
             continue
-        content = file_bytes(repository.checkout.root, citation.path)
+        content = current_bytes(repository, citation.path)
         indexed = repository.store.file_text(citation.path)
         if content is None or indexed is None or not blob_id(content) == indexed[1] == citation.blob:
             return None
         texts[place] = indexed[0]
     return texts
+
+
+def _lacks_history(answer: Answer) -> bool:
+    """Whether an answer says that the history is not on this machine, where it may be later."""
+    return answer.code_facts is not None and answer.code_facts.note == NO_HISTORY
 
 
 def _hit(citation: Citation, text: str, language: str) -> Hit:

@@ -14,6 +14,7 @@ from rag.retrieval.search import RetrievalResult
 from rag.service.engine import Repository
 from rag.types import CodeFact, CodeFacts
 
+NO_HISTORY = "the answer is based on a published index, and the history is not on this machine"
 _SHOWN_CHANGES = 8
 _MAX_REASON_CHARS = 300
 _PLAIN = str.maketrans("[]<>`", "()‹›'")
@@ -33,7 +34,11 @@ def with_history(repositories: Sequence[Repository], found: RetrievalResult, k: 
     source, checkout = repository.source, repository.checkout
     # A clone of a ref of a folder may lack the history that the folder has.
     root = checkout.root if source.is_url or not source.ref else Path(source.location)
-    history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
+    history = (
+        history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
+        if checkout.has_files
+        else LineHistory(note=NO_HISTORY)
+    )
     facts = _facts(asks, subject, history)
     return replace(found, code_facts=facts, hits=merged_hits(facts, found.ranked, indexes, k))
 

@@ -22,7 +22,7 @@ from rag.corpus.acquire import (
     resolve,
 )
 from rag.corpus.git import pinned_connection
-from rag.corpus.read import read
+from rag.corpus.read import file_bytes, read
 from rag.corpus.walk import walk
 from rag.database.locate import mark_used, remove, store_path, stores
 from rag.database.parts import FileState, belongs, file_state, segment_files
@@ -47,6 +47,7 @@ from rag.errors import (
     SourceError,
     StoreCorrupt,
     StoreError,
+    StoreUnwritable,
     TooManyOpenFiles,
 )
 from rag.memory.turn_vectors import TurnVectorCache
@@ -78,6 +79,7 @@ Confirm = Callable[[Sequence[str], Embedder], None]
 
 
 _SHOWN_LANGUAGES = 4
+_UPDATE_HINT = "; omit --no-refresh to update it"
 _MAX_VERIFIED = 10_000
 """The maximum number of verified store states that are remembered."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
@@ -153,6 +155,8 @@ class Engine:
         self._open: dict[Source, Repository] = {}
         self.shared_name: str | None = None
         """Identifies the repositories that are opened in the shared stores, instead of their URLs."""
+        self.on_missing_files: Callable[[Source], None] = lambda source: None
+        """Called with a source whose files or history are wanted, but not on this machine."""
         self._verified: dict[Path, Generation] = {}
         """The verified states of stores."""
 
@@ -249,7 +253,7 @@ class Engine:
             place=self.place,
             refs=self.refs,
         )
-        other.shared_name = self.shared_name
+        other.shared_name, other.on_missing_files = self.shared_name, self.on_missing_files
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
             other.__dict__["turn_vectors"] = self.turn_vectors
@@ -268,20 +272,30 @@ class Engine:
         refreshing: bool = True,
         rebuild: bool = False,
         counting: bool = True,
+        else_old: bool = False,
     ) -> Repository:
         """Open a repository; fetch, index or update it first if necessary.
 
         Without `refreshing`, an existing store is opened as it is, and a notice says how many files differ
-        from it; a missing store is still built. Without `counting` too, the files are not compared.
+        from it; a missing store is still built. Without `counting` too, the files are not compared. With
+        `else_old`, a store that cannot be written is opened as it is, and notices say why and what differs.
 
         Raises:
             SourceError, StoreError: as fetching, reading and indexing raise them.
         """
         located = locate(source, ref) if isinstance(source, str) else source
         with pinned_connection(self.place) if self.place else nullcontext():
-            return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
+            try:
+                return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
+            except StoreUnwritable as error:
+                if rebuild or not (refreshing and else_old) or not self.usable(located):
+                    raise
+                self.notice(f"answering from the index as it is: {error}")
+                return self._repository(located, refreshing=False, rebuild=False, counting=True, hint="")
 
-    def _repository(self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool) -> Repository:
+    def _repository(
+        self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool, hint: str = _UPDATE_HINT
+    ) -> Repository:
         path, options = self.store_file(located), self._options
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := self._usable(path, located, options)):
@@ -291,7 +305,7 @@ class Engine:
             opened = covered(opened, checkout, compare(store, checkout, options))
             if count := opened.coverage.not_indexed_count:
                 files = "1 file differs" if count == 1 else f"{count} files differ"
-                self.notice(f"{located.name}: {files} from the index; omit --no-refresh to update it")
+                self.notice(f"{located.name}: {files} from the index{hint}")
             return opened
         store, report = refresh(
             checkout,
@@ -414,6 +428,8 @@ class Engine:
         if is_in_place(source):
             return acquire(source, home=self.settings.home)
         root = fetched_folder(source, self.settings.home)
+        if root is None and source.is_url and self.settings.stores:
+            return without_files(source, self.settings.home, store.commit)
         remote = source.location if source.is_url else None
         return None if root is None else Checkout(source, root, store.commit, remote=remote)
 
@@ -454,7 +470,7 @@ class Engine:
             SourceError, StoreError: as `repository`.
         """
         is_url = repository.source.is_url
-        return self.repository(repository.source, refreshing=not is_url, counting=not is_url)
+        return self.repository(repository.source, refreshing=not is_url, counting=not is_url, else_old=True)
 
     def compared(self, repository: Repository) -> tuple[Repository, bool]:
         """Compare the files of a local source with its store.
@@ -524,6 +540,7 @@ class Engine:
             dirty=checkout.dirty,
             skipped=skipped,
             checked_ago_s=None if report is None else 0.0,
+            has_files=checkout.has_files,
         )
         repository = Repository(source, checkout, store, searcher, report, coverage)
         self._open[source] = repository
@@ -601,6 +618,11 @@ def _parts(path: Path, state: FileState | None) -> list[Path]:
     return segment_files(path)[1:] if state else []
 
 
+def without_files(source: Source, home: Path, commit: str | None) -> Checkout:
+    """Return the checkout of a URL of which only an index is here; its root is where the clone would be."""
+    return Checkout(source, clone_folder(source, home), commit, remote=source.location, has_files=False)
+
+
 def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Repository:
     """Return a repository at a checkout that was just compared with its store."""
     coverage = Coverage(
@@ -615,12 +637,24 @@ def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Re
     return replace(at_checkout(repository, checkout), coverage=coverage)
 
 
+def current_bytes(repository: Repository, path: str) -> bytes | None:
+    """Return the current bytes of a file: on disk, or of a repository without files, as indexed.
+
+    None if it cannot be read.
+    """
+    if repository.checkout.has_files:
+        return file_bytes(repository.checkout.root, path)
+    return repository.store.bytes_of(path)
+
+
 def at_checkout(repository: Repository, checkout: Checkout) -> Repository:
     """Return the repository and its store at another checkout; hits then have its commit and dirty state."""
     if checkout == repository.checkout:
         return repository
     store = repository.store.at(checkout)
-    coverage = replace(repository.coverage, commit=checkout.commit, dirty=checkout.dirty)
+    coverage = replace(
+        repository.coverage, commit=checkout.commit, dirty=checkout.dirty, has_files=checkout.has_files
+    )
     searcher = replace(repository.searcher, index=store)
     return replace(repository, checkout=checkout, store=store, searcher=searcher, coverage=coverage)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rag.corpus.address import remembered_token
 from rag.corpus.git import GitError, run_git
 from rag.errors import SourceError
 from rag.types import Source
@@ -21,16 +22,24 @@ def git_version() -> str:
         raise SourceError(f"the program `git` fails: {error}") from error
 
 
-def remote_commit(source: Source, *, timeout_s: float) -> str:
-    """Return the commit of a URL's ref on its server.
+def remote_commit(source: Source, *, timeout_s: float, token: str | None = None) -> str:
+    """Return the commit of a URL's ref on its server, as a fetch of this ref would choose it.
 
     Raises:
         SourceError: the server does not reply in time, refuses, or has no such ref.
     """
-    command = ["ls-remote", "--exit-code", "--", source.location, source.ref or "HEAD"]
+    ref = source.ref or "HEAD"
+    command = ["ls-remote", "--exit-code", "--", source.location, ref, f"{ref}^{{}}"]
+    token = token or remembered_token(source.location)
     try:
-        output = run_git(command, url=source.location, timeout_s=timeout_s)
+        output = run_git(command, url=source.location, timeout_s=timeout_s, token=token)
     except GitError as error:
         why = error.line if error.output else "there is no such ref"
         raise SourceError(why) from error
-    return output.split(b"\t", 1)[0].decode("ascii", "replace")
+    # A pattern also matches the end of longer names, such as `refs/heads/old/main` for `main`.
+    pairs = (line.partition("\t") for line in output.decode("utf-8", "replace").splitlines())
+    found = {name.removesuffix("^{}"): oid for oid, _, name in pairs}  # a tag, then the commit it points to
+    for prefix in ("", "refs/", "refs/tags/", "refs/heads/"):
+        if commit := found.get(prefix + ref):
+            return commit
+    raise SourceError("there is no such ref")

@@ -17,12 +17,11 @@ from contextlib import suppress
 from rag.answer_cache.cache import KEYS_BY_TURN, AnswerCache
 from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
-from rag.corpus.read import file_bytes
 from rag.errors import NotFound, SourceError, StoreError
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
 from rag.ports import Marks, MemoryStore
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine, Repository, current_bytes
 from rag.types import Citation, Conversation, DialogTurn, Prompt, blob_id
 
 SHELF = "blob"
@@ -167,14 +166,15 @@ def keep_cited(
             mine = [c for c in citations if c.location == repository.source.location and c.blob in wanted]
             files = {}
             for citation in mine:
-                content = file_bytes(checkout.root, citation.path)
+                content = current_bytes(repository, citation.path)
                 if content is not None and blob_id(content) == citation.blob:
                     files[citation.blob] = content
-            if checkout.commit and (rest := {c.blob for c in mine} - files.keys()):
+            commit = checkout.commit if checkout.has_files else None
+            if commit and (rest := {c.blob for c in mine} - files.keys()):
                 files |= read_blobs(checkout.root, rest)
             kept.keep(files)
-            if checkout.commit and checkout.root.is_relative_to(engine.settings.home.resolve() / "repos"):
-                keep_commits(checkout.root, [checkout.commit])
+            if commit and checkout.root.is_relative_to(engine.settings.home.resolve() / "repos"):
+                keep_commits(checkout.root, [commit])
     except (StoreError, SourceError, GitError) as error:
         engine.notice(f"could not store the cited files; their freshness may be unknown later ({error})")
 

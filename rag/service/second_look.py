@@ -85,6 +85,9 @@ def _changes(
         SourceError: there is no such commit, or git cannot read the repository.
     """
     checkout = repository.checkout
+    if not checkout.has_files:
+        dialog.engine.on_missing_files(repository.source)
+        raise SourceError(f"the history of {repository.source.name} is not on this machine yet")
     commits = [_commit(dialog, repository, ref) for ref in (since, *([until] if until else []))]
     ends = commits if until else [*commits, str(checkout.commit)]
     try:

@@ -35,6 +35,7 @@ from rag.corpus.worktree import current_branch
 from rag.database.format import FORMAT
 from rag.database.lock import building
 from rag.database.parts import place_part, segment_files
+from rag.database.share import place_store
 from rag.database.store import Store
 from rag.database.update import Options, fingerprint
 from rag.errors import (
@@ -193,6 +194,10 @@ class SharedStores:
         name, ref = self._identity(checkout, name)
         return shelf_key(checkout.source, self._embedder, self._options, name=name, ref=ref)
 
+    def key_of(self, source: Source) -> str:
+        """Return the key of a git URL's store."""
+        return shelf_key(source, self._embedder, self._options)
+
     def _identity(self, checkout: Checkout, name: str | None) -> tuple[str | None, str | None]:
         """Return the name and the ref under which a checkout is published; None for those of its source."""
         source = checkout.source
@@ -261,6 +266,43 @@ class SharedStores:
             )
             return store
         return None
+
+    def take(self, source: Source, path: Path, commit: str | None) -> bool:
+        """Make the published index of a source the store at `path`; return whether that is its state now.
+
+        Args:
+            source: a git URL.
+            path: where its store is, which may not exist.
+            commit: the commit that the index must be of; None takes the current one.
+
+        Returns:
+            False if there is none of this commit, or it was made of a folder, whose places it has.
+
+        Raises:
+            ShelfError: as `StoreShelf.fetch`.
+            StoreError: what was published is no valid store, or it cannot be written here.
+        """
+        key = self.key_of(source)
+        found = self.shelf.current(key)
+        if found is None or (commit is not None and found.about.get("commit") != commit):
+            return False
+        with suppress(FileNotFoundError, StoreError):
+            if Store.open(path).header["id"] == found.about.get("store"):
+                return True
+        try:
+            store, generation = self._fetched(key)
+        except NotFound:
+            return False
+        header = store.header
+        if (header["location"], header["ref"]) != (source.location, source.ref):
+            return False
+        if header.get("fingerprint") != fingerprint(source, self._embedder, self._options):
+            return False
+        if commit is not None and header.get("commit") != commit:  # replaced meanwhile
+            return False
+        place_store(store, path, wait_s=self._options.wait_s)
+        self._notice(f"{source.name}: took the index of {_named(generation)} from {self.shelf.name}")
+        return True
 
     def _last(self, key: str, name: str, error: ConfigError) -> Store | None:
         """Return the store that was fetched last, if the shelf failed and it is still in the cache."""

@@ -29,7 +29,7 @@ from rag.corpus.worktree import is_bare
 from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
-from rag.service.engine import Engine
+from rag.service.engine import Engine, without_files
 from rag.service.retention import KeptFiles, kept_files
 from rag.service.storage import LINEAGES
 from rag.types import Checkout, Source, blob_id
@@ -69,11 +69,22 @@ def states(
 
 
 def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *, refresh: bool) -> State:
+    if as_of is None and not refresh and (store := _published_store(engine, source)) is not None:
+        checkout = without_files(source, engine.settings.home, store.commit)
+        return FolderState(checkout, kept, store=store)
     checkout = _checkout(engine, source, refresh=refresh)
     if as_of is None:
         return FolderState(checkout, kept, lineages=engine.settings.home / LINEAGES)
     root, commit = _at(engine, source, checkout, as_of)
     return CommitState(root, commit, kept, lineages=engine.settings.home / LINEAGES)
+
+
+def _published_store(engine: Engine, source: Source) -> Store | None:
+    """Return the store of a URL that is answered from its published index; None if there is a clone."""
+    settings = engine.settings
+    if not source.is_url or not settings.stores or clone_folder(source, settings.home).is_dir():
+        return None
+    return engine.stored_index(source)
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,9 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
     settings = engine.settings
     fetched = source.is_url or source.ref is not None or is_bare(Path(source.location))
     if fetched and not refresh and not clone_folder(source, settings.home).is_dir():
+        engine.on_missing_files(source)
+        if source.is_url and settings.stores:
+            raise SourceError(f"the files and the history of {source.name} are not on this machine yet")
         raise SourceError(f"the clone of {source} was removed")
 
     def get(again: bool) -> Checkout:
@@ -197,15 +211,16 @@ class CommitState:
 class FolderState:
     """A folder in its current state. Single paths are read from disk; git lists all files.
 
-    With a store that was just refreshed nothing is read and git is not called. `lineages` is a folder for the
-    history of renames.
+    With a store that was just refreshed nothing is read and git is not called; without files the store is all
+    that is known. `lineages` is a folder for the history of renames.
     """
 
     def __init__(
         self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None, lineages: Path | None = None
     ) -> None:
         self._checkout, self._kept = checkout, kept
-        self._lineage = Lineage(checkout.root, checkout.commit, lineages) if checkout.commit else None
+        self._has_history = checkout.commit is not None and checkout.has_files
+        self._lineage = Lineage(checkout.root, checkout.commit or "", lineages) if self._has_history else None
         self._files_at = cache(lambda commit: files_at(checkout.root, commit))
         self.files = _Files(checkout, store)
 
@@ -216,13 +231,13 @@ class FolderState:
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         """Return the bytes of these blobs from disk, else from git, else from the retained files."""
         found = self.files.contents(blobs)
-        if self._checkout.commit and (rest := [blob for blob in blobs if blob not in found]):
+        if self._has_history and (rest := [blob for blob in blobs if blob not in found]):
             found |= read_blobs(self._checkout.root, rest)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
         """Return the blob ids at a commit; None if git does not have it."""
-        listing = self._files_at(commit) if commit and self._checkout.commit else None
+        listing = self._files_at(commit) if commit and self._has_history else None
         return None if listing is None else listing.files
 
     def renamed(self, commit: str | None) -> Mapping[str, str] | None:
@@ -284,13 +299,20 @@ class _Files(Mapping[str, str]):
         """Return the bytes of blobs that were accessed by path and are unchanged on disk."""
         found = {}
         for blob in self._paths.keys() & set(blobs):
-            content = file_bytes(self._checkout.root, self._paths[blob])
+            content = self._content(self._paths[blob])
             if content is not None and blob_id(content) == blob:
                 found[blob] = content
         return found
 
+    def _content(self, path: str) -> bytes | None:
+        if not self._checkout.has_files:
+            return None if self._store is None else self._store.bytes_of(path)
+        return file_bytes(self._checkout.root, path)
+
     def _read(self, path: str) -> str | None:
-        content = file_bytes(self._checkout.root, path)
+        if not self._checkout.has_files and self._store is not None:  # a file that is not indexed may exist
+            return _UNREADABLE if path in self._store.skip_stats() else None
+        content = self._content(path)
         if content is not None:
             return blob_id(content)
         return _UNREADABLE if path_kind(self._checkout.root, path) == "" else None

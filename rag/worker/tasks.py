@@ -11,11 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rag.database.update import stored_skips
 from rag.errors import (
     ConfigError,
     RagError,
     ShelfConflict,
     ShelfError,
+    ShelfFull,
     ShelfOutdated,
     StoreBusy,
     StoreError,
@@ -24,13 +26,14 @@ from rag.errors import (
 )
 from rag.service import Engine, Repository
 from rag.service.jobs import source_of, wiki_folder
+from rag.service.published_index import take
 from rag.settings import Settings
-from rag.types import IndexReport
+from rag.types import Checkout, IndexReport
 
 Send = Callable[[Mapping[str, Any]], None]
 
 _MAX_MESSAGE = 10_000
-_MAY_PASS = (StoreBusy, StoreUnreachable, StoreUnwritable)
+_MAY_PASS = (ShelfFull, StoreBusy, StoreUnreachable, StoreUnwritable)
 """Errors of this machine that another attempt, perhaps elsewhere, may not meet."""
 
 
@@ -63,10 +66,8 @@ def _failure(error: Exception, message: str | None = None, *, retry: bool) -> di
 
 def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
     with _opened(args, settings, send, rebuild=bool(args.get("rebuild"))) as (engine, repository):
-        checkout, report = repository.checkout, repository.report
+        report = repository.report
         assert report is not None
-        names = ("commit", "dirty", "remote")
-        place = {"root": str(checkout.root), **{name: getattr(checkout, name) for name in names}}
         published: dict[str, Any] = {}
         if args.get("publish") and settings.stores:
             try:
@@ -76,7 +77,40 @@ def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str,
                     raise
                 send({"notice": f"{repository.source.name} was indexed, but not published: {error}"})
                 published = {"not_published": str(error)}
+        place = checkout_record(repository.checkout)
         return {"checkout": place, "report": report_record(report), **published}
+
+
+def _take(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
+    """Take the published index of a source, if it can be answered from it without a clone."""
+    engine = Engine(settings, notice=lambda text: send({"notice": text}), place=args.get("place"))
+    with closing(engine):
+        options = {name: args[name] for name in ("is_checked", "published_as")}
+        repository = take(engine, source_of(args["source"]), **options)
+        if repository is None:
+            return {"taken": False}
+        store = repository.store
+        skipped = stored_skips(store)
+        report = {
+            "action": "fetched",
+            "reason": "",
+            "seen": store.file_count + sum(skipped.values()),
+            "files": store.file_count,
+            "chunks": store.live_count,
+            "changed": 0,
+            "removed": 0,
+            "size_bytes": store.size_bytes,
+            "commit": store.commit,
+            "seconds": 0.0,
+            "skipped": skipped,
+        }
+        return {"taken": True, "checkout": checkout_record(repository.checkout), "report": report}
+
+
+def checkout_record(checkout: Checkout) -> dict[str, Any]:
+    """Return a checkout as JSON values."""
+    names = ("commit", "dirty", "remote", "has_files")
+    return {"root": str(checkout.root), **{name: getattr(checkout, name) for name in names}}
 
 
 def _published(engine: Engine, repository: Repository) -> dict[str, Any]:
@@ -183,5 +217,6 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Settings, Send], dict[str, Any]
     "refresh": _index,
     "wiki": _wiki,
     "evaluation": _evaluation,
+    "take": _take,
 }
-"""The functions that run jobs, by kind."""
+"""The functions that run jobs, by kind; "take" is only asked of a server's own children."""

@@ -10,6 +10,7 @@ import pytest
 from live_server import sample_copy, serving
 
 from rag.serve import registry as registry_module
+from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.registry import RepositoryRegistry
@@ -81,6 +82,18 @@ def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
     running.ready()
 
 
+def test_a_job_that_one_key_has_started_is_not_cancelled_by_another(serve, tmp_path):
+    file = tmp_path / "keys.toml"
+    ann, bob = ({"Authorization": f"Bearer {add_key(file, name)}"} for name in ("ann", "bob"))
+    running = serve(repositories=(("large", large_repository(tmp_path)),), keys_file=file)
+    place = "/api/repositories/large/index"
+    assert running.post(f"{place}/cancel", headers=bob).json["state"] == "cancelled"  # the server's own
+    assert running.post(place, headers=ann).json["job"]["running"]
+    refused = running.post(f"{place}/cancel", headers=bob)
+    assert refused.status == 403 and "only its callers can cancel" in refused.json["error"]["message"]
+    assert running.post(f"{place}/cancel", headers=ann).json["state"] == "cancelled"
+
+
 def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
     settings = Settings(home=tmp_path / "home")
     registry = RepositoryRegistry(
@@ -90,7 +103,7 @@ def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
     async def run():
         await registry.start()
         entry = registry.entry("sample")
-        assert await registry.cancel(entry)
+        assert await registry.cancel(entry, Caller(namespace=""))
         assert (entry.running, entry.state) == (False, "cancelled")
         assert registry.index(entry)
         await registry.close()

@@ -157,6 +157,7 @@ def test_servers_without_a_common_folder_share_stores(
         print(f"\npublished by a worker, answered by another server after {took_s:.2f} s (aim 5 s)")
         assert took_s < DEADLINE_S / 2  # three processes work for it, on a machine that may be busy
         a.wait_until(lambda: "zebra.py" in found(a, "zebra_crossing"))
+        assert not list(tmp_path.glob("[ab]/rag-home/repos/*/.git")), "what workers publish needs no clone"
         if cut is not None:
             cut.refuse()
             assert "zebra.py" in found(a, "zebra_crossing")

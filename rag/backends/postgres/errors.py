@@ -21,7 +21,7 @@ _FIX_UNWRITABLE = (
     "or name the server that accepts writes"
 )
 _FIX_CORRUPT = "was its schema changed by another program? Restore a backup, or name another database"
-_FIX_TOO_NEW = "or point --memory or RAG_MEMORY at another database"
+_FIX_TOO_NEW = "or point --memory (RAG_MEMORY) or --shared (RAG_SHARED) at another database"
 
 
 def translated(error: psycopg.Error, *, path: str, waited_s: float) -> StoreError:

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import IO
 
 from rag.backends.shelf.objects import ObjectContent, ObjectMissing, ObjectState
-from rag.errors import ShelfRefused, ShelfUnreachable
+from rag.errors import ShelfFull, ShelfRefused, ShelfUnreachable
 
 _BLOCK = 1 << 20
 _VERSIONED = 2 << 20
 _POLL_S = 0.02
 _TEMPORARY = ".tmp"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
@@ -174,6 +175,8 @@ class FolderObjects:
                 raise ShelfRefused(
                     shelf=self.name, why=why, fix="let this user read and write it, or correct RAG_STORES"
                 ) from error
+            if error.errno in _FULL:
+                raise ShelfFull(shelf=self.name) from error
             raise ShelfUnreachable(shelf=self.name, why=why) from error
 
 

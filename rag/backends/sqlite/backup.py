@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from rag.backends.sqlite.file import NO_SHARED_MEMORY
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
 from rag.types import Backup
@@ -29,7 +30,20 @@ def copy_database(source: Path, target: Path) -> None:
         StoreCorrupt: the file is damaged.
         StoreUnwritable: there is no space for the new file.
     """
-    with _translated(source, target), closing(sqlite3.connect(source, isolation_level=None)) as db:
+    with _translated(source, target):
+        try:
+            _copy(source, target)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode not in NO_SHARED_MEMORY:
+                raise
+            _copy(source, target, exclusive=True)  # the disk of the source is full, which is no obstacle
+
+
+def _copy(source: Path, target: Path, *, exclusive: bool = False) -> None:
+    with closing(sqlite3.connect(source, isolation_level=None)) as db:
+        if exclusive:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("SELECT count(*) FROM sqlite_master")  # whose error names what is missing
         db.execute("VACUUM INTO ?", [str(target)])
 
 

@@ -62,6 +62,13 @@ _UNWRITABLE = (
     sqlite3.SQLITE_NOLFS,
 )
 
+NO_SHARED_MEMORY = (
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMMAP,
+)
+"""The errors of a database whose file of shared memory cannot be made: the disk is full."""
+
 _FILES: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
 _OPENING = threading.RLock()
 _FORKING = threading.RLock()
@@ -81,11 +88,13 @@ class _Link:
         self.lock = threading.RLock()
         self.connection: sqlite3.Connection | None = None
         self.file: tuple[int, int] | None = None
+        self.is_exclusive = False
+        """Whether the connection keeps all others out, as there is no room for the file that they share."""
 
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
-            self.connection = None
+            self.connection, self.is_exclusive = None, False
 
 
 class SqliteFile:
@@ -131,6 +140,7 @@ class SqliteFile:
             _FILES.add(self)
         with self._writer.lock, self.translated():
             self._connected(self._writer)
+            self._let_others_in(self._writer)
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """Run a write transaction: on any error nothing is stored."""
@@ -188,14 +198,20 @@ class SqliteFile:
                 with nullcontext() if begin == _READING else _unharmed(connection):
                     yield connection
                 return
-            connection.execute(begin)
             try:
+                connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            finally:
+                self._let_others_in(link)
+
+    def _let_others_in(self, link: _Link) -> None:
+        if link.is_exclusive:
+            link.close()
 
     def _check_open(self, connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:
@@ -209,14 +225,26 @@ class SqliteFile:
             # Writes to a file that was deleted or replaced would be acknowledged, and lost.
             link.close()
         if link.connection is None:
-            connection = self._opened()
             try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            link.connection, link.file = connection, _identity(self.path)
+                link.connection = self._prepared()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in NO_SHARED_MEMORY:
+                    raise
+                # Without the file of shared memory, what is stored can still be read, by one at a time.
+                link.connection, link.is_exclusive = self._prepared(exclusive=True), True
+            link.file = _identity(self.path)
         return link.connection
+
+    def _prepared(self, *, exclusive: bool = False) -> sqlite3.Connection:
+        connection = self._opened()
+        try:
+            if exclusive:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _opened(self) -> sqlite3.Connection:
         with _OPENING:

@@ -69,14 +69,17 @@ def _repositories(service: Service) -> APIRouter:
     ) -> responses.RepositoryState:
         """Start to index a repository, or its changes, unless a job is already running."""
         entry = registry.entry(name, caller=caller)
-        registry.index(entry, rebuild=bool(how and how.rebuild))
+        registry.index(entry, rebuild=bool(how and how.rebuild), caller=caller)
         return responses.repository_state(entry, service)
 
     @router.post("/repositories/{name:path}/index/cancel")
     async def cancel(caller: CallerOf, name: Named) -> responses.RepositoryState:
-        """Cancel the indexing of a repository, if it is running. The previous index stays."""
+        """Cancel the indexing of a repository, if it is running and no other caller has asked for it.
+
+        The previous index stays.
+        """
         entry = registry.entry(name, caller=caller)
-        await registry.cancel(entry)
+        await registry.cancel(entry, caller)
         return responses.repository_state(entry, service)
 
     @router.get("/repositories/{name:path}/index/events", responses=EVENTS, response_class=Response)

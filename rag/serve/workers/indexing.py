@@ -19,6 +19,7 @@ from rag.settings import Settings
 from rag.types import Checkout, Source
 
 Progress = Callable[[str, int, int], None]
+Taken = Callable[["Indexed"], None]
 
 _MAX_LINE = 1 << 20
 _NICENESS = 10
@@ -34,6 +35,10 @@ class Indexed:
 
     checkout: Checkout | None
     report: dict[str, Any]
+
+
+def ignore(indexed: Indexed) -> None:
+    """Do nothing."""
 
 
 class Indexers(Protocol):
@@ -53,6 +58,8 @@ class Indexers(Protocol):
         refs: Sequence[str] | None = None,
         namespace: str = "",
         joined: QueuedJob | None = None,
+        with_files: bool = False,
+        taken: Taken = ignore,
     ) -> Indexed:
         """Index a source, or update its store.
 
@@ -64,6 +71,8 @@ class Indexers(Protocol):
             refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
             namespace: whose job it is in a shared queue.
             joined: a job of another server, which is followed instead of adding one to the shared queue.
+            with_files: clone a URL even if its published index can be used without (`published_index`).
+            taken: called when a published index can be used before the job is done.
 
         Raises:
             IndexingFailed: with the error's message, because the child ended, or because it was cancelled.
@@ -154,9 +163,47 @@ class ChildIndexers(Indexers):
         refs: Sequence[str] | None = None,
         namespace: str = "",
         joined: QueuedJob | None = None,
+        with_files: bool = False,
+        taken: Taken = ignore,
     ) -> Indexed:
+        if not with_files and not rebuild and refs is None:
+            found = await self.take(source, place=place, is_checked=True)
+            if found is not None:
+                return found
         args = {"source": asdict(source), "rebuild": rebuild, "place": place, "refs": refs}
-        job = {"kind": "index", "settings": _plain(self._settings), "args": args}
+        done = await self._done("index", source, args, progress)
+        return Indexed(_checkout(done["checkout"], source), done["report"])
+
+    async def take(
+        self, source: Source, *, place: str | None, is_checked: bool, published_as: str | None = None
+    ) -> Indexed | None:
+        """Take the published index of a URL that has no clone here; None if there is none, or it is older.
+
+        Args:
+            source: what is indexed.
+            place: as `index`.
+            is_checked: whether the index must be of the commit that the git server has now.
+            published_as: the key under which a worker has just published it.
+
+        Raises:
+            IndexingFailed: as `index`.
+        """
+        if not self._settings.stores or not source.is_url:
+            return None
+        args = {
+            "source": asdict(source),
+            "place": place,
+            "is_checked": is_checked,
+            "published_as": published_as,
+        }
+        done = await self._done("take", source, args, lambda stage, done, total: None)
+        return Indexed(_checkout(done["checkout"], source), done["report"]) if done["taken"] else None
+
+    async def _done(
+        self, kind: str, source: Source, args: Mapping[str, Any], progress: Progress
+    ) -> dict[str, Any]:
+        """Run a job in a child. Raises IndexingFailed."""
+        job = {"kind": kind, "settings": _plain(self._settings), "args": args}
         async with self._queue.slot(source):
             child = await self._child()
             try:
@@ -167,8 +214,8 @@ class ChildIndexers(Indexers):
             self._idle.append(child)
         if error := result.get("error"):
             raise IndexingFailed(error["message"], kind=error["kind"])
-        done = result["done"]
-        return Indexed(_checkout(done["checkout"], source), done["report"])
+        done: dict[str, Any] = result["done"]
+        return done
 
     async def _child(self) -> Child:
         """Return an idle child that is still alive, or start one."""
@@ -223,4 +270,7 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 
 def _checkout(record: Mapping[str, Any], source: Source) -> Checkout:
-    return Checkout(source, Path(record["root"]), record["commit"], record["dirty"], record["remote"])
+    root = Path(record["root"])
+    return Checkout(
+        source, root, record["commit"], record["dirty"], record["remote"], has_files=record["has_files"]
+    )

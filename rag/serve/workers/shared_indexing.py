@@ -4,8 +4,9 @@ One thread waits for changes of the queue and hands them to the event loop. If t
 jobs are followed again when it is back; nothing is added twice, as a store has one job at a time.
 
 If the servers share stores in another place than the data folder, a job that is done has published one. Each
-server then updates its own index, which begins with the published one (`rag.service.shared_stores`). If the
-place cannot be used, the job is done all the same, and each server indexes what has changed itself.
+server then takes it; one that has a clone or a folder updates its own index, which begins with the published
+one (`rag.service.shared_stores`). If the place cannot be used, the job is done all the same, and each server
+indexes what has changed itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rag.errors import ConfigError, StoreError
 from rag.job_queue import Jobs, QueuedJob
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, Progress
+from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, Progress, Taken, ignore
 from rag.service.jobs import index_request, source_of
 from rag.settings import Settings
 from rag.types import Source
@@ -63,6 +64,8 @@ class SharedIndexers(Indexers):
         self._followed: dict[int, _Listener] = {}
         self._by_source: dict[Source, int] = {}
         self._prioritized: set[Source] = set()
+        self._taken: set[Source] = set()
+        """The sources whose published indexes were looked for once, before their first jobs."""
         self._loop = asyncio.get_running_loop()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="shared-jobs", daemon=True)
@@ -96,7 +99,14 @@ class SharedIndexers(Indexers):
         refs: Sequence[str] | None = None,
         namespace: str = "",
         joined: QueuedJob | None = None,
+        with_files: bool = False,
+        taken: Taken = ignore,
     ) -> Indexed:
+        may_take = self._local is not None and not (with_files or rebuild) and refs is None
+        if may_take and self._local is not None and source not in self._taken:
+            if found := await self._local.take(source, place=place, is_checked=False):
+                taken(found)
+            self._taken.add(source)
         asked = source in self._prioritized
         self._prioritized.discard(source)
         if joined is None:
@@ -117,7 +127,13 @@ class SharedIndexers(Indexers):
         if job.state == "done":
             if self._local is None:
                 return Indexed(None, dict(job.result["report"]))
-            return await self._local.index(source, rebuild=False, place=place, progress=progress, refs=refs)
+            if may_take and (key := job.result.get("published")):  # it is of this commit, or of a later one
+                found = await self._local.take(source, place=place, is_checked=False, published_as=str(key))
+                if found is not None:
+                    return found
+            return await self._local.index(
+                source, rebuild=False, place=place, progress=progress, refs=refs, with_files=with_files
+            )
         kind = "Cancelled" if job.state == "cancelled" else "Failed"
         raise IndexingFailed(job.error or f"the job was {job.state}", kind=kind)
 

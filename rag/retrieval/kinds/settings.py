@@ -177,6 +177,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             found.setdefault(key, _Setting()).places.append(place)
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0
+    compounds = asked.question.question.compounds
     asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
     for setting in found.values():
         share: dict[str, float] = {}
@@ -187,10 +188,11 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             parts |= {(_TEXT_SHARE, _around(place)): None, (_PATH_SHARE, place.file.path): None}
         for most, text in parts:
             for term in term_set(text) & wanted.keys():
-                share[term] = max(share.get(term, 0.0), most)
-        setting.coverage = fsum(wanted[term] * value for term, value in share.items()) / total
+                for one in (term, *compounds.get(term, ())):
+                    share[one] = max(share.get(one, 0.0), most)
+        setting.coverage = fsum(wanted.get(term, 0.0) * value for term, value in share.items()) / total
         setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
-        setting.score += _ONE_WORD if len(words) < 2 else 0.0
+        setting.score += _ONE_WORD if len(words) < 2 and not words & compounds.keys() else 0.0
         setting.score += _RANK * max(place.near for place in setting.places)
         setting.score += _LOCAL * all(place.sort in _SUPPORTING for place in setting.places)
         if asks_environment:

@@ -68,6 +68,12 @@ _NEGATED = re.compile(
     re.I,
 )
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
+_CALLED = re.compile(rf"({_NAME.pattern})\(")
+_OWNED = re.compile(
+    rf"({_NAME.pattern})`?(?:\(\))?`? (?:(?:method|function|member) )?(?:of|in|on|from) (?:the )?(?:class )?`?"
+    r"(?-i:([A-Z]\w*[a-z]\w*))"
+)
+"""A name with the class that has it: "recover() of Server"."""
 _LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
@@ -242,7 +248,9 @@ def _subject(asked: Asked) -> _Subject | None:
 
 def _names(text: str) -> Iterator[tuple[str, bool]]:
     """Yield what may be a name of code, the surest first, and whether it is written as one."""
-    spans = [name for span in _SPAN.findall(text) for name in _NAME.findall(span)]
+    owned = [f"{owner}.{name}" for name, owner in _OWNED.findall(text) if not is_stop_word(name)]
+    spans = [*owned, *(name for span in _SPAN.findall(text) for name in _NAME.findall(span))]
+    spans += _CALLED.findall(text)
     words = _NAME.findall(text)
     like_code = [word for word in words if _LIKE_CODE.search(word)]
     yield from ((name, True) for name in dict.fromkeys((*spans, *like_code)))

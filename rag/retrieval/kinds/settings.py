@@ -161,9 +161,15 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(NAME, name, summary, facts)
 
 
+def _key(name: str) -> str:
+    """Return what the spellings of a setting share: `no-color`, `noColor` and `NO_COLOR`."""
+    return _NO_LETTERS.sub("", name).lower()
+
+
 def _settings(asked: Asked) -> Mapping[str, _Setting]:
     """Return the settings in the best files by their key, each with its score."""
     wanted = _weights(asked)
+    text = asked.question.question.text
     found: dict[str, _Setting] = {}
     left = _MAX_LINES_READ
     for file in asked.best_files(_FILES):
@@ -173,7 +179,9 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             break
         lines = asked.lines_near(file, _LONG_FILE)
         for place in _places(asked, file, _lines_near(lines, wanted)):
-            key = _NO_LETTERS.sub("", place.what.name).lower()
+            if place.what.name.startswith("_") and place.what.name not in text:
+                continue  # private to its file
+            key = _key(place.what.name)
             found.setdefault(key, _Setting()).places.append(place)
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0

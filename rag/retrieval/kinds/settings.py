@@ -28,7 +28,9 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
+from rag.retrieval.kinds.messages import is_pasted
 from rag.retrieval.lexical import Rarity
+from rag.retrieval.question import last_part
 from rag.types import CodeFacts
 
 NAME = "setting"
@@ -90,6 +92,8 @@ _SUPPORTING = frozenset({"local", "documented", "compared"})
 _WITH_DEFAULT = frozenset({"record", "default", "environment"})
 _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
+_FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
+_FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
     "default": "declares `{}` with its default",
@@ -140,10 +144,16 @@ def is_asked(question: ContextualQuestion) -> bool:
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the places of the setting that fits the question best; None if none fits well enough."""
+    text = asked.question.question.text
+    if is_pasted(text) and any(one.hit.legs.get("phrase") for one in asked.best[:_FIRST]):
+        return None  # a message that the code has word for word
     found = _settings(asked)
-    best = max(found.values(), key=lambda one: one.score, default=None)
-    if best is None or best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE:
+    literal = _literal(asked, found)
+    best = literal or max(found.values(), key=lambda one: one.score, default=None)
+    if best is None or (not literal and (best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE)):
         return None
+    if not literal and _FLAG.search(text):
+        return None  # any other option is not what was asked for
     rows = Counter(place.file.path for one in found.values() for place in one.places if place.sort in _ROWS)
     most = max(rows.values(), default=1)
     places = sorted(
@@ -159,6 +169,35 @@ def find(asked: Asked) -> CodeFacts | None:
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
     return code_facts(NAME, name, summary, facts)
+
+
+def _literal(asked: Asked, found: Mapping[str, _Setting]) -> _Setting | None:
+    """Return the setting that the question names as code does; None if no place declares it.
+
+    It is looked for in the files that were read, then in all that hold the name.
+    """
+    question = asked.question.question
+    names = dict.fromkeys((*_FLAG.findall(question.text), *(name for name in question.names if "_" in name)))
+    for name in names:
+        key = _key(last_part(name))
+        if key in found and any(place.sort not in _SUPPORTING for place in found[key].places):
+            return found[key]
+        whole = terms(name)[-1:]
+        setting = _Setting()
+        for index in asked.indexes if whole else ():
+            holding = index.postings(whole[0]).chunks
+            paths = dict.fromkeys(index.hit(int(chunk), 0.0, {}).path for chunk in holding[:_MAX_HOLDING])
+            for path in paths:
+                file = asked.file(index, path)
+                if file is not None and asked.kind_of(file) != "test":
+                    lines = enumerate((line[:MAX_LINE_CHARS] for line in file.lines), 1)
+                    numbers = [number for number, line in lines if name in line]
+                    setting.places += [
+                        place for place in _places(asked, file, numbers) if _key(place.what.name) == key
+                    ]
+        if setting.places:
+            return setting
+    return None
 
 
 def _key(name: str) -> str:

@@ -124,10 +124,11 @@ class ParsedQuestion:
     """A parsed question.
 
     Each of `terms` has the weight 1; `compounds` are neighbouring words written as one ("backed up" →
-    backup) with their parts, which count only where the repository has them; `names` are the identifiers mentioned, as
-    written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks` is the subset
-    of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it mentions
-    tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it does not.
+    backup) with their parts, which count only where the repository has them; `names` are the identifiers
+    mentioned, as written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks`
+    is the subset of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it
+    mentions tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it
+    does not.
     """
 
     text: str
@@ -213,9 +214,7 @@ def without_places(text: str) -> str:
 
 
 def _compounds(text: str) -> dict[str, tuple[str, str]]:
-    """Return neighbouring words written as one ("back up", "file name"; not "where is"), each with the terms of
-    the two.
-    """
+    """Return neighbouring words written as one ("back up"; not "where is"), with the terms of the two."""
     found: dict[str, tuple[str, str]] = {}
     for first, second in pairwise(words(text)):
         joins = first.isalpha() and second.isalpha() and len(first) > 2 and not is_stop_word(first)

@@ -73,6 +73,12 @@ _NAME_SHARE, _TEXT_SHARE, _PATH_SHARE = 1.0, 0.7, 0.3
 _PRECISION, _RANK, _DEFAULTED, _LOCAL = 0.15, 0.15, 0.1, -0.3
 _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
 _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
+_ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
+_CONSTANT = re.compile(r"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([A-Z][A-Z0-9_]{3,})\b")
+_VALUE = re.compile(
+    r"(?:[=:,(]|=>)\s*(?:(?P<number>[-+]?\.?\d)|(?P<switch>(?:true|false|on|off|yes|no)\b))", re.I
+)
+_HAS_NUMBER, _HAS_SWITCH = 0.1, -0.2
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
 _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
@@ -92,6 +98,7 @@ _SUPPORTING = frozenset({"local", "documented", "compared"})
 _WITH_DEFAULT = frozenset({"record", "default", "environment"})
 _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
+_OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
 _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
@@ -158,10 +165,20 @@ def find(asked: Asked) -> CodeFacts | None:
     most = max(rows.values(), default=1)
     places = sorted(
         best.places,
-        key=lambda one: (_SORTS[one.sort], one.is_change, -one.near - _HUB * rows[one.file.path] / most),
+        key=lambda one: (
+            _SORTS[one.sort],
+            one.is_change,
+            "default" not in one.what.name.lower(),
+            -one.near - _HUB * rows[one.file.path] / most,
+        ),
     )
+    first_of = {place.file.lines[place.line - 1].strip(): place for place in reversed(places)}
+    places.sort(
+        key=lambda one: first_of[one.file.lines[one.line - 1].strip()] is not one
+    )  # repeated lines last
     name = places[0].what.name
-    facts = [
+    facts = list(_constants(asked, places[0]))
+    facts += [
         FactPlace(one.file, one.line, _REASONS[one.sort].format(one.what.name), one.what.end)
         for one in places[:_MAX_PLACES]
     ]
@@ -169,6 +186,28 @@ def find(asked: Asked) -> CodeFacts | None:
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
     return code_facts(NAME, name, summary, facts)
+
+
+def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
+    """Yield where the constant that a setting has as its default gets its value."""
+    line = place.file.lines[place.line - 1]
+    matched = _CONSTANT.search(line, max(line.find(place.what.name), 0) + len(place.what.name))
+    whole = terms(matched[1])[-1:] if matched else []
+    if not matched or not whole:
+        return
+    index, name = place.file.index, re.escape(matched[1])
+    given = re.compile(
+        rf"(?<![\w.]){name}\b\s*(?::[^=]{{1,40}})?:?=\s*[-+\d\"'(\[{{]|#\s*define\s+{name}\s+\S"
+    )
+    holding = index.postings(whole[0]).chunks
+    for path in dict.fromkeys(index.hit(int(chunk), 0.0, {}).path for chunk in holding[:_MAX_HOLDING]):
+        file = asked.file(index, path)
+        for number, text in enumerate(file.lines if file and asked.kind_of(file) == "code" else [], 1):
+            if file and matched[1] in text and given.search(text[:MAX_LINE_CHARS]):
+                yield FactPlace(
+                    file, number, f"sets {named(matched[1])}, the default of {named(place.what.name)}"
+                )
+                return
 
 
 def _literal(asked: Asked, found: Mapping[str, _Setting]) -> _Setting | None:
@@ -201,8 +240,12 @@ def _literal(asked: Asked, found: Mapping[str, _Setting]) -> _Setting | None:
 
 
 def _key(name: str) -> str:
-    """Return what the spellings of a setting share: `no-color`, `noColor` and `NO_COLOR`."""
-    return _NO_LETTERS.sub("", name).lower()
+    """Return what the spellings of a setting share: `no-color`, `noColor` and `NO_COLOR`.
+
+    The constant of its default, `DEFAULT_TIMEOUT_CONFIG` of `timeout`, has the same key.
+    """
+    key = _NO_LETTERS.sub("", name).lower()
+    return _OF_DEFAULT.sub("", key) or key if "default" in key else key
 
 
 def _settings(asked: Asked) -> Mapping[str, _Setting]:
@@ -225,6 +268,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0
     compounds = asked.question.question.compounds
+    asks_number = _ASKS_NUMBER.search(text) is not None
     asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
     for setting in found.values():
         share: dict[str, float] = {}
@@ -247,8 +291,18 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         setting.score += _ONLY_DOCUMENTED * all(
             asked.kind_of(place.file) == "doc" for place in setting.places
         )
+        if asks_number:
+            setting.score += _number_score(setting)
         setting.score += _DEFAULTED * any(place.sort in _WITH_DEFAULT for place in setting.places)
     return found
+
+
+def _number_score(setting: _Setting) -> float:
+    """Return how likely a setting has a number, by the values of its places."""
+    values = [_VALUE.search(place.file.lines[place.line - 1]) for place in setting.places[:_MAX_READ_PLACES]]
+    if any(value and value["number"] for value in values):
+        return _HAS_NUMBER
+    return _HAS_SWITCH if any(value and value["switch"] for value in values) else 0.0
 
 
 def _weights(asked: Asked) -> dict[str, float]:

@@ -56,9 +56,9 @@ _IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|_|[A-Za-z]\d")
 _MISSING_PART = 0.2
 """The confidence if a part that the question names does not exist."""
 _APART, _APART_FIRST = 0.3, 0.25
-"""The confidence if a word that names something is not in the best hits, nowhere near the other words, and the
-first place is less likely right than the second number. Of 839 questions by kind this is so for 15: 11 without an
-answer, and 4 that have one, none of which has it first.
+"""The confidence if a word that names something is not in the best hits, nowhere near the other words, and
+the first place is less likely right than the second number. Of 839 questions by kind this is so for 15: 11 without
+an answer, and 4 that have one, none of which has it first.
 """
 _APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
 _MAX_GAP_CHARS = 100
@@ -310,7 +310,7 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
 
 
 def _is_apart(searchers: Sequence[Searcher], word: _Word, asked: Sequence[_Word]) -> bool:
-    """Return whether a rare word that names something, or a synonym, is in no chunk with much of the others."""
+    """Return whether a rare word that names something is in no chunk with much of the others."""
     others = [other for other in asked if other is not word]
     if word.specific < _APART_SPECIFIC or word.rarity < _APART_RARITY or word.held >= 0.5:
         return False

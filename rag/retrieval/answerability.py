@@ -57,8 +57,9 @@ _MISSING_PART = 0.2
 """The confidence if a part that the question names does not exist."""
 _APART, _APART_FIRST = 0.3, 0.25
 """The confidence if a word that names something is not in the best hits, nowhere near the other words, and
-the first place is less likely right than the second number. Of 839 questions by kind this is so for 15: 11 without
-an answer, and 4 that have one, none of which has it first.
+the first place is less likely right than the second number.
+
+Of 839 questions by kind this is so for 15: for 11 without an answer, and 4 with one, which is never first.
 """
 _APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
 _MAX_GAP_CHARS = 100

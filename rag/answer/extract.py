@@ -57,6 +57,8 @@ _FACET_LINES = (
     ),
 )
 """What a question asks of a definition, and the lines in which code does that."""
+_LISTED = "list"
+"""The kind of facts of which all lines are shown: quotes show what is around them."""
 _CONTEXT_WEIGHT = 0.4
 """The weight of terms that a follow-up has from its context; its own terms weigh 1."""
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
@@ -129,14 +131,15 @@ def extract(
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """The question, the weights of its terms, the names whose callers are asked for, and the lines of the
-    facet that is asked for.
+    """The question, the weights of its terms, the names whose callers are asked for, the lines of the facet
+    that is asked for, and the lines that are facts, as (location, path, line), other than members of a list.
     """
 
     question: str
     weights: Mapping[str, float]
     called: tuple[str, ...] = ()
     facet: re.Pattern[str] | None = None
+    facts: frozenset[tuple[str, str, int]] = frozenset()
 
     @classmethod
     def of(cls, prepared: Prepared, hits: Sequence[Hit]) -> _Query:
@@ -148,12 +151,19 @@ class _Query:
         called = []
         if _CALLERS.search(question):
             called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
-        return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet)
+        found = prepared.code_facts
+        items = found.items if found and found.kind != _LISTED else ()
+        facts = frozenset((item.location, item.path, item.start) for item in items)
+        return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet, facts)
 
     def score(self, line: str) -> float:
         """Return the weight of the terms in a line; a line of the facet has that of the best term more."""
         is_facet = self.facet is not None and self.facet.search(line) is not None
         return _score(line, self.weights) + (max(self.weights.values(), default=1.0) if is_facet else 0.0)
+
+    def is_fact(self, hit: Hit, line: int) -> bool:
+        """Return whether a line of a hit, from 0, is one of the facts of the answer."""
+        return (hit.location, hit.path, hit.start + line) in self.facts
 
     def calling(self, hit: Hit) -> list[int]:
         """Return the lines, from 0, that call one of the names; none in the definition of one."""
@@ -279,7 +289,7 @@ def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
     chosen = set(_head(hit, lines))
     ornaments = {i for i, line in enumerate(lines) if _ORNAMENT.match(line)} if hit.kind == "doc" else set()
     scores = [0.0 if i in ornaments else sought.score(line) for i, line in enumerate(lines)]
-    for i in sought.calling(hit):
+    for i in {*sought.calling(hit), *(i for i in range(len(lines)) if sought.is_fact(hit, i))}:
         if i < len(lines):
             scores[i] += 2 * sum(sought.weights.values()) + 1
     if not any(scores):

@@ -6,6 +6,7 @@ All of it uses rules over words; no model is called here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -123,15 +124,16 @@ class ParsedQuestion:
     """A parsed question.
 
     Each of `terms` has the weight 1; `compounds` are neighbouring words written as one ("backed up" →
-    backup), which count only where the repository has them; `names` are the identifiers mentioned, as
-    written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks` is the subset
-    of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it mentions
-    tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it does not.
+    backup) with their parts, which count only where the repository has them; `names` are the identifiers
+    mentioned, as written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks`
+    is the subset of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it
+    mentions tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it
+    does not.
     """
 
     text: str
     terms: dict[str, float] = field(default_factory=dict)
-    compounds: tuple[str, ...] = ()
+    compounds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     places: tuple[tuple[str, int], ...] = ()
@@ -211,15 +213,16 @@ def without_places(text: str) -> str:
     return _LINE.sub(" ", _FRAME.sub(" ", text))
 
 
-def _compounds(text: str) -> tuple[str, ...]:
-    """Return neighbouring words written as one: "back up", "file name"; not "where is"."""
-    found = []
+def _compounds(text: str) -> dict[str, tuple[str, str]]:
+    """Return neighbouring words written as one ("back up"; not "where is"), with the terms of the two."""
+    found: dict[str, tuple[str, str]] = {}
     for first, second in pairwise(words(text)):
         joins = first.isalpha() and second.isalpha() and len(first) > 2 and not is_stop_word(first)
         if joins and (second.lower() in _PARTICLES or not is_stop_word(second)):
             stem = (terms(first) or [first.lower()])[-1]
-            found += terms(stem + second.lower())[-1:]
-    return tuple(dict.fromkeys(found))
+            parts = stem, (terms(second) or [second.lower()])[-1]
+            found |= dict.fromkeys(terms(stem + second.lower())[-1:], parts)
+    return found
 
 
 def last_part(name: str) -> str:

@@ -66,12 +66,16 @@ CODE, TEST, DOC, CONFIG = 0, 1, 2, 3
 
 _MAX_COMPARED = 80
 """How many candidates, the best of both retrievers, are examined for copies."""
+_BUNDLE_CHUNKS = 20
+"""A file with fewer chunks is no bundle as a whole."""
 _MAX_NAMESAKES = 20
 """How many candidates with one name are compared with each other."""
 _SAME_LENGTH, _SAME_WORDS = 0.8, 0.9
 """Definitions with one name are copies if their lengths and their vectors' cosine are at least this alike."""
 _BUNDLED_FILES, _REPEATED_SHARE, _SAMPLED_DEFINITIONS = 3, 0.2, 80
 """A bundle repeats definitions of at least this number of files, and this share of those sampled."""
+_COPIED_SHARE = 0.5
+"""A file is a bundle as a whole if this share of its code, by words, has a copy elsewhere."""
 _ELSEWHERE = 0.5
 """How well a definition fits that has the last part of a qualified name but is in another class."""
 _MAX_OPENED_FILES = 40
@@ -327,20 +331,20 @@ def bundle_factor(
     """
     factors = np.ones(len(chunks), np.float32)
     files = index.file[chunks].tolist()
-    known = _BUNDLES.setdefault(index, {})
     bundles: dict[int, bool] = {}
     for pair in _copies(index, chunks[:_MAX_COMPARED], names[:_MAX_COMPARED]):
         for i in pair:
             file = files[i]
             if file not in bundles:
-                if file not in known:
-                    known[file] = _is_bundle(index, file)
-                bundles[file] = known[file] and not _is_asked_for(index.file_path(file), question)
+                bundles[file] = _is_known_bundle(index, file) and not _is_asked_for(
+                    index.file_path(file), question
+                )
             if bundles[file]:
                 factors[i] = weights.bundle
     return factors
 
 
+_COPIES: WeakKeyDictionary[ChunkIndex, dict[str, bool]] = WeakKeyDictionary()
 _BUNDLES: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()
 """Whether a file of a store is a bundle, as far as it was asked: this takes longer than the other signals."""
 
@@ -350,6 +354,46 @@ def _is_asked_for(path: str, question: ParsedQuestion) -> bool:
     if any(is_path(path, mentioned) for mentioned in question.paths):
         return True
     return not set(words(question.text.lower())).isdisjoint(path.lower().split("/")[:-1])
+
+
+def is_bundle(index: ChunkIndex, path: str) -> bool:
+    """Return whether a file of code holds copies of much of the code of several smaller files."""
+    chunks = index.chunks_of(path)
+    if len(chunks) < _BUNDLE_CHUNKS or index.kind[chunks[0]] != CODE:
+        return False
+    known = _COPIES.setdefault(index, {})
+    if path not in known:
+        known[path] = _is_known_bundle(index, int(index.file[chunks[0]])) and _is_copied(index, chunks)
+    return known[path]
+
+
+def _is_copied(index: ChunkIndex, chunks: range) -> bool:
+    """Return whether much of some chunks has a copy in another file, with the same name and nearly the same
+    words.
+    """
+    total = copied = 0
+    sampled = np.asarray(chunks[:: max(len(chunks) // _SAMPLED_DEFINITIONS, 1)])
+    for chunk, (symbol, _) in zip(sampled.tolist(), index.names(sampled), strict=True):
+        if not symbol:
+            continue
+        length = int(index.length_body[chunk])
+        total += length
+        others = [
+            other
+            for other in index.defining(symbol)[:_MAX_NAMESAKES]
+            if index.file[other] != index.file[chunk] and _alike(length, int(index.length_body[other]))
+        ]
+        if others:
+            near = rows(index, np.asarray([chunk, *others], np.int64))
+            copied += length * bool((near[1:] @ near[0]).max() >= _SAME_WORDS)
+    return copied >= _COPIED_SHARE * max(total, 1)
+
+
+def _is_known_bundle(index: ChunkIndex, file: int) -> bool:
+    known = _BUNDLES.setdefault(index, {})
+    if file not in known:
+        known[file] = _is_bundle(index, file)
+    return known[file]
 
 
 def _is_bundle(index: ChunkIndex, file: int) -> bool:

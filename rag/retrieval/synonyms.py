@@ -51,6 +51,11 @@ def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> 
     return found
 
 
+def meanings(term: str) -> tuple[str, ...]:
+    """Return a term and all its synonyms."""
+    return (term, *_table().get(term, ()))
+
+
 @cache
 def _table() -> dict[str, tuple[str, ...]]:
     """Return the synonyms of each term, in the order of the file."""

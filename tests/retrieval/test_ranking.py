@@ -228,7 +228,7 @@ def test_a_verb_with_its_particle_and_two_nouns_are_also_one_word(question, writ
 
 
 def test_a_question_word_is_no_part_of_a_compound():
-    assert parse_question("Where is the lock? How does it wait?").compounds == ()
+    assert parse_question("Where is the lock? How does it wait?").compounds == {}
 
 
 def test_a_bundle_comes_after_the_sources_it_was_made_of(searcher):

@@ -11,6 +11,7 @@ from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.rank import is_bundle
 from rag.types import CodeFact, CodeFacts, Hit, Kind
 
 MAX_FACTS = 60
@@ -85,14 +86,21 @@ class Asked:
         return self._files[key]
 
     def best_files(self, limit: int) -> list[FileText]:
-        """Return the texts of the files of the best hits, best first, at most `limit`."""
-        indexes = {(one.hit.path, id(one.index)): one.index for one in self.best}
-        files = (self.file(index, path) for (path, _), index in islice(indexes.items(), limit))
+        """Return the texts of the files of the best hits, best first, at most `limit`.
+
+        Bundles are left out where the code that they repeat is among the hits.
+        """
+        places = {(one.hit.path, id(one.index)): one for one in self.best}
+        bundles = [key for key, one in places.items() if is_bundle(one.index, one.hit.path)]
+        if any(one.hit.kind == "code" for key, one in places.items() if key not in bundles):
+            places = {key: one for key, one in places.items() if key not in bundles}
+        files = (self.file(one.index, one.hit.path) for one in islice(places.values(), limit))
         return [file for file in files if file is not None]
 
     def kind_of(self, file: FileText) -> Kind:
-        """Return the kind of a file that has a hit."""
-        return next(one.hit.kind for one in self.best if one.hit.path == file.path)
+        """Return the kind of a file: that of its best hit, or of its first chunk if it has none."""
+        found = (one.hit.kind for one in self.best if one.hit.path == file.path)
+        return next(found, None) or file.index.hit(file.chunks[0], 0.0, {}).kind
 
     def lines_near(self, file: FileText, long: int) -> list[str]:
         """Return the lines of a file; of one with more than `long` those far from every hit are empty."""

@@ -14,7 +14,8 @@ from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of, language_of_path
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.rank import is_bundle
 from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 
 NAME = "callers"
@@ -68,6 +69,12 @@ _NEGATED = re.compile(
     re.I,
 )
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
+_CALLED = re.compile(rf"({_NAME.pattern})\(")
+_OWNED = re.compile(
+    rf"({_NAME.pattern})`?(?:\(\))?`? (?:(?:method|function|member) )?(?:of|in|on|from) (?:the )?"
+    r"(?:class )?`?(?-i:([A-Z]\w*[a-z]\w*))"
+)
+"""A name with the class that has it: "recover() of Server"."""
 _LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
@@ -142,6 +149,7 @@ def find(asked: Asked) -> CodeFacts | None:
         relation, uses = ("raisers", raising) if raising else ("uses", uses)
     if relation == "callers" and not uses:
         uses = _uses(graph, "uses", subject.targets)  # passed on, or a class that is only named
+    uses, bundled = _without_bundles(subject.index, uses)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
         return None if relation == "implementers" else _unused(asked, subject, relation)
@@ -152,9 +160,19 @@ def find(asked: Asked) -> CodeFacts | None:
         target.qualified_name,
         _summary(relation, subject, uses),
         places,
-        note="" if all(use.certain for use in uses) else _DOUBT,
+        note="; ".join(filter(None, ("" if all(use.certain for use in uses) else _DOUBT, bundled))),
         is_doubtful=True,
     )
+
+
+def _without_bundles(index: ChunkIndex, uses: list[CodeUse]) -> tuple[list[CodeUse], str]:
+    """Return the uses that are not in bundles, and a note on the others; all if every use is in one."""
+    bundles = {path for path in {use.path for use in uses} if is_bundle(index, path)}
+    kept = [use for use in uses if use.path not in bundles]
+    if not kept or not bundles:
+        return uses, ""
+    where = ", ".join(map(named, sorted(bundles)[:_MAX_UNRESOLVED]))
+    return kept, f"{len(uses) - len(kept)} more are in files that repeat this code: {where}"
 
 
 def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
@@ -234,7 +252,8 @@ def _subject(asked: Asked) -> _Subject | None:
     for name, is_sure in _names(positive):
         for index in asked.indexes:
             if found := index.graph.definitions(name)[:_MAX_CANDIDATES]:
-                chosen = _chosen(found, text, positive, name)
+                originals = [one for one in found if not is_bundle(index, one.path)]
+                chosen = _chosen(originals or found, text, positive, name)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
                     return _Subject(index, chosen[:_MAX_TARGETS])
     return _in_focus(asked)
@@ -242,7 +261,9 @@ def _subject(asked: Asked) -> _Subject | None:
 
 def _names(text: str) -> Iterator[tuple[str, bool]]:
     """Yield what may be a name of code, the surest first, and whether it is written as one."""
-    spans = [name for span in _SPAN.findall(text) for name in _NAME.findall(span)]
+    owned = [f"{owner}.{name}" for name, owner in _OWNED.findall(text) if not is_stop_word(name)]
+    spans = [*owned, *(name for span in _SPAN.findall(text) for name in _NAME.findall(span))]
+    spans += _CALLED.findall(text)
     words = _NAME.findall(text)
     like_code = [word for word in words if _LIKE_CODE.search(word)]
     yield from ((name, True) for name in dict.fromkeys((*spans, *like_code)))

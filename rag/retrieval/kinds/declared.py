@@ -42,6 +42,11 @@ _MODIFIER = re.compile(
     r"\b(?:static|public|private|protected|internal|const|final|readonly|pub|val|export|extern)\b"
 )
 _DEFINE = re.compile(r"\s*#\s*define\s+(\w+)\s+\S")
+_DEFAULT_CONSTANT = re.compile(
+    r"\s*(?:[\w.]+\s+){0,4}(\w*(?:_default|default_|Default[A-Z]|[a-z]Default)\w*|\w*DEFAULT_?\w*)"
+    r"\s*(?::[^=]{1,40})?\s:?=\s+[\w(\[{\"'.&-]"
+)
+"""A constant that has the default of what the rest of its name says: `DEFAULT_TIMEOUT_CONFIG`."""
 _FIELD = re.compile(
     r"\s*(?:,\s*)?(?:(?:public|readonly|pub|val|var|let|final|static)\s+){0,3}([A-Za-z_]\w{2,60})\??\s*::?\s*[\w!(\[&]"
 )
@@ -262,6 +267,8 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
         yield "default" if _is_declared(line, matched) else "local", matched["name"]
         if opened := _OPENED.search(line):
             yield from (("default", name) for name in _PAIR.findall(line, opened.end()))
+    elif "efault" in line.lower() and (matched := _DEFAULT_CONSTANT.match(line)):
+        yield "default", matched[1]
     elif matched := _ROW.match(line):
         yield "default" if matched[2] else "option", matched[1]
     elif matched := _option(line):

@@ -49,6 +49,8 @@ _FAILURE = re.compile(
     r"|warn\w*|ERR\w*|E[A-Z]{3,}|return -1|return (?:nil|None|null|false|NULL|undefined)|Left|Nothing"
     r"|invalid\w*|reject|bail|anyhow|ensure)\b|:error|\bERROR|\b[A-Z]+_E[A-Z]+\b"
 )
+_NO_FAILURE = re.compile(r"\s*func\b.*\{\s*$")
+"""The head of a function of Go, which names its error among the results."""
 _NAMED = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
 """A quoted name, whose words are not those of the question: `break-lock`."""
 _COMMENT = re.compile(r"\s*(?://|#(?!\s*define)|/\*|\*|--|;|\"{3}|'{3}|<!--|%|:)")
@@ -126,7 +128,7 @@ def _failing(lines: Sequence[str]) -> list[int]:
     return [
         number
         for number, line in enumerate(line[:_MAX_LINE_CHARS] for line in lines)
-        if _COMMENT.match(line) is None and _FAILURE.search(line) is not None
+        if _COMMENT.match(line) is None and _FAILURE.search(line) is not None and not _NO_FAILURE.match(line)
     ]
 
 

@@ -29,6 +29,8 @@ _MIN_WHOLE, _MAX_WHOLE = 3, 30
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _MIN_UNMARKED = 4
 """The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""
+_VALUE_WORDS = 2
+"""How many words the value for a placeholder has at most."""
 _SHORT_SHARE = 0.5
 """A literal of fewer words must be this share of the message."""
 _ASKS = re.compile(
@@ -86,8 +88,8 @@ def find(asked: Asked) -> CodeFacts | None:
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):
                 fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
-                if is_whole and list(chain(*parts)) == message:
-                    fit = _MAX_MESSAGE_WORDS
+                if is_whole and _is_all(parts, message):
+                    fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
                 # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.
                 if fit > best or (
                     at and fit == best and _is_nearer(file.lines[number - 1], at[0].lines[at[1] - 1], text)
@@ -144,6 +146,15 @@ def _fit(parts: list[list[str]], message: list[str]) -> int:
             return 0
         at += len(part)
     return meaningful
+
+
+def _is_all(parts: list[list[str]], message: list[str]) -> bool:
+    """Return whether a literal is all of a message: its parts, and the values of its placeholders."""
+    every = list(chain(*parts))
+    if every == message:
+        return True
+    values = len(message) - len(every)
+    return 0 < values <= _VALUE_WORDS * len(parts) <= 2 * len(every) and _fit(parts, message) > 0
 
 
 def _is_nearer(line: str, other: str, text: str) -> bool:

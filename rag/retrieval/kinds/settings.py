@@ -28,7 +28,9 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
+from rag.retrieval.kinds.messages import is_pasted
 from rag.retrieval.lexical import Rarity
+from rag.retrieval.question import last_part
 from rag.types import CodeFacts
 
 NAME = "setting"
@@ -71,6 +73,12 @@ _NAME_SHARE, _TEXT_SHARE, _PATH_SHARE = 1.0, 0.7, 0.3
 _PRECISION, _RANK, _DEFAULTED, _LOCAL = 0.15, 0.15, 0.1, -0.3
 _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
 _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
+_ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
+_CONSTANT = re.compile(r"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([A-Z][A-Z0-9_]{3,})\b")
+_VALUE = re.compile(
+    r"(?:[=:,(]|=>)\s*(?:(?P<number>[-+]?\.?\d)|(?P<switch>(?:true|false|on|off|yes|no)\b))", re.I
+)
+_HAS_NUMBER, _HAS_SWITCH = 0.1, -0.2
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
 _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
@@ -90,6 +98,9 @@ _SUPPORTING = frozenset({"local", "documented", "compared"})
 _WITH_DEFAULT = frozenset({"record", "default", "environment"})
 _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
+_OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
+_FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
+_FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
     "default": "declares `{}` with its default",
@@ -140,18 +151,34 @@ def is_asked(question: ContextualQuestion) -> bool:
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the places of the setting that fits the question best; None if none fits well enough."""
+    text = asked.question.question.text
+    if is_pasted(text) and any(one.hit.legs.get("phrase") for one in asked.best[:_FIRST]):
+        return None  # a message that the code has word for word
     found = _settings(asked)
-    best = max(found.values(), key=lambda one: one.score, default=None)
-    if best is None or best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE:
+    literal = _literal(asked, found)
+    best = literal or max(found.values(), key=lambda one: one.score, default=None)
+    if best is None or (not literal and (best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE)):
         return None
+    if not literal and _FLAG.search(text):
+        return None  # any other option is not what was asked for
     rows = Counter(place.file.path for one in found.values() for place in one.places if place.sort in _ROWS)
     most = max(rows.values(), default=1)
     places = sorted(
         best.places,
-        key=lambda one: (_SORTS[one.sort], one.is_change, -one.near - _HUB * rows[one.file.path] / most),
+        key=lambda one: (
+            _SORTS[one.sort],
+            one.is_change,
+            "default" not in one.what.name.lower(),
+            -one.near - _HUB * rows[one.file.path] / most,
+        ),
     )
+    first_of = {place.file.lines[place.line - 1].strip(): place for place in reversed(places)}
+    places.sort(
+        key=lambda one: first_of[one.file.lines[one.line - 1].strip()] is not one
+    )  # repeated lines last
     name = places[0].what.name
-    facts = [
+    facts = list(_constants(asked, places[0]))
+    facts += [
         FactPlace(one.file, one.line, _REASONS[one.sort].format(one.what.name), one.what.end)
         for one in places[:_MAX_PLACES]
     ]
@@ -161,9 +188,70 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(NAME, name, summary, facts)
 
 
+def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
+    """Yield where the constant that a setting has as its default gets its value."""
+    line = place.file.lines[place.line - 1]
+    matched = _CONSTANT.search(line, max(line.find(place.what.name), 0) + len(place.what.name))
+    whole = terms(matched[1])[-1:] if matched else []
+    if not matched or not whole:
+        return
+    index, name = place.file.index, re.escape(matched[1])
+    given = re.compile(
+        rf"(?<![\w.]){name}\b\s*(?::[^=]{{1,40}})?:?=\s*[-+\d\"'(\[{{]|#\s*define\s+{name}\s+\S"
+    )
+    holding = index.postings(whole[0]).chunks
+    for path in dict.fromkeys(index.hit(int(chunk), 0.0, {}).path for chunk in holding[:_MAX_HOLDING]):
+        file = asked.file(index, path)
+        for number, text in enumerate(file.lines if file and asked.kind_of(file) == "code" else [], 1):
+            if file and matched[1] in text and given.search(text[:MAX_LINE_CHARS]):
+                yield FactPlace(
+                    file, number, f"sets {named(matched[1])}, the default of {named(place.what.name)}"
+                )
+                return
+
+
+def _literal(asked: Asked, found: Mapping[str, _Setting]) -> _Setting | None:
+    """Return the setting that the question names as code does; None if no place declares it.
+
+    It is looked for in the files that were read, then in all that hold the name.
+    """
+    question = asked.question.question
+    names = dict.fromkeys((*_FLAG.findall(question.text), *(name for name in question.names if "_" in name)))
+    for name in names:
+        key = _key(last_part(name))
+        if key in found and any(place.sort not in _SUPPORTING for place in found[key].places):
+            return found[key]
+        whole = terms(name)[-1:]
+        setting = _Setting()
+        for index in asked.indexes if whole else ():
+            holding = index.postings(whole[0]).chunks
+            paths = dict.fromkeys(index.hit(int(chunk), 0.0, {}).path for chunk in holding[:_MAX_HOLDING])
+            for path in paths:
+                file = asked.file(index, path)
+                if file is not None and asked.kind_of(file) != "test":
+                    lines = enumerate((line[:MAX_LINE_CHARS] for line in file.lines), 1)
+                    numbers = [number for number, line in lines if name in line]
+                    setting.places += [
+                        place for place in _places(asked, file, numbers) if _key(place.what.name) == key
+                    ]
+        if setting.places:
+            return setting
+    return None
+
+
+def _key(name: str) -> str:
+    """Return what the spellings of a setting share: `no-color`, `noColor` and `NO_COLOR`.
+
+    The constant of its default, `DEFAULT_TIMEOUT_CONFIG` of `timeout`, has the same key.
+    """
+    key = _NO_LETTERS.sub("", name).lower()
+    return _OF_DEFAULT.sub("", key) or key if "default" in key else key
+
+
 def _settings(asked: Asked) -> Mapping[str, _Setting]:
     """Return the settings in the best files by their key, each with its score."""
     wanted = _weights(asked)
+    text = asked.question.question.text
     found: dict[str, _Setting] = {}
     left = _MAX_LINES_READ
     for file in asked.best_files(_FILES):
@@ -173,10 +261,14 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             break
         lines = asked.lines_near(file, _LONG_FILE)
         for place in _places(asked, file, _lines_near(lines, wanted)):
-            key = _NO_LETTERS.sub("", place.what.name).lower()
+            if place.what.name.startswith("_") and place.what.name not in text:
+                continue  # private to its file
+            key = _key(place.what.name)
             found.setdefault(key, _Setting()).places.append(place)
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0
+    compounds = asked.question.question.compounds
+    asks_number = _ASKS_NUMBER.search(text) is not None
     asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
     for setting in found.values():
         share: dict[str, float] = {}
@@ -187,10 +279,11 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             parts |= {(_TEXT_SHARE, _around(place)): None, (_PATH_SHARE, place.file.path): None}
         for most, text in parts:
             for term in term_set(text) & wanted.keys():
-                share[term] = max(share.get(term, 0.0), most)
-        setting.coverage = fsum(wanted[term] * value for term, value in share.items()) / total
+                for one in (term, *compounds.get(term, ())):
+                    share[one] = max(share.get(one, 0.0), most)
+        setting.coverage = fsum(wanted.get(term, 0.0) * value for term, value in share.items()) / total
         setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
-        setting.score += _ONE_WORD if len(words) < 2 else 0.0
+        setting.score += _ONE_WORD if len(words) < 2 and not words & compounds.keys() else 0.0
         setting.score += _RANK * max(place.near for place in setting.places)
         setting.score += _LOCAL * all(place.sort in _SUPPORTING for place in setting.places)
         if asks_environment:
@@ -198,8 +291,18 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         setting.score += _ONLY_DOCUMENTED * all(
             asked.kind_of(place.file) == "doc" for place in setting.places
         )
+        if asks_number:
+            setting.score += _number_score(setting)
         setting.score += _DEFAULTED * any(place.sort in _WITH_DEFAULT for place in setting.places)
     return found
+
+
+def _number_score(setting: _Setting) -> float:
+    """Return how likely a setting has a number, by the values of its places."""
+    values = [_VALUE.search(place.file.lines[place.line - 1]) for place in setting.places[:_MAX_READ_PLACES]]
+    if any(value and value["number"] for value in values):
+        return _HAS_NUMBER
+    return _HAS_SWITCH if any(value and value["switch"] for value in values) else 0.0
 
 
 def _weights(asked: Asked) -> dict[str, float]:

@@ -31,7 +31,9 @@ _FITS = 0.25
 """A step fits at least this well; the best hit has 1."""
 _ASKS = re.compile(
     r"\b(?:step by step|(?:which|what|the) steps|steps (?:of|in|from|that|does|are)|walk (?:me|us) through"
-    r"|one after the other|what sequence|sequence of|(?:which|what) order|call (?:chain|path|stack|flow))\b"
+    r"|one after the other|what sequence|sequence of|call (?:chain|path|stack|flow))\b"
+    r"|\b(?:which|what) order\b[^?]{0,60}\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b"
+    r"|\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b[^?]{0,60}\b(?:which|what) order\b"
     r"|(?:\A|[.:;,!?] |\b(?:please|you|to|and) )(?:follow|trace)\b(?! up\b)"
     r"|\bwhat (?:happens|is done|is called|goes on|runs)\b[^?]{0,200}"
     r"\b(?:from|until|till|up to|between|inside|before|on the way)\b"

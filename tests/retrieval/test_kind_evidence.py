@@ -1,0 +1,192 @@
+"""What the answers to settings, callers, messages and failures are based on: names, values, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.retrieval.answerability import judge
+from rag.retrieval.rank import is_bundle
+from rag.retrieval.search import Searcher, search
+from rag.service import Dialog, Engine, converse
+from rag.settings import Settings
+from rag.types import Answer, CodeFacts
+
+Open = Callable[[Mapping[str, str]], Searcher]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
+        yield engine
+
+
+@pytest.fixture
+def opened(engine: Engine, tmp_path: Path) -> Open:
+    """Return a function that writes files and opens them as a repository."""
+
+    def opened(files: Mapping[str, str]) -> Searcher:
+        for path, text in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text, encoding="utf-8")
+        return engine.repository(str(tmp_path)).searcher
+
+    return opened
+
+
+def facts(searcher: Searcher, question: str) -> CodeFacts:
+    found = search([searcher], question).code_facts
+    assert found is not None
+    return found
+
+
+def test_the_constant_of_a_default_is_first(opened: Open):
+    client = "".join(
+        f'def {name}(url, timeout=USE_DEFAULT):\n    """Fire over {name}, with a timeout."""\n    return url\n\n\n'
+        for name in ("get", "post", "send")
+    )
+    searcher = opened(
+        {"kiln/client.py": client, "kiln/config.py": "DEFAULT_TIMEOUT_CONFIG = Timeout(timeout=5.0)\n"}
+    )
+    found = facts(searcher, "where is the default timeout set?")
+    assert (found.kind, found.items[0].path, found.items[0].start) == ("setting", "kiln/config.py", 1)
+
+
+def test_a_parameter_is_shown_after_the_value_of_its_constant(opened: Open):
+    searcher = opened(
+        {
+            "kiln/client.py": "class Client:\n    def __init__(self, firings=True, max_firings=MOST_FIRINGS):\n"
+            "        self.firings = firings\n        self.max_firings = max_firings\n",
+            "kiln/config.py": "MOST_FIRINGS = 20\n",
+        }
+    )
+    found = facts(searcher, "How many firings are there at most by default?")
+    assert [(item.path, item.start) for item in found.items][:2] == [
+        ("kiln/config.py", 1),
+        ("kiln/client.py", 2),
+    ]
+    assert found.items[0].reason == "sets `MOST_FIRINGS`, the default of `max_firings`"
+
+
+def test_how_many_asks_for_a_number(opened: Open):
+    searcher = opened(
+        {
+            "kiln.py": "class Kiln:\n    # Whether retries of a firing are logged.\n    log_retries = True\n\n"
+            "    # Retries of a firing.\n    most_retries = 3\n"
+        }
+    )
+    assert facts(searcher, "How many retries of a firing by default?").subject == "most_retries"
+
+
+def test_a_name_that_joins_two_words_of_the_question_has_both(opened: Open):
+    searcher = opened(
+        {
+            "view.ts": "class View {\n  private onScrollBack = false;\n  public onScroll = 10;\n}\n",
+            "options.ts": "export const DEFAULT_OPTIONS = {\n  columns: 80,\n  scrollback: 1000,\n};\n",
+        }
+    )
+    found = facts(searcher, "How many lines can I scroll back by default and what is the option called?")
+    assert found.subject == "scrollback"
+
+
+def test_an_option_that_is_named_is_that_option_or_none(opened: Open):
+    searcher = opened(
+        {
+            "cli.py": 'parser.add_argument("--dash-edge", default=3, help="edge of the dash live stream")\n',
+            "other/notes.py": 'add("--slow-edge", default=9)\n',
+        }
+    )
+    assert facts(searcher, "What is the default of --slow-edge?").items[0].path == "other/notes.py"
+    assert search([searcher], "What is the default of --dash-live-edge?").code_facts is None
+
+
+BUNDLED = {
+    f"lib/{name}.js": f"export function {name}Kiln(kiln, hours) {{\n"
+    + "".join(f"  kiln.{name}{n} = hours + {n};\n" for n in range(8))
+    + "  return mergeGlaze(kiln, hours);\n}\n\n"
+    + f"export function {name}Door(door) {{\n"
+    + "".join(f"  door.{name}{n}.open({n});\n" for n in range(8))
+    + f"  return new Error('the {name} door of the kiln stays shut');\n}}\n"
+    for name in ("heat", "cool", "load", "empty", "glaze", "dry", "paint", "wash", "sell", "break")
+} | {"lib/merge.js": "export function mergeGlaze(kiln, hours) {\n  return [kiln, hours];\n}\n"}
+
+
+def test_committed_bundles_are_left_out(opened: Open):
+    bundle = "".join(text.replace("export ", "") for text in BUNDLED.values())
+    searcher = opened({**BUNDLED, "dist/kiln.js": bundle})
+    assert is_bundle(searcher.index, "dist/kiln.js")
+    assert not is_bundle(searcher.index, "lib/heat.js")
+    called = facts(searcher, "Who calls mergeGlaze?")
+    assert {item.path.split("/")[0] for item in called.items} == {"lib"}
+    written = facts(searcher, "the heat door of the kiln stays shut")
+    assert [item.path for item in written.items] == ["lib/heat.js"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who calls recover() of KilnServer?",
+        "Who calls the recover method of KilnServer?",
+        "Who calls recover()?",
+    ],
+)
+def test_a_method_is_named_with_its_class(opened: Open, question: str):
+    searcher = opened(
+        {
+            "kiln.py": "class KilnServer:\n    def recover(self):\n        return 1\n\n    def fire(self):\n"
+            "        return self.recover()\n\n\ndef made():\n    return KilnServer()\n"
+        }
+    )
+    found = facts(searcher, question)
+    assert (found.subject, [item.start for item in found.items]) == ("KilnServer.recover", [6])
+
+
+def test_a_message_is_a_literal_with_values_for_its_placeholders(opened: Open):
+    searcher = opened(
+        {
+            "args.go": 'package kiln\n\nfunc Exact(n int) error {\n\treturn fmt.Errorf("accepts %d pot(s), received %d", n, 1)'
+            '\n}\n\nfunc Most(n int) error {\n\treturn fmt.Errorf("accepts at most %d pot(s), received %d", n, 1)\n}\n'
+        }
+    )
+    found = facts(searcher, "accepts at most 2 pot(s), received 3")
+    assert (found.kind, found.items[0].start) == ("message", 8)
+
+
+def test_the_head_of_a_function_is_no_failure(opened: Open):
+    searcher = opened(
+        {
+            "flags.go": "package kiln\n\nfunc checkFlags(kiln *Kiln) error {\n\tif kiln.flag == 0 {\n"
+            '\t\treturn fmt.Errorf("required flag missing")\n\t}\n\tkiln.flag++\n\treturn kiln.run()\n}\n'
+        }
+    )
+    found = facts(searcher, "What happens if a required flag is missing?")
+    assert [item.start for item in found.items] == [5]
+
+
+def test_a_quote_shows_the_line_that_the_rules_found(engine: Engine, tmp_path: Path):
+    lines = [f"    kiln.step({n})  # the kiln cannot be opened" for n in range(40)]
+    lines[30] = '    warn("kiln %d cannot be opened by %s", kiln, who)'
+    (tmp_path / "kiln.py").write_text("def fire(kiln, who):\n" + "\n".join(lines) + "\n")
+    dialog, generator = Dialog(engine, [engine.repository(str(tmp_path))]), ExtractiveGenerator()
+    *_, answer = converse(dialog, "kiln 7 cannot be opened by Anna", generator)
+    assert isinstance(answer, Answer) and answer.code_facts and answer.code_facts.kind == "message"
+    shown = answer.text.partition("word for word.")[2]
+    assert 'warn("kiln %d cannot be opened by %s", kiln, who)' in shown
+
+
+def test_a_word_that_is_nowhere_near_the_others_is_warned_of(opened: Open):
+    files = {
+        f"mail/part{n}.py": f'def send_part{n}(message, given):\n    """Send a message at a given place."""\n'
+        f"    return message.send(given, {n})\n"
+        for n in range(30)
+    }
+    searcher = opened({**files, "other/plan.py": "def inotify(folder):\n    return folder\n"})
+    for question, is_sure in (
+        ("How is a message sent at a given place?", True),
+        ("How do I make inotify send a message at a given place?", False),
+    ):
+        assert judge([searcher], search([searcher], question)).is_sure == is_sure, question

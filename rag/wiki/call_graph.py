@@ -10,6 +10,7 @@ from functools import cached_property
 from rag.code.survey import Call, Survey
 from rag.code.symbols import Symbol
 from rag.wiki.dispatch import Dispatch
+from rag.wiki.made_functions import made_functions
 from rag.wiki.member_calls import member_calls
 from rag.wiki.namespaces import Namespaces
 
@@ -94,6 +95,18 @@ class CallGraph:
         known = {call.callee for call in called}
         inside = self.handed_on.get(self.constructed.get(symbol, symbol), ())
         return (*called, *(use for use in inside if use.callee not in known and use.callee != symbol))
+
+    def written(self, symbol: Symbol) -> Mapping[Symbol, str]:
+        """Return the callees of a definition that its lines call by another name, with that name."""
+        return {call.callee: call.written for call in self.leads_to(symbol) if call.written}
+
+    @cached_property
+    def _made(self) -> Mapping[Symbol, Sequence[str]]:
+        return made_functions(self.survey, self.own)
+
+    def made(self, symbol: Symbol) -> Sequence[str]:
+        """Return the names of the functions made by other functions that a definition calls, by line."""
+        return self._made.get(self.constructed.get(symbol, symbol), ())
 
     @cached_property
     def dispatch(self) -> Dispatch:

@@ -18,7 +18,8 @@ from rag.wiki.sections import sections_in
 
 _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
-_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 6
+_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS, _MAX_MADE = 4, 8, 20, 10, 4
+_MAX_INTERNAL, _MIN_REACH, _MAX_LINKED = 6, 3, 9
 _MANY_TYPES = 20
 _NAMED_FILES = 3
 _DRAWN_FROM = 60
@@ -44,12 +45,27 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     types = [symbol for symbol in ranked if symbol.unit == "class" and not facts.scope(symbol)]
     types.sort(key=lambda symbol: not _has_parts(context, symbol))
     types = types[: _MAX_TYPES if len(types) < _MANY_TYPES else 2 * _MAX_TYPES]
+    _link_first(context, paths, types, cited)
     for number, symbol in enumerate(types):
         head = "## Main types\n\n" if number == 0 else ""
         yield Part(head + _type(context, symbol, cited), code(symbol.name))
     yield from _documents(context, page, cited)
     yield from _files(context, paths, {*types}, cited)
     yield from _tests(context, paths, cited)
+
+
+def _link_first(
+    context: PageContext, paths: Sequence[str], types: Sequence[Symbol], cited: CitationWriter
+) -> None:
+    """Give the few links of each file to its main types, then to the functions that lead furthest."""
+    graph = context.facts.graph
+    for path in paths:
+        inside = [
+            s for s in context.survey.symbols(path) if s.unit == "function" and graph.reach(s) >= _MIN_REACH
+        ]
+        inside.sort(key=lambda s: (-graph.reach(s), s.start))
+        for symbol in [*(one for one in types if one.path == path), *inside[:_MAX_LINKED]]:
+            cited.named(symbol.name, symbol.path, symbol.start, symbol.end)
 
 
 def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: CitationWriter) -> str:
@@ -89,6 +105,9 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
     members += _methods_elsewhere(context, symbol)
     if members:
         parts.append(_members(context, members, cited))
+    inner = [*_inside(context, symbol, symbol.path), *_methods_elsewhere(context, symbol, public=False)]
+    parts.append(_internal(context, inner, _MAX_INTERNAL, cited))
+    parts = [part for part in parts if part]
     return "\n\n".join(parts)
 
 
@@ -99,13 +118,13 @@ def _has_parts(context: PageContext, symbol: Symbol) -> bool:
     return bool(_inside(context, symbol, symbol.path))
 
 
-def _methods_elsewhere(context: PageContext, symbol: Symbol) -> list[Symbol]:
+def _methods_elsewhere(context: PageContext, symbol: Symbol, *, public: bool = True) -> list[Symbol]:
     """Return the methods of a C++, Go or Rust type in the other files of its folder."""
     file = context.survey.files[symbol.path]
     if file.language not in ("c", "cpp", "go", "rust"):
         return []
     others = (p for p in context.page_of if p != symbol.path and posixpath.dirname(p) == file.folder)
-    return [s for path in others for s in _inside(context, symbol, path) if s.public]
+    return [s for path in others for s in _inside(context, symbol, path) if s.public == public]
 
 
 def _inside(context: PageContext, symbol: Symbol, path: str) -> list[Symbol]:
@@ -201,7 +220,18 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
             span = spans[name]
             parts.append(f"**{plain(name)}** ({cited.linked('source', path, span.start, span.end)})")
         parts += ["\n".join(rows), others]
+    inner = [s for s in survey.symbols(path) if not context.facts.scope(s)]
+    parts.append(_internal(context, inner, _MAX_ROWS - len(shown), cited))
     return "\n\n".join(part for part in parts if part)
+
+
+def _internal(context: PageContext, symbols: Sequence[Symbol], limit: int, cited: CitationWriter) -> str:
+    """Return the functions that are not public and lead furthest; "" if there are none."""
+    reach = context.facts.graph.reach
+    found = [s for s in symbols if not s.public and s.unit == "function" and reach(s) >= _MIN_REACH]
+    found = sorted(found, key=lambda s: (-reach(s), s.start))[: max(0, min(limit, _MAX_INTERNAL))]
+    rows = [_row(context, s, cited) for s in sorted(found, key=lambda s: s.start)]
+    return "Internal:\n\n" + "\n".join(rows) if rows else ""
 
 
 def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbol]:
@@ -217,11 +247,14 @@ def _row(context: PageContext, symbol: Symbol, cited: CitationWriter, name: str 
     """Return a definition with the calls in it that lead furthest, what it hands on and what it may run."""
     graph = context.facts.graph
     row = f"- {context.definition(cited, symbol, name)}"
+    written, made = graph.written(symbol), graph.made(symbol)[:_MAX_MADE]
     handed = [use.callee for use in graph.leads_to(symbol)[len(graph.called_by(symbol)) :]]
     may_run = [call.callee for call in graph.may_run(symbol)]
     for verb, found in (("Calls", graph.furthest(symbol)), ("Hands on", handed), ("May run", may_run)):
-        if found:
-            row += f" {verb} {', '.join(code(short_name(one)) for one in found[:_MAX_CALLS])}."
+        names = [written.get(one, short_name(one)) for one in found[:_MAX_CALLS]]
+        names += made if verb == "Calls" else ()
+        if names:
+            row += f" {verb} {', '.join(map(code, dict.fromkeys(names)))}."
     return row
 
 

@@ -29,6 +29,12 @@ _KINDS = (
 )
 """The kinds of entry points, the most useful for a reader first."""
 _SCRIPTS = frozenset({"run as a script", "script"})
+_SETUP_SCRIPT = re.compile(
+    r"(?:^|/)(?:(?:un)?install|configure|autogen|bootstrap|(?:build|compile|release|deploy|lint|format|test|check)s?"
+    r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
+    re.IGNORECASE,
+)
+"""Scripts that build, install or check, and shell libraries."""
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
@@ -93,10 +99,20 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
     found = list({(one.name, one.what, one.leads_to or one.path): one for one in reversed(found)}.values())[
         ::-1
     ]
-    users = [one for one in found if one.what not in _SCRIPTS or not is_tool(one.path)]
+    users = [one for one in found if not _is_development(one)]
     return sorted(
-        users or found, key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start)
+        users or [one for one in found if not one.path.startswith(".")],
+        key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start),
     )
+
+
+def _is_development(point: EntryPoint) -> bool:
+    """Return whether an entry point is for those who develop the project."""
+    if point.path.startswith("."):
+        return True
+    if point.what not in _SCRIPTS:
+        return False
+    return is_tool(point.path) or (point.what == "script" and bool(_SETUP_SCRIPT.search(point.path)))
 
 
 def _pyproject(file: File) -> Iterator[EntryPoint]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +20,11 @@ _MAX_REACH = 300
 _MAX_USERS = 12
 """What more files call is a helper."""
 _USERS_COST, _DOCUMENTED, _PUBLIC = 0.8, 0.7, 0.5
+_RUNS = 1.0
+_RUNNING = re.compile(
+    r"(?:^|_|[a-z](?=[A-Z]))(?:[Mm]ain|[Rr]un|[Ss]erve|[Ll]isten|[Dd]ispatch|[Ee]xecute)(?![a-z])|[Ll]oop$"
+)
+"""How functions are named in which a program spends its time."""
 _MAX_MAY_RUN = 3
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "initialize"})
 
@@ -168,8 +174,9 @@ class CallGraph:
     def worth(self, symbol: Symbol) -> float:
         """Return how far a call of a definition leads; helpers that many files call are worth less."""
         users = len(self.users.get(symbol, ()))
+        runs = _RUNS * bool(_RUNNING.search(symbol.name))
         known = (symbol.summary is not None) * _DOCUMENTED + symbol.public * _PUBLIC
-        return math.log2(2 + self.reach(symbol)) + known - _USERS_COST * math.log2(1 + users)
+        return math.log2(2 + self.reach(symbol)) + known + runs - _USERS_COST * math.log2(1 + users)
 
     def furthest(self, symbol: Symbol) -> list[Symbol]:
         """Return what a definition calls, the calls that lead furthest first, without common helpers."""

@@ -169,7 +169,9 @@ def _key(name: str) -> str:
 
 def _readable(name: str, known: Callable[[str], str], project: str) -> str:
     """Return names of files as words: "write_batch, SkipList" as "Write batch and skip list"."""
-    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in name.split(",")]
+    named = name.split(",")
+    others = [part for part in named if _key(part) != _key(project)]
+    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in others or named]
     parts = list({_key(part): part.replace(" / ", "/") for part in reversed(parts) if part}.values())[::-1]
     words = list(dict.fromkeys(" ".join(_word(word, known) for word in part.split()) for part in parts))
     while len(words) > 1 and len(", ".join(words)) > _MAX_TITLE:

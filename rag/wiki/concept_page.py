@@ -19,7 +19,10 @@ from rag.wiki.sections import sections_in
 _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
 _MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS, _MAX_MADE = 4, 8, 20, 10, 4
-_MAX_INTERNAL, _MIN_REACH, _MAX_LINKED = 6, 3, 9
+_MAX_INTERNAL, _MIN_REACH, _MAX_LINKED = 6, 3, 7
+_MAX_INTERNAL_TYPES, _MIN_TYPE_REACH = 3, 8
+_LINES_PER_ROW, _MOST_ROWS = 400, 20
+"""A long file has more rows."""
 _MANY_TYPES = 20
 _NAMED_FILES = 3
 _DRAWN_FROM = 60
@@ -45,6 +48,7 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     types = [symbol for symbol in ranked if symbol.unit == "class" and not facts.scope(symbol)]
     types.sort(key=lambda symbol: not _has_parts(context, symbol))
     types = types[: _MAX_TYPES if len(types) < _MANY_TYPES else 2 * _MAX_TYPES]
+    types += _internal_types(context, paths)
     _link_first(context, paths, types, cited)
     for number, symbol in enumerate(types):
         head = "## Main types\n\n" if number == 0 else ""
@@ -52,6 +56,24 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     yield from _documents(context, page, cited)
     yield from _files(context, paths, {*types}, cited)
     yield from _tests(context, paths, cited)
+
+
+def _internal_types(context: PageContext, paths: Sequence[str]) -> list[Symbol]:
+    """Return the documented types that are not public, but whose methods much of the code runs through."""
+    reach = context.facts.graph.reach
+    found: dict[Symbol, int] = {}
+    for path in paths:
+        for symbol in context.survey.symbols(path):
+            if (
+                symbol.unit == "class"
+                and not symbol.public
+                and symbol.summary
+                and not context.facts.scope(symbol)
+            ):
+                methods = [s for s in _inside(context, symbol, path) if s.unit == "function"]
+                found[symbol] = max(map(reach, methods), default=0)
+    best = sorted(found, key=lambda s: (-found[s], s.path, s.start))[:_MAX_INTERNAL_TYPES]
+    return [symbol for symbol in best if found[symbol] >= _MIN_TYPE_REACH]
 
 
 def _link_first(
@@ -206,7 +228,8 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     if not outer and summary is None:
         return ""
     sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
-    shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)}
+    room = min(_MOST_ROWS, _MAX_ROWS + len(survey.files[path].lines) // _LINES_PER_ROW)
+    shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)[:room]}
     parts = [f"### {title(path)}", said(summary.text) if summary is not None else ""]
     grouped: dict[str, list[Symbol]] = {"": []}
     for symbol in outer:
@@ -240,7 +263,7 @@ def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbo
     used = sorted(symbols, key=lambda s: (-facts.importance(s), s.start))
     running = sorted(symbols, key=lambda s: (-facts.graph.reach(s), s.start))
     merged = dict.fromkeys(symbol for pair in zip(used, running, strict=True) for symbol in pair)
-    return list(merged)[:_MAX_ROWS]
+    return list(merged)
 
 
 def _row(context: PageContext, symbol: Symbol, cited: CitationWriter, name: str = "") -> str:

@@ -13,6 +13,8 @@ from rag.code.references import CALL
 from rag.code.survey import Survey
 from rag.code.symbols import Symbol
 
+_MAX_DEPTH = 4
+
 
 def made_functions(survey: Survey, own: Iterable[str]) -> Mapping[Symbol, Sequence[str]]:
     """Return the names of the made functions that each definition calls, by line."""
@@ -23,18 +25,17 @@ def made_functions(survey: Survey, own: Iterable[str]) -> Mapping[Symbol, Sequen
         callers = {
             line: symbol for symbol in survey.symbols(path) for line in range(symbol.start, symbol.end + 1)
         }
-        for use in file.references:
+        plain = [use for use in file.references if use.role == CALL and not use.receiver]
+        made = {name for name in {use.name for use in plain} if _is_made(survey.graph, path, name, inside)}
+        for use in plain:
             caller = callers.get(use.line)
-            if use.role == CALL and not use.receiver and caller is not None and use.name not in found[caller]:
-                is_made = not survey.graph.resolve(file, use) and _is_made(survey, path, use.name, inside)
-                if is_made:
-                    found[caller][use.name] = None
-    return {caller: tuple(names) for caller, names in found.items() if names}
+            if use.name in made and caller is not None and not survey.graph.resolve(file, use):
+                found[caller][use.name] = None
+    return {caller: tuple(names) for caller, names in found.items()}
 
 
-def _is_made(survey: Survey, path: str, name: str, own: frozenset[str]) -> bool:
+def _is_made(graph: RepositoryGraph, path: str, name: str, own: frozenset[str]) -> bool:
     """Return whether a name at the top of a file is what a function of own code returned."""
-    graph: RepositoryGraph = survey.graph
     places = [(path, name)]
     for _, binding in graph.bound(graph.file(path)).get(name, ()):
         if binding is not None and binding.target in own:
@@ -43,8 +44,7 @@ def _is_made(survey: Survey, path: str, name: str, own: frozenset[str]) -> bool:
         file = graph.file(target)
         values = file.variables.get((-1, wanted), ())
         if len(values) == 1 and values[0].endswith("()"):
-            maker = graph.evaluate(file, values[0].removesuffix("()"), -1, 4)
+            maker = graph.evaluate(file, values[0].removesuffix("()"), -1, _MAX_DEPTH)
             if [value.kind for value in maker] == ["def"] and maker[0].path in own:
-                unit = graph.file(maker[0].path).graph.definitions[maker[0].number].unit
-                return unit == "f"
+                return graph.file(maker[0].path).graph.definitions[maker[0].number].unit == "f"
     return False

@@ -264,6 +264,7 @@ QUERIES = {
 (call !receiver method: (identifier) arguments: (argument_list . (string))) @import
 (call !receiver method: (identifier) @call)
 (call receiver: (_) method: (_)) @method
+(call receiver: (_) method: (identifier) @member)
 (method_parameters (identifier) @bind)
 (block_parameters (identifier) @bind)
 (assignment left: (identifier) @bind)

@@ -203,7 +203,7 @@ class _Scope:
     open_names: set[str] = field(default_factory=set)
 
 
-_NAMING = ("name", "bind")
+_NAMING = ("name", "bind", "member")
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
 _PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\s*(?:\.|::|->|\?\.)\s*[A-Za-z_$][\w$]*)*", re.ASCII)
 _CHAIN = re.compile(r"[\w$.()]+", re.ASCII)

@@ -439,3 +439,18 @@ def test_a_heading_of_rdoc_is_no_description():
     (kiln,) = survey.symbols("kiln.rb")
     assert kiln.summary is not None
     assert kiln.summary.text == "Fires pots slowly."
+
+
+def test_a_method_of_another_object_is_no_call_of_one_s_own_in_ruby():
+    texts = {
+        "kiln.rb": "class Kiln\n  def new\n  end\n\n"
+        "  def fire\n    String.new\n    log.warm(1)\n    heat\n  end\n\n"
+        "  def warm(x)\n  end\n\n  def heat\n    new\n  end\nend\n"
+    }
+    found = {(c.caller.name, c.callee.name) for c in survey_of(texts).calls if c.caller}
+    assert found == {("fire", "heat"), ("heat", "new")}
+
+
+def test_a_note_to_oneself_is_no_description():
+    survey = survey_of({"kiln.c": "// XXX Split this.\nint fire(void) {\n  return 1;\n}\n"})
+    assert [s.summary for s in survey.symbols("kiln.c")] == [None]

@@ -187,8 +187,7 @@ def _sentence_case(text: str) -> str:
 def _telling(words: list[str], project: str) -> list[str]:
     """Return the words without single letters (`t_zset`) and the project's name, if there are others."""
     long = [word for word in words if len(word) > 1 or not word.isalpha()] or words
-    own = [word for word in long if _key(word) != _key(project)]
-    return own if {word.lower() for word in own} - _PLAIN_FOLDERS - {"/"} else [w for w in long if w != "/"]
+    return long if "/" in long else [word for word in long if _key(word) != _key(project)] or long
 
 
 def _word(word: str, known: Callable[[str], str]) -> str:

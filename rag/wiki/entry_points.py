@@ -30,7 +30,7 @@ _KINDS = (
 """The kinds of entry points, the most useful for a reader first."""
 _SCRIPTS = frozenset({"run as a script", "script"})
 _SETUP_SCRIPT = re.compile(
-    r"(?:^|/)(?:(?:un)?install|configure|autogen|bootstrap|(?:build|compile|release|deploy|lint|format|test|check)s?"
+    r"(?:^|/)(?:(?:un)?install|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
     r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
     re.IGNORECASE,
 )
@@ -93,7 +93,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
             found += _lines(file, _DOCKER, "container command")
         elif file.language == "python":
             found += _lines(file, _MAIN_GUARD, "run as a script", name=path)
-        elif file.text.startswith("#!"):
+        elif file.text.startswith("#!") and not file.text.startswith("#!["):  # an attribute of Rust
             found.append(EntryPoint(path, "script", path, 1, 1))
         found += _mains(survey, file)
     found = list({(one.name, one.what, one.leads_to or one.path): one for one in reversed(found)}.values())[
@@ -108,7 +108,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
 
 def _is_development(point: EntryPoint) -> bool:
     """Return whether an entry point is for those who develop the project."""
-    if point.path.startswith("."):
+    if point.path.startswith(".") or point.path.rpartition("/")[2] == "build.rs":
         return True
     if point.what not in _SCRIPTS:
         return False

@@ -34,7 +34,8 @@ _SELF = re.compile(
     r"(?:about|what is (?:it|this)[^?]*|introduction|overview|description|summary)\??$", re.IGNORECASE
 )
 _NOISE = re.compile(
-    r"\[?!|(?:note|warning|important|tip|caution|attention|disclaimer)\b|these docs|thank|welcome|please"
+    r"\[?!|[_*]{0,2}(?:note|warning|important|tip|caution|attention|disclaimer)\b|these docs|thank|welcome"
+    r"|please"
     r"|this (?:readme|document|file|page|guide|branch|is the (?:readme|documentation))"
     r"|in other words|for example|as (?:you|we) "
     r"|we(?:'re|’re| are) (?:excited|happy|proud|pleased|hiring)|if you|you (?:can|may|need)"

@@ -18,7 +18,7 @@ _VENDORED = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
-    r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench|perf|playgrounds?|notebooks?)"
+    r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench(?:suite)?|perf|playgrounds?|notebooks?)"
     r"(?:[_-]\w+)?/"
     r"|(?:^|/)bench(?:mark)?s?[._-][^/]*$|(?:^|/)[^/]*[._-](?:bench(?:mark)?|perf_?tests?)\.\w+$",
     re.IGNORECASE,
@@ -32,6 +32,7 @@ _TOOL = re.compile(
 _GENERATED_NAME = re.compile(
     r"(?:\.min\.(?:js|css)|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"
     r"|_generated\.\w+|\.bundle\.js)$|(?:^|/)(?:generated|__generated__|autogen)/"
+    r"|(?:^|/)dist/(?:[^/]+/)*[^/]+\.[cm]?js$"
 )
 _GENERATED_HEAD = re.compile(
     r"code generated .{0,80}do not edit|@generated\b|automatically[ -]generated"

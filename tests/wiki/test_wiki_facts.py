@@ -370,6 +370,8 @@ def test_scripts_that_install_check_or_are_hidden_do_not_say_where_it_starts():
         ("bin/kiln", "install.sh", "shellcheck.sh", "lib/common.bash", ".devcontainer/start.sh"),
         "#!/bin/sh\nexec kilnd\n",
     )
+    texts["src/lib.rs"] = "#![deny(missing_docs)]\nfn fire() {}\n"
+    texts["build.rs"] = "fn main() {\n    build();\n}\n"
     assert [one.path for one in entry_points(survey_of(texts))] == ["bin/kiln"]
 
 

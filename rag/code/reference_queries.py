@@ -267,7 +267,17 @@ QUERIES = {
 (call receiver: (_) method: (identifier) @member)
 (method_parameters (identifier) @bind)
 (block_parameters (identifier) @bind)
+(lambda_parameters (identifier) @bind)
+(optional_parameter name: (identifier) @bind)
+(keyword_parameter name: (identifier) @bind)
+(splat_parameter name: (identifier) @bind)
+(hash_splat_parameter name: (identifier) @bind)
+(block_parameter name: (identifier) @bind)
+(destructured_parameter (identifier) @bind)
 (assignment left: (identifier) @bind)
+(operator_assignment left: (identifier) @bind)
+(left_assignment_list (identifier) @bind)
+(exception_variable (identifier) @bind)
 (identifier) @call
 """,
     "php": """

@@ -447,7 +447,10 @@ def test_a_method_of_another_object_is_no_call_of_one_s_own_in_ruby():
     texts = {
         "kiln.rb": "class Kiln\n  def new\n  end\n\n"
         "  def fire\n    String.new\n    log.warm(1)\n    heat\n  end\n\n"
-        "  def warm(x)\n  end\n\n  def heat\n    new\n  end\nend\n"
+        "  def warm(x)\n  end\n\n  def heat(warm = nil, *fire, peak: 1, &cool)\n"
+        "    new\n    warm || fire || peak || cool\n"
+        "    low, high = 1\n    low + high\n  end\n\n"
+        "  def low\n  end\n\n  def high\n  end\n\n  def peak\n  end\n\n  def cool\n  end\nend\n"
     }
     found = {(c.caller.name, c.callee.name) for c in survey_of(texts).calls if c.caller}
     assert found == {("fire", "heat"), ("heat", "new")}

@@ -39,7 +39,8 @@ _DASHES = frozenset({"sql", "lua"})
 _LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
 _MACHINE = re.compile(
     r"^(?:!|-\*-|vim:|eslint|prettier|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
-    r"|endregion|pragma|#region|global |jshint|flow\b|@flow|clang-format|\(?non-javadoc|=+$|-+$|\*+$|#+$)",
+    r"|endregion|pragma|(?:xxx|todo|fixme|hack)\b"
+    r"|#region|global |jshint|flow\b|@flow|clang-format|\(?non-javadoc|=+$|-+$|\*+$|#+$)",
     re.IGNORECASE,
 )
 _DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
@@ -48,6 +49,7 @@ _STATEMENT = re.compile(r"\s*(?:>>> |assert |[\w.]+ = \S)")
 """How a paragraph begins that is code: `url = URL("…")`."""
 _ASIDE = re.compile(r"^\s*//[/!]\s*#{1,4}\s+(?:Safety|Panics|Errors|Examples?)\b")
 """A section of Rust's documentation that does not say what a definition is."""
+_RDOC_HEADING = re.compile(r"={1,4} \S")
 _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
 
@@ -97,6 +99,35 @@ def comment_above(lines: Sequence[str], path: str, row: int, language: str) -> Q
     return _comment(lines[top + 1 : bottom + 1], path, top + 1) if top < bottom else None
 
 
+_ELIXIR_DOC = re.compile(r"\s*@(?:module)?doc\s+(?:~[sS])?\"\"\"\s*$")
+_ELIXIR_BETWEEN = re.compile(r"\s*(?:@(?:impl|spec|since|deprecated|doc)\b|#|$)")
+_MAX_BETWEEN_LINES = 4
+
+
+def elixir_attribute(lines: Sequence[str], path: str, row: int, end: int) -> Quote | None:
+    """Return the first paragraph of the `@moduledoc` of a module, or of the `@doc` above a function."""
+    if lines[row].lstrip().startswith("defmodule"):
+        inside = range(row + 1, min(end, row + 1 + _MAX_BETWEEN_LINES))
+        begin = next((number for number in inside if _ELIXIR_DOC.match(lines[number])), None)
+    else:
+        bottom = row - 1
+        while bottom >= 0 and row - bottom < _MAX_BETWEEN_LINES and _ELIXIR_BETWEEN.match(lines[bottom]):
+            bottom -= 1
+        if bottom < 0 or lines[bottom].strip() != '"""':
+            return None
+        above = range(bottom - 1, max(-1, bottom - _MAX_DOC_LINES), -1)
+        begin = next((number for number in above if '"""' in lines[number]), None)
+        begin = begin if begin is not None and _ELIXIR_DOC.match(lines[begin]) else None
+    if begin is None:
+        return None
+    taken: list[str] = []
+    for line in lines[begin + 1 : begin + _MAX_DOC_LINES]:
+        if '"""' in line or (taken and not line.strip()):
+            break
+        taken.append(line)
+    return _quote(taken, path, begin + 2)
+
+
 def head_comment(lines: Sequence[str], path: str, language: str) -> Quote | None:
     """Return the first paragraph of the comment at the top of a file, without licence and tool marks."""
     row, marks = 0, _line_marks(language)
@@ -138,7 +169,7 @@ def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
         words = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line).strip()
         if _ASIDE.match(line):
             break
-        if _MACHINE.match(words) or _TAG.match(words):
+        if _MACHINE.match(words) or _TAG.match(words) or _RDOC_HEADING.match(words):
             words = ""
         if words and not taken:
             first = row + number + 1
@@ -227,6 +258,7 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
     """
     paragraph: list[str] = []
     first, fence, section = 1, "", ""
+    indented = (" ", "\t") if path.endswith((".md", ".markdown", ".mdx", ".rst")) else ("    ", "\t")
     lines = [*text.split("\n")[:400], ""]
     for number, line in enumerate(lines, start=1):
         if mark := _FENCE.match(line):
@@ -241,7 +273,7 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             yield section, Quote(_plain_prose(element[2], path), path, number, number)
             continue
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
-        is_inner = line[:1].isspace() and (not paragraph or path.endswith(".rst"))
+        is_inner = line.startswith(indented) and (not paragraph or path.endswith(".rst"))
         if not fence and line.strip() and not (_BADGE.match(line) or underlined or is_inner):
             if not paragraph:
                 first = number

@@ -50,8 +50,8 @@ _FEW_MEMBERS = 25
 """The same in languages where the classes of most objects are not written down."""
 _RESOLVED = frozenset({"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java"})
 """The languages whose names are resolved; uses in others are possible at best."""
-_JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
-_STRUCTURAL = _JAVASCRIPT
+JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
+_STRUCTURAL = JAVASCRIPT
 """The languages in which an object has a type by its members alone."""
 _CLASS_SCOPED = frozenset({"java", "csharp", "cpp", "ruby", "php"})
 """The languages in which a bare name may be a member of the class it is used in."""
@@ -71,7 +71,7 @@ _DEFINING = re.compile(
     r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
     r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
 )
-_GETTERS = {"python": re.compile(r"property\b"), **dict.fromkeys(_JAVASCRIPT, re.compile(r"\bget\b"))}
+_GETTERS = {"python": re.compile(r"property\b"), **dict.fromkeys(JAVASCRIPT, re.compile(r"\bget\b"))}
 _COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
 
 
@@ -476,7 +476,7 @@ class RepositoryGraph:
         parts = written.split(".")
         if file.language == "rust" and len(parts) > 1 and parts[0] in ("crate", "super"):
             return self._rust_path(file, parts, depth)
-        if file.language in _JAVASCRIPT and (owned := self._owned(file, parts, within)):
+        if file.language in JAVASCRIPT and (owned := self._owned(file, parts, within)):
             return owned
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
         if parts[0].endswith("()") and parts[0] not in ("super()",):
@@ -673,7 +673,7 @@ class RepositoryGraph:
             file = self.file(target)
             if file.whole:
                 return tuple(_Value("def", target, number) for number in file.whole)
-            if file.language in _JAVASCRIPT and (given := file.variables.get((-1, "module.exports"))):
+            if file.language in JAVASCRIPT and (given := file.variables.get((-1, "module.exports"))):
                 values = self._assigned(file, given, -1, "", depth)
                 if values:
                     return values
@@ -692,7 +692,7 @@ class RepositoryGraph:
             elif value.kind == "def":
                 file = self.file(value.path)
                 one = file.graph.definitions[value.number]
-                is_maker = file.language in _JAVASCRIPT and one.name in file.makers
+                is_maker = file.language in JAVASCRIPT and one.name in file.makers
                 if one.unit == "c" or is_maker:
                     found.append((value._replace(kind="object"),))
                 elif one.returns:
@@ -1029,7 +1029,7 @@ def _in_package(folder: str) -> str:
 
 def _family(language: str) -> str:
     """Return a name for the languages whose code is used by each other like its own."""
-    if language in _JAVASCRIPT:
+    if language in JAVASCRIPT:
         return "javascript"
     return "c" if language == "cpp" else language
 
@@ -1043,7 +1043,7 @@ def _import_names(path: str) -> list[str]:
 
 
 def _is_property(file: _File, number: int) -> bool:
-    return "property" in file.graph.definitions[number].flags and file.language in _JAVASCRIPT
+    return "property" in file.graph.definitions[number].flags and file.language in JAVASCRIPT
 
 
 def _is_exported(file: _File, one: Defined) -> bool:

@@ -264,9 +264,20 @@ QUERIES = {
 (call !receiver method: (identifier) arguments: (argument_list . (string))) @import
 (call !receiver method: (identifier) @call)
 (call receiver: (_) method: (_)) @method
+(call receiver: (_) method: (identifier) @member)
 (method_parameters (identifier) @bind)
 (block_parameters (identifier) @bind)
+(lambda_parameters (identifier) @bind)
+(optional_parameter name: (identifier) @bind)
+(keyword_parameter name: (identifier) @bind)
+(splat_parameter name: (identifier) @bind)
+(hash_splat_parameter name: (identifier) @bind)
+(block_parameter name: (identifier) @bind)
+(destructured_parameter (identifier) @bind)
 (assignment left: (identifier) @bind)
+(operator_assignment left: (identifier) @bind)
+(left_assignment_list (identifier) @bind)
+(exception_variable (identifier) @bind)
 (identifier) @call
 """,
     "php": """

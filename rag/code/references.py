@@ -25,7 +25,7 @@ from rag.code.reference_queries import QUERIES
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-GRAPH_VERSION = 4
+GRAPH_VERSION = 5
 """Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000
@@ -203,7 +203,7 @@ class _Scope:
     open_names: set[str] = field(default_factory=set)
 
 
-_NAMING = ("name", "bind")
+_NAMING = ("name", "bind", "member")
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
 _PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\s*(?:\.|::|->|\?\.)\s*[A-Za-z_$][\w$]*)*", re.ASCII)
 _CHAIN = re.compile(r"[\w$.()]+", re.ASCII)
@@ -568,8 +568,8 @@ class _Reader:
         for role, node, scope in self.raw[: 2 * _MAX_REFERENCES]:
             written = self._expression(node, 0) if role != TOKEN else self._from_tokens(node)
             role = CALL if role == TOKEN else role
-            if written == "super" and role == CALL:  # it calls the base class
-                written = bases.get(self._class(scope))
+            if written == "super" and role == CALL:  # the base class, but in Python
+                written = bases.get(self._class(scope)) if self.language != "python" else None
                 if written is None:
                     continue
             if written is None:

@@ -7,6 +7,7 @@ are left out.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -16,14 +17,15 @@ from functools import cached_property
 from rag.analysis import words
 from rag.code import documentation
 from rag.code.documentation import Quote
-from rag.code.graph import RepositoryGraph
+from rag.code.graph import JAVASCRIPT, RepositoryGraph
 from rag.code.imports import Import
 from rag.code.parsing import SourceText, parsed_texts, unpacked
-from rag.code.references import CALL, MENTION, Defined, FileGraph, Reference, Variable
+from rag.code.references import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
 from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
 
+_METHODS_OF_FUNCTIONS = {"bind": MENTION, "call": CALL, "apply": CALL}
 _MIN_HEAD_WORDS = 3
 """A comment at the top of a file with fewer words does not document it."""
 
@@ -44,12 +46,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a definition, with its file and line. A caller of None is module level."""
+    """A call of a definition, with its file and line. A caller of None is module level.
+
+    `written` is how the line names the callee where that is another name: an alias, an exported name.
+    """
 
     path: str
     caller: Symbol | None
     callee: Symbol
     line: int
+    written: str = ""
 
 
 class Survey:
@@ -181,13 +187,14 @@ class Survey:
             for symbol in (self.symbols(path) if file.references else ())
             for line in range(symbol.start, symbol.end + 1)
         }
-        for use in file.references:
+        uses = map(_of_function, file.references) if file.language in JAVASCRIPT else file.references
+        for use in uses:
             values = self.graph.resolve(file, use) if use.role == role else ()
             if len(values) == 1 and values[0].kind == "def":
                 other = self.graph.file(values[0].path)
                 callee = self.symbol(values[0].path, other.qualified(values[0].number))
                 if callee is not None and callee != callers.get(use.line):
-                    yield Call(path, callers.get(use.line), callee, use.line)
+                    yield Call(path, callers.get(use.line), callee, use.line, _written(use, callee))
 
     def symbol(self, path: str, name: str) -> Symbol | None:
         """Return the definition of a file with this qualified name; None if it has none."""
@@ -206,6 +213,22 @@ class Survey:
         for call in self.calls:
             found[call.callee].append(call)
         return {symbol: tuple(calls) for symbol, calls in found.items()}
+
+
+def _of_function(use: Reference) -> Reference:
+    """Return `f.bind(…)` of JavaScript as a function that is passed on, `f.call(…)` as a call of `f`."""
+    role = _METHODS_OF_FUNCTIONS.get(use.name) if use.role == CALL and use.receiver else None
+    if role is None or use.receiver.startswith(UNKNOWN) or use.receiver.endswith("()"):
+        return use
+    receiver, _, name = use.receiver.rpartition(".")
+    return use._replace(name=name, receiver=receiver, role=role)
+
+
+def _written(use: Reference, callee: Symbol) -> str:
+    """Return how a reference names what it refers to; "" if by its own name."""
+    if use.name == callee.name:
+        return ""
+    return f"{use.receiver}.{use.name}" if re.fullmatch(r"\w+", use.receiver) else use.name
 
 
 class _Files:

@@ -90,6 +90,8 @@ def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Sym
     if file.language == "python":
         body = _python_body(file.lines, row, end, definition.symbol)
         summary = documentation.docstring(file.lines, file.path, body, end)
+    elif file.language == "elixir":
+        summary = documentation.elixir_attribute(file.lines, file.path, row, end)
     else:
         summary = documentation.comment_above(file.lines, file.path, row, file.language)
     return Symbol(

@@ -85,7 +85,7 @@ def _source(source: ShownSource, name: str) -> str:
     more = "".join(f" {plain(part)}" for part in (source.name, source.note) if part)
     head = f"[{source.n}] {place(source.location, source.path, source.place)}{more}"
     if not source.text:
-        return f'<div id="{name}">{head}</div>'
+        return f'<div id="{name}" class="plain">{head}</div>'
     suffix = PurePosixPath(source.path).suffix.removeprefix(".")
     lines = code(source.text, source.language or suffix, source.start)
     return f'<details><summary>{head}</summary><div id="{name}">{lines}</div></details>'

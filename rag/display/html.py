@@ -26,7 +26,7 @@ STYLE = (
     ".rag.rag code{background:var(--soft);color:inherit}.rag.rag pre code{background:none}"
     ".rag a{color:var(--link)}.rag summary{cursor:pointer}.rag .quiet{opacity:.75;font-size:90%}"
     ".rag .k{color:var(--k)}.rag .s{color:var(--s)}.rag .c{color:var(--c);font-style:italic}"
-    ".rag .n{color:var(--n)}.rag .f{color:var(--f)}"
+    ".rag .plain{padding-left:1em}.rag .n{color:var(--n)}.rag .f{color:var(--f)}"
     ".rag td,.rag th{text-align:left!important;vertical-align:top;padding:.15em 1em .15em 0}</style>"
 )
 _MAX_HIGHLIGHTED = 20_000

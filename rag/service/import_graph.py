@@ -91,7 +91,7 @@ def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
     for target in targets:
         for _, callee in graph.callees(target):
             edges[node(target.path, target.qualified_name), node(callee.path, callee.qualified_name)] += 1
-    own = [node(target.path, target.qualified_name) for target in targets]
+    own = list(dict.fromkeys(node(target.path, target.qualified_name) for target in targets))
     others = sorted(
         set(nodes) - set(own), key=lambda key: -sum(n for pair, n in edges.items() if key in pair)
     )

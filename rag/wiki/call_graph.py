@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 from rag.code.survey import Call, Survey
 from rag.code.symbols import Symbol
 from rag.wiki.dispatch import Dispatch
+from rag.wiki.made_functions import made_functions
 from rag.wiki.member_calls import member_calls
 from rag.wiki.namespaces import Namespaces
 
@@ -18,6 +20,11 @@ _MAX_REACH = 300
 _MAX_USERS = 12
 """What more files call is a helper."""
 _USERS_COST, _DOCUMENTED, _PUBLIC = 0.8, 0.7, 0.5
+_RUNS = 1.0
+_RUNNING = re.compile(
+    r"(?:^|_|[a-z](?=[A-Z]))(?:[Mm]ain|[Rr]un|[Ss]erve|[Ll]isten|[Dd]ispatch|[Ee]xecute)(?![a-z])|[Ll]oop$"
+)
+"""How functions are named in which a program spends its time."""
 _MAX_MAY_RUN = 3
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "initialize"})
 
@@ -95,6 +102,18 @@ class CallGraph:
         inside = self.handed_on.get(self.constructed.get(symbol, symbol), ())
         return (*called, *(use for use in inside if use.callee not in known and use.callee != symbol))
 
+    def written(self, symbol: Symbol) -> Mapping[Symbol, str]:
+        """Return the callees of a definition that its lines call by another name, with that name."""
+        return {call.callee: call.written for call in self.leads_to(symbol) if call.written}
+
+    @cached_property
+    def _made(self) -> Mapping[Symbol, Sequence[str]]:
+        return made_functions(self.survey, self.own)
+
+    def made(self, symbol: Symbol) -> Sequence[str]:
+        """Return the names of the functions made by other functions that a definition calls, by line."""
+        return self._made.get(self.constructed.get(symbol, symbol), ())
+
     @cached_property
     def dispatch(self) -> Dispatch:
         """Classes with what implements them, and tables of functions."""
@@ -155,8 +174,9 @@ class CallGraph:
     def worth(self, symbol: Symbol) -> float:
         """Return how far a call of a definition leads; helpers that many files call are worth less."""
         users = len(self.users.get(symbol, ()))
+        runs = _RUNS * bool(_RUNNING.search(symbol.name))
         known = (symbol.summary is not None) * _DOCUMENTED + symbol.public * _PUBLIC
-        return math.log2(2 + self.reach(symbol)) + known - _USERS_COST * math.log2(1 + users)
+        return math.log2(2 + self.reach(symbol)) + known + runs - _USERS_COST * math.log2(1 + users)
 
     def furthest(self, symbol: Symbol) -> list[Symbol]:
         """Return what a definition calls, the calls that lead furthest first, without common helpers."""

@@ -26,6 +26,7 @@ _COMMON_SHARE, _FEW_FILES = 0.6, 8
 _MIN_NAME_CHARS = 3
 _MAX_ALIKE = 0.5
 """Of two names that share more of their words only the first is in a title."""
+_STEM_PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[^\W_]+")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[()/]")
 _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
@@ -168,9 +169,13 @@ def _key(name: str) -> str:
 
 def _readable(name: str, known: Callable[[str], str], project: str) -> str:
     """Return names of files as words: "write_batch, SkipList" as "Write batch and skip list"."""
-    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in name.split(",")]
+    named = name.split(",")
+    others = [part for part in named if _key(part) != _key(project)]
+    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in others or named]
     parts = list({_key(part): part.replace(" / ", "/") for part in reversed(parts) if part}.values())[::-1]
     words = list(dict.fromkeys(" ".join(_word(word, known) for word in part.split()) for part in parts))
+    while len(words) > 1 and len(", ".join(words)) > _MAX_TITLE:
+        words.pop()
     text = " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
     return _sentence_case(text)
 
@@ -182,7 +187,7 @@ def _sentence_case(text: str) -> str:
 def _telling(words: list[str], project: str) -> list[str]:
     """Return the words without single letters (`t_zset`) and the project's name, if there are others."""
     long = [word for word in words if len(word) > 1 or not word.isalpha()] or words
-    return [word for word in long if _key(word) != _key(project)] or long
+    return long if "/" in long else [word for word in long if _key(word) != _key(project)] or long
 
 
 def _word(word: str, known: Callable[[str], str]) -> str:
@@ -217,8 +222,11 @@ def _of_folder(folder: str, folders: Sequence[str]) -> str:
 
 def _distinct(stem: str, common: frozenset[str]) -> str:
     """Return a file's name without the words that its neighbours have too, unless it has no others."""
-    words = [word for word in re.split(r"[_-]", stem) if word.lower() not in common | _PLATFORMS]
-    return "_".join(words) or re.split(r"[_-]", stem)[-1]
+    parts = _STEM_PARTS.findall(stem)
+    words = [word for word in parts if word.lower() not in common | _PLATFORMS]
+    if len(words) == len(parts):
+        return stem
+    return "_".join(words) or parts[-1]
 
 
 def _are_alike(one: str, other: str) -> bool:

@@ -18,7 +18,11 @@ from rag.wiki.sections import sections_in
 
 _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
-_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 6
+_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS, _MAX_MADE = 4, 8, 20, 10, 4
+_MAX_INTERNAL, _MIN_REACH, _MAX_LINKED = 6, 3, 7
+_MAX_INTERNAL_TYPES, _MIN_TYPE_REACH = 3, 8
+_LINES_PER_ROW, _MOST_ROWS = 400, 20
+"""A long file has more rows."""
 _MANY_TYPES = 20
 _NAMED_FILES = 3
 _DRAWN_FROM = 60
@@ -44,12 +48,46 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     types = [symbol for symbol in ranked if symbol.unit == "class" and not facts.scope(symbol)]
     types.sort(key=lambda symbol: not _has_parts(context, symbol))
     types = types[: _MAX_TYPES if len(types) < _MANY_TYPES else 2 * _MAX_TYPES]
+    types += _internal_types(context, paths)
+    _link_first(context, paths, types, cited)
     for number, symbol in enumerate(types):
         head = "## Main types\n\n" if number == 0 else ""
         yield Part(head + _type(context, symbol, cited), code(symbol.name))
     yield from _documents(context, page, cited)
     yield from _files(context, paths, {*types}, cited)
     yield from _tests(context, paths, cited)
+
+
+def _internal_types(context: PageContext, paths: Sequence[str]) -> list[Symbol]:
+    """Return the documented types that are not public, but whose methods much of the code runs through."""
+    reach = context.facts.graph.reach
+    found: dict[Symbol, int] = {}
+    for path in paths:
+        for symbol in context.survey.symbols(path):
+            if (
+                symbol.unit == "class"
+                and not symbol.public
+                and symbol.summary
+                and not context.facts.scope(symbol)
+            ):
+                methods = [s for s in _inside(context, symbol, path) if s.unit == "function"]
+                found[symbol] = max(map(reach, methods), default=0)
+    best = sorted(found, key=lambda s: (-found[s], s.path, s.start))[:_MAX_INTERNAL_TYPES]
+    return [symbol for symbol in best if found[symbol] >= _MIN_TYPE_REACH]
+
+
+def _link_first(
+    context: PageContext, paths: Sequence[str], types: Sequence[Symbol], cited: CitationWriter
+) -> None:
+    """Give the few links of each file to its main types, then to the functions that lead furthest."""
+    graph = context.facts.graph
+    for path in paths:
+        inside = [
+            s for s in context.survey.symbols(path) if s.unit == "function" and graph.reach(s) >= _MIN_REACH
+        ]
+        inside.sort(key=lambda s: (-graph.reach(s), s.start))
+        for symbol in [*(one for one in types if one.path == path), *inside[:_MAX_LINKED]]:
+            cited.named(symbol.name, symbol.path, symbol.start, symbol.end)
 
 
 def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: CitationWriter) -> str:
@@ -89,6 +127,9 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
     members += _methods_elsewhere(context, symbol)
     if members:
         parts.append(_members(context, members, cited))
+    inner = [*_inside(context, symbol, symbol.path), *_methods_elsewhere(context, symbol, public=False)]
+    parts.append(_internal(context, inner, _MAX_INTERNAL, cited))
+    parts = [part for part in parts if part]
     return "\n\n".join(parts)
 
 
@@ -99,13 +140,13 @@ def _has_parts(context: PageContext, symbol: Symbol) -> bool:
     return bool(_inside(context, symbol, symbol.path))
 
 
-def _methods_elsewhere(context: PageContext, symbol: Symbol) -> list[Symbol]:
+def _methods_elsewhere(context: PageContext, symbol: Symbol, *, public: bool = True) -> list[Symbol]:
     """Return the methods of a C++, Go or Rust type in the other files of its folder."""
     file = context.survey.files[symbol.path]
     if file.language not in ("c", "cpp", "go", "rust"):
         return []
     others = (p for p in context.page_of if p != symbol.path and posixpath.dirname(p) == file.folder)
-    return [s for path in others for s in _inside(context, symbol, path) if s.public]
+    return [s for path in others for s in _inside(context, symbol, path) if s.public == public]
 
 
 def _inside(context: PageContext, symbol: Symbol, path: str) -> list[Symbol]:
@@ -187,7 +228,8 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     if not outer and summary is None:
         return ""
     sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
-    shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)}
+    room = min(_MOST_ROWS, _MAX_ROWS + len(survey.files[path].lines) // _LINES_PER_ROW)
+    shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)[:room]}
     parts = [f"### {title(path)}", said(summary.text) if summary is not None else ""]
     grouped: dict[str, list[Symbol]] = {"": []}
     for symbol in outer:
@@ -201,7 +243,18 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
             span = spans[name]
             parts.append(f"**{plain(name)}** ({cited.linked('source', path, span.start, span.end)})")
         parts += ["\n".join(rows), others]
+    inner = [s for s in survey.symbols(path) if not context.facts.scope(s)]
+    parts.append(_internal(context, inner, _MAX_ROWS - len(shown), cited))
     return "\n\n".join(part for part in parts if part)
+
+
+def _internal(context: PageContext, symbols: Sequence[Symbol], limit: int, cited: CitationWriter) -> str:
+    """Return the functions that are not public and lead furthest; "" if there are none."""
+    reach = context.facts.graph.reach
+    found = [s for s in symbols if not s.public and s.unit == "function" and reach(s) >= _MIN_REACH]
+    found = sorted(found, key=lambda s: (-reach(s), s.start))[: max(0, min(limit, _MAX_INTERNAL))]
+    rows = [_row(context, s, cited) for s in sorted(found, key=lambda s: s.start)]
+    return "Internal:\n\n" + "\n".join(rows) if rows else ""
 
 
 def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbol]:
@@ -210,18 +263,21 @@ def _most_telling(context: PageContext, symbols: Sequence[Symbol]) -> list[Symbo
     used = sorted(symbols, key=lambda s: (-facts.importance(s), s.start))
     running = sorted(symbols, key=lambda s: (-facts.graph.reach(s), s.start))
     merged = dict.fromkeys(symbol for pair in zip(used, running, strict=True) for symbol in pair)
-    return list(merged)[:_MAX_ROWS]
+    return list(merged)
 
 
 def _row(context: PageContext, symbol: Symbol, cited: CitationWriter, name: str = "") -> str:
     """Return a definition with the calls in it that lead furthest, what it hands on and what it may run."""
     graph = context.facts.graph
     row = f"- {context.definition(cited, symbol, name)}"
+    written, made = graph.written(symbol), graph.made(symbol)[:_MAX_MADE]
     handed = [use.callee for use in graph.leads_to(symbol)[len(graph.called_by(symbol)) :]]
     may_run = [call.callee for call in graph.may_run(symbol)]
     for verb, found in (("Calls", graph.furthest(symbol)), ("Hands on", handed), ("May run", may_run)):
-        if found:
-            row += f" {verb} {', '.join(code(short_name(one)) for one in found[:_MAX_CALLS])}."
+        names = [written.get(one, short_name(one)) for one in found[:_MAX_CALLS]]
+        names += made if verb == "Calls" else ()
+        if names:
+            row += f" {verb} {', '.join(map(code, dict.fromkeys(names)))}."
     return row
 
 

@@ -126,6 +126,7 @@ def _weights(survey: Survey, modules: Sequence[Sequence[File]]) -> Weights:
             for number in inside:
                 join(user, number, 1 / math.log2(1 + len(users)) / len(inside))
     _join_names(modules, join)
+    _join_inner_folders(modules, join)
     return dict(sorted(weights.items()))
 
 
@@ -161,6 +162,16 @@ def _join_names(modules: Sequence[Sequence[File]], join: Callable[[int, int, flo
             for position, one in enumerate(inside):
                 for other in inside[position + 1 :]:
                     join(one, other, _NAME_AFFINITY)
+
+
+def _join_inner_folders(modules: Sequence[Sequence[File]], join: Callable[[int, int, float], None]) -> None:
+    """Join a file to those in the folder of its name beside it: `conn.ex` and `conn/`."""
+    inside: dict[str, list[int]] = defaultdict(list)
+    for number, module in enumerate(modules):
+        inside[module[0].folder].append(number)
+    for number, module in enumerate(modules):
+        for other in inside.get(posixpath.splitext(module[0].path)[0], ()):
+            join(number, other, 1 / math.log2(1 + len(inside)))
 
 
 def stem_words(path: str) -> list[str]:

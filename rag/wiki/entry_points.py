@@ -29,6 +29,12 @@ _KINDS = (
 )
 """The kinds of entry points, the most useful for a reader first."""
 _SCRIPTS = frozenset({"run as a script", "script"})
+_SETUP_SCRIPT = re.compile(
+    r"(?:^|/)(?:(?:un)?install|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
+    r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
+    re.IGNORECASE,
+)
+"""Scripts that build, install or check, and shell libraries."""
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
@@ -87,16 +93,26 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
             found += _lines(file, _DOCKER, "container command")
         elif file.language == "python":
             found += _lines(file, _MAIN_GUARD, "run as a script", name=path)
-        elif file.text.startswith("#!"):
+        elif file.text.startswith("#!") and not file.text.startswith("#!["):  # an attribute of Rust
             found.append(EntryPoint(path, "script", path, 1, 1))
         found += _mains(survey, file)
     found = list({(one.name, one.what, one.leads_to or one.path): one for one in reversed(found)}.values())[
         ::-1
     ]
-    users = [one for one in found if one.what not in _SCRIPTS or not is_tool(one.path)]
+    users = [one for one in found if not _is_development(one)]
     return sorted(
-        users or found, key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start)
+        users or [one for one in found if not one.path.startswith(".")],
+        key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start),
     )
+
+
+def _is_development(point: EntryPoint) -> bool:
+    """Return whether an entry point is for those who develop the project."""
+    if point.path.startswith(".") or point.path.rpartition("/")[2] == "build.rs":
+        return True
+    if point.what not in _SCRIPTS:
+        return False
+    return is_tool(point.path) or (point.what == "script" and bool(_SETUP_SCRIPT.search(point.path)))
 
 
 def _pyproject(file: File) -> Iterator[EntryPoint]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from rag.code.survey import Call
 from rag.code.symbols import Symbol
 from rag.wiki import diagrams
 from rag.wiki.entry_points import entry_points
@@ -21,7 +22,7 @@ from rag.wiki.roles import is_tool
 
 _MAX_STARTS, _MAX_LANGUAGES, _MAX_CIRCLES, _MAX_TYPES = 12, 10, 6, 4
 _MAX_DOCUMENTS, _MAX_OTHERS = 4, 12
-_MAX_FLOWS, _MAX_STEPS = 3, 5
+_MAX_FLOWS, _MAX_STEPS, _MAX_DEPTH = 3, 5, 4
 _ARCHITECTURE = re.compile(
     r"architecture|internals|how (?:it|\w+) works|design\b|concepts|structure|lifecycle|source code layout"
     r"|life of|data flow|overview",
@@ -69,7 +70,21 @@ def _in_short(flow: CallFlow) -> str:
     ):
         if calls:
             parts.append(f"{verb} {', '.join(code(short_name(call.callee)) for call in calls[:_MAX_STEPS])}")
-    return f"- {code(short_name(flow.root))} {' and '.join(parts)}"
+    return f"- {code(short_name(flow.root))} {' and '.join(parts)}{_further(flow, first)}"
+
+
+def _further(flow: CallFlow, first: Sequence[Call]) -> str:
+    """Return what follows in a flow that begins with a single call; "" if it begins with several."""
+    text, before = "", first
+    for depth in range(2, _MAX_DEPTH + 1):
+        following = [
+            call for at, call in flow.steps if at == depth and call not in flow.handed_on | flow.possible
+        ]
+        if len(before) != 1 or not following:
+            break
+        text += f", which calls {', '.join(code(short_name(call.callee)) for call in following[:_MAX_STEPS])}"
+        before = following
+    return text
 
 
 def _languages(context: PageContext) -> str:

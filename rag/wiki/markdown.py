@@ -134,6 +134,7 @@ def bullets(items: Iterable[str]) -> str:
 
 _ROLE = re.compile(r":[a-z][\w:.+-]*:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _INLINE_TAG = re.compile(r"\{@(?:link|code|linkplain|literal|value)\s+#?([^}]*)\}")
+_LABELLED_TAG = re.compile(r"\{@link(?:plain)?\s+[^\s{}]+\s+([^{}]+)\}")
 _BLOCK_TAG = re.compile(r"</?(?:p|br|img|hr|ul|ol|li|pre|div|h\d)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _SPAN_TAG = re.compile(r"</?(?:b|i|em|strong|code|tt|a|span|sub|sup)(?:\s[^<>]*)?>", re.IGNORECASE)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]+)\](?:\([^()\s]*\)|\[[^\[\]]*\])")
@@ -147,6 +148,7 @@ _RULE = re.compile(r"(?:[-=*#/~_]{4,}|\|\s)+")
 def documented(text: str) -> str:
     """Return documentation without the markup of its language: roles, tags and links become their words."""
     text = _ROLE.sub(_role, text)
+    text = _LABELLED_TAG.sub(r"\1", text)
     text = _INLINE_TAG.sub(r"`\1`", _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", _DOXYGEN.sub("", text))))
     text = _BLOCK_TAG.sub(" ", _SPAN_TAG.sub("", text))
     return " ".join(_RULE.sub(" ", _RUST_LINK.sub(r"\1", _MARKDOWN_LINK.sub(r"\1", text))).split())

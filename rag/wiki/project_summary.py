@@ -34,8 +34,10 @@ _SELF = re.compile(
     r"(?:about|what is (?:it|this)[^?]*|introduction|overview|description|summary)\??$", re.IGNORECASE
 )
 _NOISE = re.compile(
-    r"\[?!|(?:note|warning|important|tip|caution|attention|disclaimer)\b|these docs|thank|welcome|please"
+    r"\[?!|[_*]{0,2}(?:note|warning|important|tip|caution|attention|disclaimer)\b|these docs|thank|welcome"
+    r"|please"
     r"|this (?:readme|document|file|page|guide|branch|is the (?:readme|documentation))"
+    r"|in other words|for example|as (?:you|we) "
     r"|we(?:'re|’re| are) (?:excited|happy|proud|pleased|hiring)|if you|you (?:can|may|need)"
     r"|(?:see|read|visit|check|click|download|install|run|star|become|join|follow) "
     r"|to (?:install|build|use|get) |(?:the (?:full |latest |official |complete )?)?documentation"
@@ -51,6 +53,8 @@ _DOING = (
     r"\s+(?:\w+ly\s+)?(?:provides|offers|lets|allows|makes|helps|enables|gives|integrates|implements|adds|turns|brings"
     r"|simplifies|converts|generates|creates|manages|runs|parses|builds)\s"
 )
+_SUFFIX = re.compile(r"(?<=\w\w)[-_.](?:core|ng|js|ts|py|rb|rs|go|java|cpp|lib|php|net)$", re.IGNORECASE)
+"""The end of a repository's name that the project's own texts often leave out."""
 _MAX_MANIFEST_LINE_CHARS = 1_000
 _DESCRIBED = {
     "setup.cfg": r"^description\s*=\s*(.+)$",
@@ -60,7 +64,7 @@ _DESCRIBED = {
     ".gemspec": r"\.(?:summary|description)\s*=\s*[\"'](.+?)[\"']\s*$",
     ".podspec": r"\.summary\s*=\s*[\"'](.+?)[\"']\s*$",
     "pubspec.yaml": r"^description:\s*[\"']?([^>|\n\"'][^\n\"']*)",
-    "mix.exs": r"^[ \t]*description:\s*\"(.+?)\"",
+    "mix.exs": r"^[ \t]*(?:description:|@description)\s*\"(.+?)\"",
     ".cabal": r"^synopsis:\s*(.+)$",
 }
 """How a manifest that is read line by line declares its description, by the end of its path."""
@@ -70,7 +74,10 @@ def project_description(survey: Survey) -> list[Quote]:
     """Return the project's description: a paragraph and up to two that follow it; none if there is none."""
     readme = next(iter(readmes(survey)), "")
     texts = list(paragraphs(survey.files[readme].text, readme)) if readme else []
+    titled = title_of(survey.files[readme].text, readme).text if readme else ""
     texts = [(section.partition(" ")[2], quote) for section, quote in texts]
+    titled = "" if _ABOUT.match(titled) or _SELF.match(titled) else titled
+    texts = [("" if section == titled else section, quote) for section, quote in texts]
     names = _names(survey, readme)
     number = _chosen(texts, names)
     if number is None and (described := _described(survey, names) or _manual(survey)):
@@ -125,6 +132,7 @@ def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
 def _names(survey: Survey, readme: str) -> list[str]:
     """Return the names of the project: the repository, its packages, the beginning of the README's title."""
     called = [survey.name, *(name for _, name, _ in _manifests(survey) if name)]
+    called += [short for name in called if (short := _SUFFIX.sub("", name)) != name]
     if readme:
         called.append(
             re.split(r"\s[-–—|]\s|[:,(]", title_of(survey.files[readme].text, readme).text)[0].strip()
@@ -136,7 +144,7 @@ def _chosen(texts: list[tuple[str, Quote]], names: list[str]) -> int | None:
     """Return the paragraph of a README that describes the project."""
     subject = rf"(?:the\s+)?(?:{'|'.join(_pattern(name) for name in names)})(?:\s*\([^)]*\))?,?"
     is_it, does = (re.compile(subject + verb, re.IGNORECASE) for verb in (_BEING, _DOING))
-    usable = [(n, s, q.text) for n, (s, q) in enumerate(texts) if _is_informative(s, q)]
+    usable = [(n, s, q.text) for n, (s, q) in enumerate(texts) if _is_informative(s, q, is_it)]
     lead = texts[0][0] if texts else ""
     for n, _, text in usable:
         if is_it.match(text):
@@ -150,9 +158,11 @@ def _chosen(texts: list[tuple[str, Quote]], names: list[str]) -> int | None:
     return None
 
 
-def _is_informative(section: str, quote: Quote) -> bool:
+def _is_informative(section: str, quote: Quote, is_it: re.Pattern[str] | None = None) -> bool:
+    """Return whether a paragraph may describe the project; one that matches `is_it` may begin in any way."""
     other = _OTHER_SECTIONS.search(section) and not _ABOUT.match(section)
-    return not other and len(quote.text.split()) > 3 and not _NOISE.match(quote.text)
+    is_noise = _NOISE.match(quote.text) and not (is_it and is_it.match(quote.text))
+    return not other and len(quote.text.split()) > 3 and not is_noise
 
 
 def _pattern(name: str) -> str:

@@ -18,7 +18,7 @@ _VENDORED = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
-    r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench|perf|playgrounds?|notebooks?)"
+    r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench(?:suite)?|perf|playgrounds?|notebooks?)"
     r"(?:[_-]\w+)?/"
     r"|(?:^|/)bench(?:mark)?s?[._-][^/]*$|(?:^|/)[^/]*[._-](?:bench(?:mark)?|perf_?tests?)\.\w+$",
     re.IGNORECASE,
@@ -26,16 +26,20 @@ _EXAMPLE = re.compile(
 _TOOL = re.compile(
     r"^(?:tools?|scripts?|hack|misc|build|ci|dev|devtools|utils?|contrib|fuzz(?:ing)?|release|packaging)/"
     r"|(?:^|/)(?:scripts|fuzz(?:ing)?|setup\.py$|noxfile\.py$|conftest\.py$|build\.rs$)"
+    r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Dangerfile|Fast)file|mix\.exs|build\.zig)$"
+    r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf))\.[cm]?[jt]s$"
 )
 _GENERATED_NAME = re.compile(
     r"(?:\.min\.(?:js|css)|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"
     r"|_generated\.\w+|\.bundle\.js)$|(?:^|/)(?:generated|__generated__|autogen)/"
+    r"|(?:^|/)dist/(?:[^/]+/)*[^/]+\.[cm]?js$"
 )
 _GENERATED_HEAD = re.compile(
     r"code generated .{0,80}do not edit|@generated\b|automatically[ -]generated"
     r"|auto-?generated (?:by|from|file)"
     r"|generated (?:automatically|by) .{0,80}(?:do not|don't) (?:edit|modify)"
-    r"|this file (?:is|was) (?:auto)?generated",
+    r"|this file (?:is|was) (?:auto)?generated"
+    r"|(?:lexical scanner generated|\bparser,? (?:made|generated)|C\+*code produced) by (?:GNU )?[a-z]\w+",
     re.IGNORECASE,
 )
 _GENERATED_LINE = re.compile(r"[\W_]*(?:auto-?)?generated (?:by|with|from) \S", re.IGNORECASE)
@@ -44,6 +48,7 @@ _WITH_DEFINITIONS = frozenset(
     "kotlin scala swift csharp lua elixir haskell ocaml perl r julia dart zig sql".split()
 )
 """Languages of program code besides those whose references are read."""
+_SCRIPTS = frozenset("bash powershell awk tcl".split())
 _HEAD_LINES, _MAX_HEAD_CHARS = 8, 300
 _LONG_LINE_CHARS = 400
 """The mean length of the lines of a minified file."""
@@ -83,6 +88,9 @@ def code_by_role(survey: Survey) -> Mapping[Role, list[File]]:
     found: dict[Role, list[File]] = {role: [] for role in get_args(Role)}
     for file in survey.of_kind("code"):
         found[role_of(file)].append(file)
+    if not found["own"]:  # a project of scripts
+        found["own"] = [file for file in found["other"] if file.language in _SCRIPTS]
+        found["other"] = [file for file in found["other"] if file.language not in _SCRIPTS]
     other: tuple[Role, ...] = ("tool", "example", "vendored", "generated", "other")
     for role in other:
         if not found["own"]:

@@ -17,7 +17,7 @@ from rag.wiki.concept_names import concept_titles, path_words
 from rag.wiki.concepts import Concept, concepts
 from rag.wiki.devin_json import Steering, read_steering
 from rag.wiki.entry_points import MANIFESTS
-from rag.wiki.facts import WikiFacts, facts_of
+from rag.wiki.facts import WikiFacts, facts_of, short_name
 from rag.wiki.markdown import documented, sentence
 from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.project_summary import project_description, readmes
@@ -277,8 +277,9 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[Quote])
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""
         first = sentence(documented(outer[0].summary.text), 320).rstrip(".:")
         return f"{names[0]}: {first}.{rest}"
-    if names:
-        return f"Defines {', '.join(names)}"
+    members = list(dict.fromkeys(f"`{short_name(symbol)}`" for symbol in facts.ranked(paths)))[:5]
+    if names or members:
+        return f"Defines {', '.join(names or members)}"
     return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}, such as `{paths[0]}`"
 
 

@@ -7,13 +7,13 @@ import json
 import pytest
 from surveys import survey_of
 
-from rag.code.documentation import docstring
+from rag.code.documentation import docstring, elixir_attribute
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
 from rag.wiki.exports import exports
 from rag.wiki.extension_points import extension_points, registering
-from rag.wiki.facts import facts_of
+from rag.wiki.facts import facts_of, short_name
 from rag.wiki.fields import fields_of
 from rag.wiki.flows import MAX_NODES, flows
 from rag.wiki.namespaces import Namespaces
@@ -363,3 +363,99 @@ def test_a_command_that_two_manifests_declare_is_one():
     }
     found = [(one.name, one.path) for one in entry_points(survey_of(texts)) if one.name == "kiln"]
     assert found == [("kiln", "pyproject.toml")]
+
+
+def test_scripts_that_install_check_or_are_hidden_do_not_say_where_it_starts():
+    texts = dict.fromkeys(
+        ("bin/kiln", "install.sh", "shellcheck.sh", "lib/common.bash", ".devcontainer/start.sh"),
+        "#!/bin/sh\nexec kilnd\n",
+    )
+    texts["src/lib.rs"] = "#![deny(missing_docs)]\nfn fire() {}\n"
+    texts["build.rs"] = "fn main() {\n    build();\n}\n"
+    assert [one.path for one in entry_points(survey_of(texts))] == ["bin/kiln"]
+
+
+def test_the_call_after_super_is_no_call_of_the_base_class():
+    texts = {
+        "a.py": "class Base:\n    def __init__(self):\n        pass\n\n    def run(self):\n        pass\n\n\n"
+        "class Inner(Base):\n    def run(self):\n        super().run()\n"
+    }
+    graph = facts_of(survey_of(texts)).graph
+    called = {
+        short_name(c.caller): [short_name(x.callee) for x in graph.called_by(c.caller)] for c in graph.calls
+    }
+    assert called == {"Inner.run": ["Base.run"]}
+
+
+HOOKS = {
+    "hooks.js": "function generator (step) {\n  return function run (hooks) { step(hooks) }\n}\n"
+    "function each (hooks) {}\nfunction send (hooks) {}\n"
+    "const onRequest = generator(each)\nconst table = new Map()\n"
+    "module.exports = { onRequest, table, deliver: send }\n",
+    "route.js": "const { onRequest, table } = require('./hooks')\nconst hooks = require('./hooks')\n"
+    "function begin (request) {\n  onRequest(request.hooks)\n  table()\n"
+    "  hooks.deliver(request)\n  later(finish.bind(request))\n  finish.call(this, request)\n}\n"
+    "function finish (request) {}\nmodule.exports = { begin }\n",
+}
+
+
+def test_a_callee_is_named_as_the_lines_of_its_caller_name_it():
+    survey = survey_of(HOOKS)
+    graph = facts_of(survey).graph
+    begin = survey.symbol("route.js", "begin")
+    assert begin is not None
+    assert graph.made(begin) == ("onRequest",)  # `table` was made by nothing of the repository
+    assert {symbol.name: written for symbol, written in graph.written(begin).items()} == {
+        "send": "hooks.deliver"
+    }
+
+
+def test_a_method_of_a_function_calls_it_or_hands_it_on():
+    survey = survey_of(HOOKS)
+    assert [(c.callee.name, c.line) for c in survey.calls if c.callee.name == "finish"] == [("finish", 8)]
+    assert [(c.callee.name, c.line) for c in survey.mentions_in("route.js") if c.line == 7] == [("finish", 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "found"),
+    [
+        (
+            'defmodule Kiln do\n  @moduledoc """\n  Fires pots.\n\n  Slowly.\n  """\nend\n',
+            0,
+            ("Fires pots.", 3),
+        ),
+        ('@doc """\nFires\na pot.\n"""\n@spec fire(t) :: t\ndef fire(pot) do\nend\n', 5, ("Fires a pot.", 2)),
+        ('@moduledoc """\nFires.\n"""\n\n@x 1\ndef fire(pot) do\nend\n', 5, None),
+        ("defmodule Kiln do\n  @moduledoc false\nend\n", 0, None),
+        ('"""\ndef fire(pot), do: pot\n', 1, None),
+    ],
+)
+def test_documentation_of_elixir_is_an_attribute(text, row, found):
+    lines = text.splitlines(keepends=True)
+    quote = elixir_attribute(lines, "kiln.ex", row, len(lines))
+    assert (None if quote is None else (quote.text, quote.start)) == found
+
+
+def test_a_heading_of_rdoc_is_no_description():
+    survey = survey_of({"kiln.rb": "# = Kiln\n#\n# Fires pots slowly.\nclass Kiln\nend\n"})
+    (kiln,) = survey.symbols("kiln.rb")
+    assert kiln.summary is not None
+    assert kiln.summary.text == "Fires pots slowly."
+
+
+def test_a_method_of_another_object_is_no_call_of_one_s_own_in_ruby():
+    texts = {
+        "kiln.rb": "class Kiln\n  def new\n  end\n\n"
+        "  def fire\n    String.new\n    log.warm(1)\n    heat\n  end\n\n"
+        "  def warm(x)\n  end\n\n  def heat(warm = nil, *fire, peak: 1, &cool)\n"
+        "    new\n    warm || fire || peak || cool\n"
+        "    low, high = 1\n    low + high\n  end\n\n"
+        "  def low\n  end\n\n  def high\n  end\n\n  def peak\n  end\n\n  def cool\n  end\nend\n"
+    }
+    found = {(c.caller.name, c.callee.name) for c in survey_of(texts).calls if c.caller}
+    assert found == {("fire", "heat"), ("heat", "new")}
+
+
+def test_a_note_to_oneself_is_no_description():
+    survey = survey_of({"kiln.c": "// XXX Split this.\nint fire(void) {\n  return 1;\n}\n"})
+    assert [s.summary for s in survey.symbols("kiln.c")] == [None]

@@ -1,4 +1,4 @@
-"""What a project is: 31 real ones in 11 languages, by the shortest excerpts that a rule could get wrong."""
+"""What a project is: 35 real ones in 13 languages, by the shortest excerpts that a rule could get wrong."""
 # ruff: noqa: E501 - excerpts are quoted as they are
 
 from __future__ import annotations
@@ -35,7 +35,34 @@ PROJECTS: dict[str, tuple[dict[str, str], str]] = {
         },
         "A highly configurable and lightweight notification daemon.",
     ),
+    "proxychains-ng": (
+        {
+            "README": "ProxyChains-NG ver 4.17 README\n=============\n\n  ProxyChains is a UNIX program, that hooks\n  functions.\n\nChangelog:\n==========\n\nVersion 4.17\n- fix\n"
+        },
+        "ProxyChains is a UNIX program, that hooks functions.",
+    ),
+    "bats-core": (
+        {
+            "README.md": "# Bats-core: Bash Automated Testing System\n\nBats is a testing framework for Bash 3.2 or above.\n",
+            "package.json": '{"name": "bats", "description": "Bash Automated Testing System"}',
+        },
+        "Bats is a testing framework for Bash 3.2 or above.",
+    ),
+    "plug": (
+        {
+            "README.md": "# Plug\n\nPlug is:\n\n  1. A specification\n\nIn other words, Plug allows you to build web applications.\n",
+            "mix.exs": 'defmodule Plug.MixProject do\n  @description "Compose web applications with functions"\n  description: @description,\n',
+        },
+        "Compose web applications with functions",
+    ),
     # ---- Python
+    "click": (
+        {
+            "README.md": '<div align="center"><img src="x.svg" alt=""></div>\n\n# Click\n\nClick is a Python package for creating command line interfaces.\n',
+            "pyproject.toml": '[project]\nname = "click"\ndescription = "Composable command line interface toolkit"\n',
+        },
+        "Click is a Python package for creating command line interfaces.",
+    ),
     "flask": (
         {
             "README.md": "# Flask\n\nFlask is a lightweight [WSGI] web application framework. It is designed\nwell.\n"

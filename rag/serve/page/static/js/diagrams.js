@@ -13,6 +13,8 @@ const waiting = new Map();
 /** Images by text and theme, cached because turns are rendered repeatedly. */
 const pictures = new Map();
 const MAX_PICTURES = 60;
+/** The least size of a wide diagram, of its own: below it is scrolled, as its words could not be read. */
+const READABLE = 0.65;
 /** The source of each image on the page, to render it again when the theme changes. */
 const texts = new WeakMap();
 
@@ -77,6 +79,7 @@ export async function drawDiagram(text, block) {
   }
   const picture = h("img", { src: url, alt: `Diagram. Its source: ${text.slice(0, 300)}` });
   texts.set(picture, text);
+  picture.addEventListener("load", () => { picture.style.minWidth = `${Math.round(READABLE * picture.naturalWidth)}px`; });
   const shell = h("figure", { class: "diagram" }, h("div", { class: "diagram-box", tabindex: "0", role: "group", "aria-label": "Diagram" }, picture));
   block.replaceWith(shell);
   shell.append(h("details", {}, h("summary", {}, "Source of the diagram"), block));

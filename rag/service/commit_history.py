@@ -36,7 +36,7 @@ def commits(root: Path, *, limit: int) -> Iterator[Commit]:
         "--name-status",
     ]
     try:
-        # Titles and paths may have any character but NUL: fields are told apart by their position only.
+        # Titles and paths may have any character but NUL: only its position says what a field is.
         output = run_git([*command, "-z", "--format=%x00%H%x00%P%x00%s"], cwd=root)
     except GitError as error:
         raise SourceError(f"cannot read the git history of {root}: {error}") from error

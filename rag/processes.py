@@ -134,7 +134,7 @@ def start(
         **(as_user or {}),
     )
     if limits is not None:
-        _limit(process.pid, limits)
+        limit(process.pid, limits)
     return process
 
 
@@ -251,7 +251,7 @@ def began_with_current_folder() -> bool:
     return bool(_dropped)
 
 
-def _limit(pid: int, limits: Limits) -> None:
+def limit(pid: int, limits: Limits) -> None:
     """Limit a process that was just started, as far as the system supports that for a running one."""
     if limits.niceness:
         with suppress(OSError):  # it has ended

@@ -46,6 +46,11 @@ _UNREACHABLE = re.compile(
     re.IGNORECASE,
 )
 _MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
+_ENTRY = re.compile(rb"\d{6} \w+ [0-9a-f]+ +(\d+|-)\t[^\0]*\0")
+_MAX_FILES = 1_000_000
+_MAX_BYTES = 16 << 30
+_MAX_ENTRY_BYTES = 1 << 16
+"""Limits of a commit that is checked out: a few kilobytes of objects can mean billions of files."""
 _ALLOWED = "rag.allowed"
 """A setting in our clones: the ref policy that the commit was checked against."""
 _ALLOWED_REFS = "refs/rag/allowed"
@@ -312,11 +317,36 @@ class _Clone:
     def _update(self, place: Path) -> None:
         self.report(f"fetching {self.source}")
         commit = self._fetch(place) if self.allowed is None else self._fetch_allowed(place, self.allowed)
-        self._git("update-ref", "--no-deref", "HEAD", commit, cwd=place)
-        self._git("reset", "--hard", "--quiet", cwd=place)
-        self._git("clean", "-ffdxq", cwd=place)
-        if self.allowed is not None:
-            self._git("config", _ALLOWED, " ".join(self.allowed), cwd=place)
+        try:
+            self._check_size(place, commit)
+            self._git("update-ref", "--no-deref", "HEAD", commit, cwd=place)
+            self._git("reset", "--hard", "--quiet", cwd=place)
+            self._git("clean", "-ffdxq", cwd=place)
+            if self.allowed is not None:
+                self._git("config", _ALLOWED, " ".join(self.allowed), cwd=place)
+        except GitError as failure:
+            raise SourceError(f"cannot check out {self.source}: {failure.line}") from failure
+
+    def _check_size(self, place: Path, commit: str) -> None:
+        """Raise an error if the files of a commit are too many, or too large, to be checked out."""
+        files, size, rest = 0, 0, b""
+
+        def count(piece: bytes) -> None:
+            nonlocal files, size, rest
+            end = 0
+            for entry in _ENTRY.finditer(text := rest + piece):
+                files += 1
+                size += 0 if entry[1] == b"-" else int(entry[1])
+                end = entry.end()
+            rest = text[end:]
+            if files > _MAX_FILES or size > _MAX_BYTES or len(rest) > _MAX_ENTRY_BYTES:
+                raise SourceError(
+                    f"{self.source} cannot be checked out: it has more than {_MAX_FILES:,} files, "
+                    f"{_MAX_BYTES >> 30} GB, or a path of more than {_MAX_ENTRY_BYTES:,} bytes; "
+                    "clone it yourself and give the folder, or a part of it"
+                )
+
+        run_git(["ls-tree", "-r", "-l", "-z", commit], cwd=place, timeout_s=self.timeout_s, on_output=count)
 
     def _fetch(self, place: Path) -> str:
         """Fetch exactly the ref, or more where the server does not serve it alone; return the commit."""

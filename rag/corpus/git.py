@@ -2,8 +2,10 @@
 
 No hooks, no file-system monitor, no submodules, no LFS or other filters, no signature checks, no prompt, no
 `ext::` transport, and only `fetch` and `ls-remote` use the network: no program that a repository's own
-settings name is run. A token is passed in the environment as an extra HTTP header for one host, never in an
-argument, a URL or a file. Git's messages are sanitized before they are shown.
+settings name is run, and they do not change the form of what git prints. A token is passed in the environment
+as an extra HTTP header for one host, never in an argument, a URL or a file. Git's messages are sanitized
+before they are shown. Its memory and its output are limited: a few kilobytes of objects can mean billions of
+files.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from __future__ import annotations
 import base64
 import os
 import re
+import select
+import selectors
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rag.errors import SourceError
-from rag.processes import NEUTRAL_FOLDER, search_path
+from rag.processes import NEUTRAL_FOLDER, Limits, limit, search_path, share_of_memory
 
 _SAFE = {
     "core.hooksPath": "/dev/null",
@@ -37,6 +42,10 @@ _SAFE = {
     "filter.lfs.required": "false",
     "core.quotePath": "false",
     "log.showSignature": "false",
+    "i18n.logOutputEncoding": "UTF-8",
+    "mailmap.file": "/dev/null",
+    "diff.orderFile": "/dev/null",
+    "blame.blankBoundary": "false",
     "advice.detachedHead": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
@@ -50,6 +59,10 @@ _FOREIGN = re.compile(
 _NETWORK_COMMANDS = frozenset({"fetch", "ls-remote"})
 _FILTERING_COMMANDS = frozenset({"status", "diff"})
 """Commands that compare files with git's objects, and would run filters for that."""
+MAX_OUTPUT_BYTES = 256 << 20
+_MAX_STDERR_BYTES = 1 << 20
+_MEMORY_SHARE = 0.25
+_PIECE_BYTES = 1 << 16
 _PINNED_ADDRESSES: list[str] = []
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
@@ -90,6 +103,8 @@ def run_git(
     ok_codes: Sequence[int] = (0,),
     on_stderr: Callable[[bytes], None] | None = None,
     stdin: bytes | None = None,
+    max_bytes: int = MAX_OUTPUT_BYTES,
+    on_output: Callable[[bytes], None] | None = None,
 ) -> bytes:
     """Run git and return its output.
 
@@ -102,18 +117,22 @@ def run_git(
         ok_codes: the exit codes that mean success.
         on_stderr: called with git's stderr when it is not empty and git did not fail.
         stdin: git's stdin; None is empty.
+        max_bytes: if git prints more than this, it is killed.
+        on_output: called with each piece of the output, which is then not returned. If it raises, git is
+            killed.
 
     Raises:
         GitError: another exit code.
-        SourceError: git is not installed, or the time is up.
+        SourceError: git is not installed, the time is up, or the output is too large.
     """
     settings = _without_filters(cwd) if arguments[0] in _FILTERING_COMMANDS else {}
     environment = _environment(token, url, settings, asks_server=arguments[0] in _NETWORK_COMMANDS)
+    output = _Output(arguments[0], max_bytes)
     process: subprocess.Popen[bytes] | None = None
     try:
         with _deferred_signals():
             process = _started(arguments, cwd, environment, reads=stdin is not None)
-        output, stderr = _finish(process, timeout_s, arguments[0], stdin)
+        stderr = _exchanged(process, timeout_s, arguments[0], stdin, on_output or output.take)
     except BaseException:
         if process is not None and process.returncode is None:
             _end(process)
@@ -123,7 +142,7 @@ def run_git(
         raise GitError(_last_line(message) or f"git {arguments[0]} ended with {process.returncode}", message)
     if on_stderr and stderr:
         on_stderr(stderr)
-    return output
+    return bytes(output.taken)
 
 
 @contextmanager
@@ -149,7 +168,7 @@ def _started(
     arguments: Sequence[str], cwd: Path | None, environment: dict[str, str], *, reads: bool
 ) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             ["git", *arguments],
             cwd=NEUTRAL_FOLDER if cwd is None else cwd,
             env=environment,
@@ -164,24 +183,90 @@ def _started(
         raise SourceError("the program `git` was not found; install git, or put it on PATH") from error
     except OSError as error:
         raise SourceError(f"git cannot be run in {cwd}: {error.strerror}") from error
+    limit(process.pid, Limits(memory_bytes=share_of_memory(_MEMORY_SHARE)))
+    return process
 
 
-def _finish(
-    process: subprocess.Popen[bytes], timeout_s: float, command: str, stdin: bytes | None
-) -> tuple[bytes, bytes]:
+class _Output:
+    """The output of a command, up to a limit."""
+
+    def __init__(self, command: str, max_bytes: int) -> None:
+        self.taken = bytearray()
+        self._command, self._max_bytes = command, max_bytes
+
+    def take(self, piece: bytes) -> None:
+        self.taken += piece
+        if len(self.taken) > self._max_bytes:
+            raise SourceError(
+                f"`git {self._command}` printed more than {self._max_bytes >> 20} MB and was killed; "
+                "the repository is too large"
+            )
+
+
+def _exchanged(
+    process: subprocess.Popen[bytes],
+    timeout_s: float,
+    command: str,
+    stdin: bytes | None,
+    take: Callable[[bytes], None],
+) -> bytes:
+    """Write stdin, give stdout to `take` in pieces, wait for the end, and return the beginning of stderr."""
+    until, stderr, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(stdin or b"")
+    with selectors.DefaultSelector() as open_pipes:
+        for pipe, event in (
+            (process.stdout, selectors.EVENT_READ),
+            (process.stderr, selectors.EVENT_READ),
+            (process.stdin, selectors.EVENT_WRITE),
+        ):
+            if pipe is not None:
+                open_pipes.register(pipe, event)
+        while open_pipes.get_map():
+            for key, _ in open_pipes.select(_left_s(until, timeout_s, command)):
+                if key.fileobj is process.stdin:
+                    unsent = _rest(key.fd, unsent)
+                    is_over = not unsent
+                else:
+                    piece = os.read(key.fd, _PIECE_BYTES)
+                    is_over = not piece
+                    if key.fileobj is process.stdout:
+                        take(piece)
+                    elif len(stderr) < _MAX_STDERR_BYTES:
+                        stderr += piece
+                if is_over:
+                    open_pipes.unregister(key.fileobj)
+                    key.fileobj.close()  # type: ignore[union-attr]
     try:
-        return process.communicate(stdin, timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
+        process.wait(_left_s(until, timeout_s, command))
+    except subprocess.TimeoutExpired:
+        _left_s(0, timeout_s, command)
+    return bytes(stderr)
+
+
+def _rest(pipe: int, unsent: memoryview) -> memoryview:
+    """Write as much as a pipe that is ready takes without waiting; return what is left."""
+    try:
+        return unsent[os.write(pipe, unsent[: select.PIPE_BUF]) :]
+    except BrokenPipeError:  # git does not read the rest
+        return unsent[:0]
+
+
+def _left_s(until: float, timeout_s: float, command: str) -> float:
+    left_s = until - time.monotonic()
+    if left_s <= 0:
         raise SourceError(
             f"`git {command}` took longer than {timeout_s:g} seconds and was killed; raise git_timeout_s, "
             "or clone it yourself and give the folder"
-        ) from error
+        )
+    return left_s
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):  # it has exited meanwhile
         os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    process.wait()
 
 
 def _without_filters(folder: Path | None) -> dict[str, str]:

@@ -15,11 +15,16 @@ from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
 from rag.corpus.walk import walk
+from rag.errors import SourceError
 from rag.types import Checkout
 
 _REF = "refs/rag/cited/"
 _LINK, _SUBMODULE = "a symbolic link", "a submodule"
 _NO_LIMIT_BYTES = 1 << 62
+_MAX_BLOB_BYTES = 64 << 20
+_MAX_BLOBS_BYTES = 512 << 20
+"""What is read of blobs at once; `rag.corpus.read` does not read larger files either."""
+_LAST_SECOND = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -32,7 +37,11 @@ class Listing:
 
 
 def files_at(root: Path, commit: str) -> Listing | None:
-    """Return the files of the folder at a commit; None when git does not have that commit (any more)."""
+    """Return the files of the folder at a commit; None when git does not have that commit (any more).
+
+    Raises:
+        SourceError: there are too many, or git takes too long.
+    """
     try:
         listing = run_git(["ls-tree", "-r", "-z", "--end-of-options", commit], cwd=root)
     except GitError:
@@ -97,14 +106,24 @@ def path_kind(root: Path, path: str) -> str | None:
 
 
 def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
-    """Return the bytes of blobs by id, from one git call; missing blobs are left out."""
+    """Return the bytes of blobs by id, from one git call; missing and too large blobs are left out.
+
+    Raises:
+        SourceError: git takes too long.
+    """
     wanted = sorted(filter(_BLOB.fullmatch, blobs))
     if not wanted:
         return {}
+    command, ids = ["cat-file", "--batch"], "\n".join([*wanted, ""]).encode()
     try:
-        output = run_git(["cat-file", "--batch"], cwd=root, stdin="\n".join([*wanted, ""]).encode())
+        output = run_git(command, cwd=root, stdin=ids, max_bytes=_MAX_BLOBS_BYTES + len(ids) * 3)
     except GitError:
         return {}
+    except SourceError:
+        fitting = _fitting(blob_sizes(root, wanted))
+        if len(fitting) == len(wanted):
+            raise
+        return read_blobs(root, fitting)
     found, at = {}, 0
     for blob in wanted:
         head_end = output.index(b"\n", at)
@@ -117,6 +136,17 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
             found[blob] = output[at : at + size]
         at += size + 1
     return found
+
+
+def _fitting(sizes: dict[str, int]) -> list[str]:
+    """Return the blobs, the smallest first, that may be read at once."""
+    fitting, room = [], _MAX_BLOBS_BYTES
+    for blob, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
+        room -= size
+        if size > _MAX_BLOB_BYTES or room < 0:
+            break
+        fitting.append(blob)
+    return fitting
 
 
 def blob_sizes(root: Path, blobs: Collection[str]) -> dict[str, int]:
@@ -170,13 +200,19 @@ def first_parents(root: Path, limit: int) -> list[tuple[str, datetime, str]]:
     except GitError:
         return []
     records = [one.split("\x01", 2) for one in output.decode("utf-8", "replace").split("\0") if one]
-    return [(commit, datetime.fromtimestamp(int(made), UTC), title) for commit, made, title in records]
+    return [(commit, _moment(made), title) for commit, made, title in records]
 
 
 def commit_time(root: Path, commit: str) -> datetime:
     """Return when a commit was made. Raises GitError if git does not have it."""
     seconds = run_git(["log", "-1", "--format=%ct", "--end-of-options", commit, "--"], cwd=root)
-    return datetime.fromtimestamp(int(seconds), UTC)
+    return _moment(seconds.decode("ascii", "replace"))
+
+
+def _moment(seconds: str) -> datetime:
+    """Return the date of a commit, which anyone can set to anything: 1970 if it is none, at most 9999."""
+    given = seconds.strip()
+    return datetime.fromtimestamp(min(int(given), _LAST_SECOND) if given.isdecimal() else 0, UTC)
 
 
 def keep_commits(root: Path, commits: Iterable[str]) -> None:

@@ -134,7 +134,8 @@ def log_of_lines(root: Path, commit: str, path: str, first: int, last: int) -> t
 
 def blamed(root: Path, commit: str, path: str, first: int, last: int, timeout_s: float) -> tuple[Change, ...]:
     """Return the commits that wrote the present lines, newest first; none if that takes too long, too."""
-    command = ["blame", "-s", "-l", f"-L{first},{last}", "--no-textconv", commit, "--", path]
+    lines = ["-s", "-l", f"-L{first},{last}", "--no-textconv", "--no-ignore-revs-file"]
+    command = ["blame", *lines, commit, "--", path]
     try:
         output = run_git(command, cwd=root, timeout_s=max(timeout_s, 0.2)).decode("utf-8", "replace")
         commits = {line.split(" ", 1)[0].lstrip("^") for line in output.splitlines()}

@@ -36,17 +36,15 @@ def commits(root: Path, *, limit: int) -> Iterator[Commit]:
         "--name-status",
     ]
     try:
-        output = run_git([*command, "-z", "--format=%x01%H%x01%P%x01%s%x01"], cwd=root)
+        # Titles and paths may have any character but NUL: only its position says what a field is.
+        output = run_git([*command, "-z", "--format=%x00%H%x00%P%x00%s"], cwd=root)
     except GitError as error:
         raise SourceError(f"cannot read the git history of {root}: {error}") from error
-    fields = output.decode("utf-8", "surrogateescape").split("\x01")[1:]
-    for number, parent, title, files in zip(*[iter(fields)] * 4, strict=True):
-        parts = [part.strip("\n") for part in files.split("\0") if part.strip("\n")]
-        changed = list(zip(parts[::2], parts[1::2], strict=True))
-        yield Commit(
-            id=number,
-            parent=parent,
-            title=title,
-            edited=tuple(path for status, path in changed if not status.startswith("A")),
-            added=tuple(path for status, path in changed if status.startswith("A")),
-        )
+    fields = iter(output.decode("utf-8", "surrogateescape").split("\0")[1:])
+    while number := next(fields, ""):
+        parent, title = next(fields), next(fields)
+        edited: list[str] = []
+        added: list[str] = []
+        while status := next(fields, "").strip("\n"):
+            (added if status.startswith("A") else edited).append(next(fields))
+        yield Commit(number, parent, title, tuple(edited), tuple(added))

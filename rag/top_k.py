@@ -1,4 +1,4 @@
-"""Select the largest of many numbers."""
+"""Select from many numbers: the largest, or each once."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ def top_k(values: npt.NDArray[np.float32], k: int) -> npt.NDArray[Any]:
     best = np.flatnonzero(few > bound)
     best = np.sort(np.concatenate([best, np.flatnonzero(few == bound)[: k - len(best)]]))
     return best if rows is None else rows[best]
+
+
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return each of the integers once, ascending.
+
+    Not `numpy.unique`: its first call imports numpy.ma, which takes longer than a search.
+    """
+    ordered = np.sort(values)
+    return np.concatenate([ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]])

@@ -52,6 +52,18 @@ def test_a_cold_search_does_without_faiss(sample_repo):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("question", ["Where is handle_request used?", "Who calls shorten?"])
+def test_a_cold_question_does_without_masked_arrays(sample_repo, question):
+    code = (
+        "import sys\nfrom rag.cli import main\n"
+        f"sys.argv = ['rag', 'ask', {question!r}, '--repo', {str(sample_repo)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('numpy' in sys.modules, 'numpy.ma' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True False"
+
+
 def test_ctrl_c_while_it_starts_is_quiet():
     code = (
         "import os, signal, sys\n"

@@ -1,11 +1,11 @@
-"""The largest of many numbers, with and without a sample."""
+"""The largest of many numbers, with and without a sample, and the distinct ones."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.top_k import top_k
+from rag.top_k import distinct, top_k
 
 
 def expected(values: np.ndarray, k: int) -> list[int]:
@@ -33,3 +33,12 @@ def test_a_sample_does_not_change_the_result(k: int, kind: str) -> None:
     elif kind == "misleading sample":
         values[::16] = 10
     assert top_k(values, k).tolist() == expected(values, k)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_distinct_numbers_are_those_of_numpy(dtype: type, values: list[int]) -> None:
+    numbers = np.asarray(values, dtype)
+    found = distinct(numbers)
+    assert found.dtype == dtype
+    assert found.tolist() == np.unique(numbers).tolist()

@@ -33,6 +33,7 @@ from rag.database.segment import Segment, lists_of
 from rag.errors import StoreCorrupt
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import CodeGraph, Postings, Rows, Vectors
+from rag.top_k import distinct
 from rag.types import Checkout, Hit, Kind, Skipped, Span
 
 Array = npt.NDArray[Any]
@@ -411,7 +412,7 @@ class Store:
         """Return the paths of the files that hold an identifier, and perhaps of others, ascending."""
         whole = terms(name)[-1:]
         chunks = self.postings(whole[0]).chunks if whole else np.arange(len(self), dtype=np.int32)
-        return sorted(self.file_path(file) for file in np.unique(self.file[chunks]).tolist())
+        return sorted(self.file_path(file) for file in distinct(self.file[chunks]).tolist())
 
     def _find_file(self, path: str) -> tuple[Segment, int] | None:
         for first, segment in zip(reversed(self._first_file[:-1]), reversed(self.segments), strict=True):

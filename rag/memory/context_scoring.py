@@ -17,6 +17,7 @@ import numpy.typing as npt
 from rag.analysis import terms
 from rag.ports import Matches
 from rag.resources import shipped
+from rag.top_k import distinct
 
 K1 = 0.9
 B = 0.4
@@ -93,7 +94,7 @@ class Windows:
         if not len(self._found):
             return []
         distances = (0, *NEIGHBOUR_WEIGHTS)
-        places = np.unique(np.concatenate([self._found + distance for distance in distances]))
+        places = distinct(np.concatenate([self._found + distance for distance in distances]))
         score, _ = self._scores(places, np.zeros(len(places), bool))
         of, order = np.divmod(places, _ORDERS)
         order -= _MARGIN

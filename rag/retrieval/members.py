@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from typing import NamedTuple
 
@@ -165,7 +165,7 @@ def _holding(index: ChunkIndex, words: Iterable[str]) -> list[int]:
     lists = [index.postings(term).chunks for word in words for term in terms(word)[-1:]]
     if not lists:
         return []
-    shared: npt.NDArray[np.int32] = reduce(np.intersect1d, lists)
+    shared: npt.NDArray[np.int32] = reduce(partial(np.intersect1d, assume_unique=True), lists)
     return [int(chunk) for chunk in shared]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from rag.ports import ChunkIndex
 from rag.retrieval.project_questions import NEUTRAL_WORDS, PROJECT_QUESTIONS, README, Place
 from rag.retrieval.question import ParsedQuestion
+from rag.top_k import distinct
 
 _DECAY = 0.9
 """The weight of each place relative to the one before."""
@@ -154,7 +155,7 @@ def _chunks_of_place(index: ChunkIndex, place: Place) -> list[int]:
     if not place.terms:
         beginning = _nearest(index, path)
         return list(islice((chunk for chunk in beginning if line.search(_text(index, chunk))), place.most))
-    chunks = np.unique(np.concatenate([index.postings(term).chunks for term in place.terms]))
+    chunks = distinct(np.concatenate([index.postings(term).chunks for term in place.terms]))
     read = chunks[index.kind[chunks] == _CODE][:_MAX_READ].tolist()
     code = [chunk for chunk in read if path.search(_path(index, chunk))]
     lines = {chunk: len(line.findall(_text(index, chunk))) for chunk in code}

@@ -56,6 +56,7 @@ from rag.ports import ChunkIndex, Vectors
 from rag.retrieval.dense import cosines, rows
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
+from rag.top_k import distinct
 
 Signal = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
@@ -460,6 +461,4 @@ def penalize_repeats(index: ChunkIndex, chunks: Chunks, scores: Signal, weights:
 
 def union(parts: Sequence[Chunks]) -> Chunks:
     """Return all chunks of several lists, once each, ascending."""
-    # Not numpy.unique: its first call imports numpy.ma, which takes longer than the search.
-    ordered = np.sort(np.concatenate([np.asarray(part, np.int64) for part in parts]))
-    return np.asarray(ordered[np.diff(ordered, prepend=-1) != 0])
+    return distinct(np.concatenate([np.asarray(part, np.int64) for part in parts]))

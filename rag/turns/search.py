@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ports import Holder, Matches, Recalled
+from rag.top_k import distinct
 from rag.turns.conversations import sums
 from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Kind
 from rag.turns.storage import Keys, Postings, Transaction
@@ -107,7 +108,7 @@ def _find(
     if kept is not None:
         holding = _shown(kept, holding)
     newest = [_newest(tx, keys, limit) for keys, _ in holding]
-    found = np.unique(np.concatenate([np.empty(0, np.int64), *newest]))
+    found = distinct(np.concatenate([np.empty(0, np.int64), *newest]))
     counts = np.zeros((len(found), len(terms)), np.int64)
     for term, (keys, count) in enumerate(holding):
         if len(keys) and len(found):

@@ -24,7 +24,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from rag.answer_cache.question_equivalence import meaning
 from rag.ports import Clock, RecordStore
 from rag.schema import from_json, to_json
 from rag.types import Citation, now_utc
@@ -83,6 +82,13 @@ class CacheStats:
 _FIELDS = {field.name for field in fields(CachedAnswer)}
 
 
+def _meaning(question: str) -> str:
+    """Return what `question_equivalence` returns; its word lists are imported when they are first needed."""
+    from rag.answer_cache.question_equivalence import meaning
+
+    return meaning(question)
+
+
 class AnswerCache:
     """The cached answers of one namespace.
 
@@ -101,7 +107,7 @@ class AnswerCache:
         namespace: str = "",
         ttl_s: float | None = TTL_S,
         clock: Clock = now_utc,
-        alike: Callable[[str], str] = meaning,
+        alike: Callable[[str], str] = _meaning,
     ) -> None:
         self._store, self._namespace = store, namespace
         self._ttl_s, self._clock, self._alike = ttl_s, clock, alike

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rag
+from rag.resources import template_path
 from rag.wiki.build_state import WikiState, sha256
-from rag.wiki.prose import template_path
 from rag.wiki.report import WikiOptions
 from rag.wiki.site import MERMAID_FILE
 from rag.wiki.steering import STEERING_FILE

@@ -15,7 +15,7 @@ from rag.job_queue import QueuedJob
 from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
-from rag.settings import Settings
+from rag.settings import Settings, plain_settings
 from rag.types import Checkout, Source
 
 Progress = Callable[[str, int, int], None]
@@ -156,7 +156,7 @@ class ChildIndexers(Indexers):
         joined: QueuedJob | None = None,
     ) -> Indexed:
         args = {"source": asdict(source), "rebuild": rebuild, "place": place, "refs": refs}
-        job = {"kind": "index", "settings": _plain(self._settings), "args": args}
+        job = {"kind": "index", "settings": plain_settings(self._settings), "args": args}
         async with self._queue.slot(source):
             child = await self._child()
             try:
@@ -216,10 +216,6 @@ class ChildIndexers(Indexers):
             "log; check that there is enough memory",
             kind="Died",
         )
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    return {**asdict(settings), "home": str(settings.home)}
 
 
 def _checkout(record: Mapping[str, Any], source: Source) -> Checkout:

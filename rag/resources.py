@@ -70,6 +70,30 @@ def read_regular(path: Path, *, max_bytes: int) -> bytes:
     return content
 
 
+def template_path(home: Path, name: str) -> Path:
+    """Return the user's own template of this name, else the shipped one."""
+    own = home / "templates" / f"{name}.j2"
+    return own if own.is_file() else shipped("templates") / f"{name}.j2"
+
+
+def sync_to_disk(path: Path) -> None:
+    """Wait until a file's bytes, or a folder's entries, are on the disk. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of the file or folder at a path; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def make_private(folder: Path) -> None:
     """Create a folder and its missing parents, for this user only, whatever the umask. Raises OSError."""
     if not folder.is_dir():

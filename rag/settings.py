@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -229,6 +229,11 @@ def with_absolute_paths(settings: Settings) -> Settings:
     if model is not None:
         settings = replace(settings, model=str(model))
     return replace(settings, home=settings.home.absolute(), memory=memory, template=template, stores=stores)
+
+
+def plain_settings(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON values, for a job in another process."""
+    return {**asdict(settings), "home": str(settings.home)}
 
 
 def load_settings(

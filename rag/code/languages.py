@@ -339,3 +339,8 @@ def kind_of(path: str, language: str) -> Kind:
     if part == "doc" or (language == TEXT and name.lower().endswith(_DATA_EXTENSIONS)):
         return "doc"
     return "code"
+
+
+def kind_of_path(path: str) -> Kind:
+    """Return the kind of a file, whose language is that of its path."""
+    return kind_of(path, language_of_path(path) or TEXT)

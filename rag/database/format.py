@@ -40,7 +40,7 @@ from rag.errors import (
     StoreUnwritable,
     TooManyOpenFiles,
 )
-from rag.resources import make_private
+from rag.resources import make_private, sync_to_disk
 
 FORMAT = 4
 """4: a list of parts; 3: the graph of each file; 2: vectors in 8 bits. An older store is rebuilt."""
@@ -100,7 +100,7 @@ def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -
             os.fsync(file.fileno())
         Path(temporary).replace(path)
         temporary = None
-        _sync_folder(path.parent)
+        sync_to_disk(path.parent)
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
@@ -212,14 +212,6 @@ def _map_columns(path: Path, header: dict[str, Any], data: mmap.mmap, start: int
 
 def _data_start(head_bytes: int) -> int:
     return -(-head_bytes // _PAGE) * _PAGE
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unreadable(path: Path, error: OSError) -> StoreUnreadable:

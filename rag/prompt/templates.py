@@ -46,7 +46,7 @@ import jinja2.sandbox
 from rag.errors import TemplateError
 from rag.prompt.background import Known
 from rag.prompt.views import StaleView, history_of, plain
-from rag.resources import is_file, shipped
+from rag.resources import is_file, shipped, template_path
 from rag.types import DialogTurn
 
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
@@ -126,11 +126,11 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
     Raises:
         TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
     """
-    template = _chosen(chosen, home) if chosen else _read(_find(home, name))
+    template = _chosen(chosen, home) if chosen else _read(template_path(home, name))
     return replace(
         template,
-        system=_read(_find(home, "system"), knows=_SYSTEM_VARIABLES),
-        stale=_read(_find(home, "stale"), knows=_STALE_VARIABLES),
+        system=_read(template_path(home, "system"), knows=_SYSTEM_VARIABLES),
+        stale=_read(template_path(home, "stale"), knows=_STALE_VARIABLES),
     )
 
 
@@ -151,7 +151,7 @@ def render_instructions(home: Path, *, instructions: str, is_json: bool) -> str:
     Raises:
         TemplateError: as `load_template` and `Template.render`.
     """
-    template = _read(_find(home, "instructions"), knows=_INSTRUCTIONS_VARIABLES)
+    template = _read(template_path(home, "instructions"), knows=_INSTRUCTIONS_VARIABLES)
     return template.render(instructions=plain(instructions).strip(), is_json=is_json).strip()
 
 
@@ -192,7 +192,7 @@ def render_look(home: Path, **variables: object) -> str:
     Raises:
         TemplateError: as `load_template` and `Template.render`.
     """
-    return _read(_find(home, "look"), knows=_LOOK_VARIABLES).render(**variables)
+    return _read(template_path(home, "look"), knows=_LOOK_VARIABLES).render(**variables)
 
 
 def _rendered(
@@ -263,11 +263,6 @@ def _chosen(wanted: str, home: Path) -> Template:
         f"there is no template {wanted!r}: no such file, and no {wanted} or {wanted}.j2 in {folder}; "
         f"copy {shipped('templates') / 'answer.j2'} to start one"
     )
-
-
-def _find(home: Path, name: str) -> Path:
-    own = home / "templates" / f"{name}.j2"
-    return own if own.is_file() else shipped("templates") / f"{name}.j2"
 
 
 def _read(path: Path, *, knows: frozenset[str] | None = None) -> Template:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rag.analysis import terms
-from rag.code.languages import kind_of, language_of_path
+from rag.code.languages import kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.types import Hit
@@ -105,7 +105,7 @@ def callers(index: ChunkIndex, name: str) -> Callers:
 def _grouped(found: Mapping[tuple[str, int], tuple[str, bool]]) -> tuple[CallerLines, ...]:
     """Return lines, each with its definition and whether it is certain, by definition."""
     rows = [(path, within, certain, line) for (path, line), (within, certain) in found.items()]
-    rows.sort(key=lambda row: (not row[2], _is_test(row[0]), row[0], row[1], row[3]))
+    rows.sort(key=lambda row: (not row[2], kind_of_path(row[0]) == "test", row[0], row[1], row[3]))
     return tuple(
         CallerLines(path, within, tuple(row[-1] for row in group), certain)
         for (path, within, certain), group in groupby(rows, key=lambda row: row[:3])
@@ -114,10 +114,6 @@ def _grouped(found: Mapping[tuple[str, int], tuple[str, bool]]) -> tuple[CallerL
 
 def _is_code(hit: Hit) -> bool:
     return hit.kind in ("code", "test") and hit.language != "text"
-
-
-def _is_test(path: str) -> bool:
-    return kind_of(path, language_of_path(path) or "text") == "test"
 
 
 def uses(index: ChunkIndex, name: str) -> list[Use]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from rag import backends
 from rag.backends.sqlite import backup as sqlite_backup
 from rag.errors import ConfigError, ConversationMismatch, StoreError, StoreUnwritable
 from rag.ports import Grouping, MemoryStore
+from rag.resources import sync_to_disk
 from rag.service.engine import Engine
 from rag.types import Backup, now_utc
 
@@ -42,10 +42,10 @@ def back_up(engine: Engine, file: Path, *, force: bool = False) -> Backup:
             _copy(engine, temporary)
         temporary.chmod(0o600)
         sqlite_backup.seal(temporary, now_utc())
-        _sync(temporary)
+        sync_to_disk(temporary)
         held = sqlite_backup.verify(temporary)
         temporary.replace(file)
-        _sync(file.parent)
+        sync_to_disk(file.parent)
     return held
 
 
@@ -108,14 +108,6 @@ def _temporary(file: Path) -> Iterator[Path]:
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreUnwritable(path=str(file), why=why, fix="choose another place") from error
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _is_same(file: Path, own: Path) -> bool:

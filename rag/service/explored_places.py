@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 
 from rag.analysis import term_set, terms, words
-from rag.code.languages import kind_of, language_of_path
+from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
@@ -307,7 +307,7 @@ def _of_file(
 
 
 def _is_code(path: str) -> bool:
-    return kind_of(path, language_of_path(path) or "text") == "code"
+    return kind_of_path(path) == "code"
 
 
 # ---------------------------------------------------------------- the lines that matter

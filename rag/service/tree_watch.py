@@ -29,6 +29,7 @@ from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
+from rag.resources import file_identity
 
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
@@ -95,7 +96,7 @@ class TreeWatch:
 
         Blocks while the folders below are listed, if necessary. None for a folder that cannot be watched.
         """
-        identity = _identity(root)
+        identity = file_identity(root)
         with self._lock:
             watched = self._known.get(root)
             if watched is None or watched.identity != identity:
@@ -122,7 +123,7 @@ class TreeWatch:
             self._read()
             watched = self._known.get(root)
             # A parent folder may have been moved and replaced by another one.
-            return watched is not None and watched.state == state and watched.identity == _identity(root)
+            return watched is not None and watched.state == state and watched.identity == file_identity(root)
 
     def _next_state(self) -> int:
         self._states += 1
@@ -190,14 +191,6 @@ def _limit() -> int:
         return int(Path("/proc/sys/fs/inotify/max_user_watches").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 8_192
-
-
-def _identity(root: Path) -> tuple[int, int] | None:
-    try:
-        status = root.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _is_local(root: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rag.code.survey import Survey
 from rag.errors import WikiStructureInvalid
+from rag.resources import template_path
 from rag.service.ask import converse
 from rag.service.dialog import Dialog, HitSelection
 from rag.service.history import WholeAnswers
@@ -17,7 +18,6 @@ from rag.wiki.build_state import WikiState
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import parse_structure_xml
 from rag.wiki.project_summary import readmes
-from rag.wiki.prose import template_path
 from rag.wiki.structure import files_about, new_id, sections_of, with_relations
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
@@ -21,7 +20,7 @@ from rag.errors import (
     RagError,
     RateLimited,
 )
-from rag.resources import shipped
+from rag.resources import template_path
 from rag.service.ask import converse
 from rag.service.dialog import Dialog, HitSelection
 from rag.service.history import WholeAnswers
@@ -41,12 +40,6 @@ _CHUNKS_PER_FILE = 6
 
 class Cancelled(RagError):
     """The run was cancelled; the page's text is discarded."""
-
-
-def template_path(home: Path, name: str) -> Path:
-    """Return the user's own template of this name, else the shipped one."""
-    own = home / "templates" / f"{name}.j2"
-    return own if own.is_file() else shipped("templates") / f"{name}.j2"
 
 
 def page_selection(own: Sequence[Hit], about: str, left_out: Callable[[str], bool]) -> HitSelection:

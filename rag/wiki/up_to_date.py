@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rag
+from rag.resources import template_path
 from rag.wiki.build_state import WikiState, sha256
 from rag.wiki.devin_json import STEERING_FILE
-from rag.wiki.prose import template_path
 from rag.wiki.report import WikiOptions
 from rag.wiki.site import MERMAID_FILE
 

@@ -13,13 +13,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rag.errors import LeaseLost, StoreError
 from rag.job_queue import JobKind, Jobs, QueuedJob
 from rag.service.jobs import name_of, public_error
-from rag.settings import Settings, with_absolute_paths
+from rag.settings import Settings, plain_settings, with_absolute_paths
 from rag.worker.process import JobProcess
 
 Notice = Callable[[str], None]
@@ -145,7 +144,7 @@ class Attempt:
     def run(self, child: JobProcess | None) -> JobProcess | None:
         """Run the job in this child process, or in a new one; return the child if it can be used again."""
         settings = self._worker.settings
-        job = {"kind": self._job.kind, "args": self._job.args, "settings": _plain(settings)}
+        job = {"kind": self._job.kind, "args": self._job.args, "settings": plain_settings(settings)}
         try:
             if child is None or child.returncode is not None:
                 child = JobProcess(shares_stores=bool(settings.stores))
@@ -257,7 +256,3 @@ class Attempt:
     def _end(self, state: str, text: str) -> None:
         self._worker.count(state)
         self._worker.notice(f"{self._about}: {text} after {time.monotonic() - self._began:.1f} s")
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    return {**asdict(settings), "home": str(settings.home)}

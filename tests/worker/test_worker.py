@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
 from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
-from rag.settings import Settings
+from rag.settings import Settings, plain_settings
 from rag.worker.bulk import FinishedSources, ListedSource, index_all
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
@@ -172,7 +171,7 @@ def test_a_job_of_a_stranger_is_refused_at_once(
 def test_arguments_of_any_shape_end_the_job_and_not_the_process(
     settings: Settings, kind: str, args: dict[str, Any]
 ) -> None:
-    job = {"kind": kind, "args": args, "settings": {**asdict(settings), "home": str(settings.home)}}
+    job = {"kind": kind, "args": args, "settings": plain_settings(settings)}
     error = run(job, lambda message: None)["error"]
     assert error["message"] and error["retry"] is False
 
@@ -181,7 +180,7 @@ def test_a_long_error_is_one_message(settings: Settings, sample_repo: Path) -> N
     filters = {"include": [], "exclude": []}
     source = {"location": str(sample_repo), "ref": "x" * 4_000, "filters": filters}
     args = {"source": source, "embedder": "y" * 5_000_000}
-    job = {"kind": "index", "args": args, "settings": {**asdict(settings), "home": str(settings.home)}}
+    job = {"kind": "index", "args": args, "settings": plain_settings(settings)}
     assert len(run(job, lambda message: None)["error"]["message"]) < 20_000
 
 

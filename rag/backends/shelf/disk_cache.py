@@ -24,7 +24,7 @@ from pathlib import Path
 
 from rag.backends.shelf.generations import from_document, to_document
 from rag.errors import StoreUnwritable
-from rag.resources import make_private
+from rag.resources import make_private, sync_to_disk
 from rag.store_shelf import ShelfFile, ShelfGeneration
 
 _MANIFEST = "manifest.json"
@@ -72,7 +72,7 @@ class DiskCache:
         with self._translated(), self._incoming(generation) as (place, missing):
             for file in missing:
                 download(file, place / "files" / file.name)
-            _sync(place / "files")
+            sync_to_disk(place / "files")
             self._commit(place, generation)
         return self._place(generation.id) / "files", sum(file.size_bytes for file in missing)
 
@@ -174,7 +174,7 @@ class DiskCache:
                 self._remove(final)
                 make_private(final.parent)
                 place.rename(final)
-                _sync(final.parent)
+                sync_to_disk(final.parent)
 
     def _remove(self, place: Path) -> None:
         """Remove a folder so that no reader sees a part of it; what a killed process leaves is abandoned."""
@@ -244,11 +244,3 @@ def _is_abandoned(place: Path) -> bool:
     except OSError:
         return True
     return True
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -26,7 +26,7 @@ from json import JSONDecodeError
 from pathlib import Path
 
 from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
-from rag.resources import make_private
+from rag.resources import file_identity, make_private
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first version with STRICT tables."""
@@ -220,7 +220,7 @@ class SqliteFile:
     def _connected(self, link: _Link) -> sqlite3.Connection:
         if self._closed:
             raise ValueError(f"the store {self.path} is closed")
-        lost = not self.is_together and link.file != _identity(self.path)
+        lost = not self.is_together and link.file != file_identity(self.path)
         if link.connection is not None and lost and not link.connection.in_transaction:
             # Writes to a file that was deleted or replaced would be acknowledged, and lost.
             link.close()
@@ -232,7 +232,7 @@ class SqliteFile:
                     raise
                 # Without the file of shared memory, what is stored can still be read, by one at a time.
                 link.connection, link.is_exclusive = self._prepared(exclusive=True), True
-            link.file = _identity(self.path)
+            link.file = file_identity(self.path)
         return link.connection
 
     def _prepared(self, *, exclusive: bool = False) -> sqlite3.Connection:
@@ -408,15 +408,6 @@ def _part(connection: sqlite3.Connection) -> Iterator[None]:
 def _decode(raw: bytes) -> str:
     # File names may contain bytes that are not text; Python represents them as lone surrogates.
     return raw.decode("utf-8", "surrogatepass")
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the identity of the file at the path; None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _guard_forks() -> None:

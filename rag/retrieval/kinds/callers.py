@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
-from rag.code.languages import kind_of, language_of_path
+from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
@@ -153,7 +153,7 @@ def find(asked: Asked) -> CodeFacts | None:
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
         return None if relation == "implementers" else _unused(asked, subject, relation)
-    uses.sort(key=lambda use: (not use.certain, _is_test(use.path)))
+    uses.sort(key=lambda use: (not use.certain, kind_of_path(use.path) == "test"))
     places = list(_places(asked, subject, uses, relation))
     return code_facts(
         NAME,
@@ -190,10 +190,6 @@ def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) ->
 def _line(asked: Asked, index: ChunkIndex, use: CodeUse) -> str:
     file = asked.file(index, use.path)
     return file.lines[use.line - 1][:_MAX_LINE_CHARS] if file and use.line <= len(file.lines) else ""
-
-
-def _is_test(path: str) -> bool:
-    return kind_of(path, language_of_path(path) or "text") == "test"
 
 
 def _places(asked: Asked, subject: _Subject, uses: Sequence[CodeUse], relation: str) -> Iterator[FactPlace]:
@@ -288,7 +284,7 @@ def _chosen(found: Sequence[CodeDefinition], text: str, positive: str, name: str
     def score(one: CodeDefinition) -> tuple[int, int, bool]:
         around = set(terms(f"{one.path.rpartition('.')[0]} {one.scope}"))
         shape = (is_member and bool(one.scope)) or (is_function and not one.scope)
-        return len(around & wanted) - len(around & unwanted), int(shape), not _is_test(one.path)
+        return len(around & wanted) - len(around & unwanted), int(shape), kind_of_path(one.path) != "test"
 
     best = max(score(one) for one in found)
     return [one for one in found if score(one) == best]

@@ -15,7 +15,7 @@ from rag.job_queue import QueuedJob
 from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
-from rag.settings import Settings
+from rag.settings import Settings, plain_settings
 from rag.types import Checkout, Source
 
 Progress = Callable[[str, int, int], None]
@@ -203,7 +203,7 @@ class ChildIndexers(Indexers):
         self, kind: str, source: Source, args: Mapping[str, Any], progress: Progress
     ) -> dict[str, Any]:
         """Run a job in a child. Raises IndexingFailed."""
-        job = {"kind": kind, "settings": _plain(self._settings), "args": args}
+        job = {"kind": kind, "settings": plain_settings(self._settings), "args": args}
         async with self._queue.slot(source):
             child = await self._child()
             try:
@@ -263,10 +263,6 @@ class ChildIndexers(Indexers):
             "log; check that there is enough memory",
             kind="Died",
         )
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    return {**asdict(settings), "home": str(settings.home)}
 
 
 def _checkout(record: Mapping[str, Any], source: Source) -> Checkout:

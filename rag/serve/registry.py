@@ -391,7 +391,8 @@ class RepositoryRegistry:
     async def _updated(self, entry: ServedRepository, repository: Repository) -> Repository:
         """Compare the repository with its files; index changed files if that is quick."""
         if repository.source.is_url:
-            ago = time.monotonic() - entry.checked if entry.report else None
+            is_checked = entry.report is not None and entry.report.get("is_current", True)
+            ago = time.monotonic() - entry.checked if is_checked else None
             coverage = replace(repository.coverage, checked_ago_s=None if ago is None else round(ago, 3))
             return replace(repository, coverage=coverage)
         if self._checks is None or self._settings.refresh_s <= 0:

@@ -22,7 +22,7 @@ _ASK_S = 30.0
 
 def take(
     engine: Engine, source: Source, *, is_checked: bool, published_as: str | None = None
-) -> Repository | None:
+) -> tuple[Repository, bool] | None:
     """Take the published index of a git URL that has no clone here, and open it; nothing is cloned.
 
     Args:
@@ -34,24 +34,27 @@ def take(
             worker of another version uses another key.
 
     Returns:
-        None if there is none that can be used; a notice says why where that is worth one.
+        The repository, and whether its commit is known to be the current one. None if there is no index that
+        can be used; a notice says why where that is worth one.
 
     Raises:
         StoreCorrupt: the store was damaged after it was taken.
     """
     # Which refs a request may read is only known from a clone.
-    if not source.is_url or engine.refs is not None or engine.shared is None:
+    if not source.is_url or engine.refs is not None:
         return None
-    if fetched_folder(source, engine.settings.home) is not None:
+    if fetched_folder(source, engine.settings.home) is not None or engine.shared is None:
         return None
     is_of_another_version = published_as not in (None, engine.shared.key_of(source))
-    commit = _commit_at_server(engine, source) if is_checked or is_of_another_version else None
+    is_asked = is_checked or is_of_another_version
+    commit = _commit_at_server(engine, source) if is_asked else None
     try:
         is_there = engine.shared.take(source, engine.store_file(source), commit)
     except (ShelfError, StoreError) as error:
         engine.notice(f"the published index of {source.name} cannot be used: {error}")
         return None
-    return engine.stored(source) if is_there else None
+    is_current = commit is not None or (published_as is not None and not is_asked)
+    return (engine.stored(source), is_current) if is_there else None
 
 
 def _commit_at_server(engine: Engine, source: Source) -> str | None:

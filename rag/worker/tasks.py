@@ -86,9 +86,10 @@ def _take(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, 
     engine = Engine(settings, notice=lambda text: send({"notice": text}), place=args.get("place"))
     with closing(engine):
         options = {name: args[name] for name in ("is_checked", "published_as")}
-        repository = take(engine, source_of(args["source"]), **options)
-        if repository is None:
+        found = take(engine, source_of(args["source"]), **options)
+        if found is None:
             return {"taken": False}
+        repository, is_current = found
         store = repository.store
         skipped = stored_skips(store)
         report = {
@@ -103,6 +104,7 @@ def _take(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, 
             "commit": store.commit,
             "seconds": 0.0,
             "skipped": skipped,
+            "is_current": is_current,
         }
         return {"taken": True, "checkout": checkout_record(repository.checkout), "report": report}
 

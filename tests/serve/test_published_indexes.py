@@ -141,7 +141,8 @@ def test_without_the_git_server_the_published_index_answers(tmp_path: Path, orig
     server = node()
     server.ready()
     answer = ask(server, QUESTION)
-    assert answer["sources"] and answer["coverage"][0]["has_files"] is False
+    coverage = answer["coverage"][0]
+    assert answer["sources"] and coverage["has_files"] is False and coverage["checked_ago_s"] is None
 
 
 def test_an_index_of_a_folder_is_not_taken_for_one_of_its_url(tmp_path: Path, origin: Path) -> None:

@@ -85,7 +85,7 @@ def _link_first(
         inside = [
             s for s in context.survey.symbols(path) if s.unit == "function" and graph.reach(s) >= _MIN_REACH
         ]
-        inside.sort(key=lambda s: (-graph.reach(s), s.start))
+        inside.sort(key=lambda s: (s.name.lower().startswith("test"), -graph.reach(s), s.start))
         for symbol in [*(one for one in types if one.path == path), *inside[:_MAX_LINKED]]:
             cited.named(symbol.name, symbol.path, symbol.start, symbol.end)
 

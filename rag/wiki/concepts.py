@@ -165,7 +165,7 @@ def _join_names(modules: Sequence[Sequence[File]], join: Callable[[int, int, flo
 
 
 def _join_inner_folders(modules: Sequence[Sequence[File]], join: Callable[[int, int, float], None]) -> None:
-    """Join a file to those in the folder of its name beside it: `conn.ex` and `conn/`."""
+    """Join a file to those in the folder of its name next to it: `conn.ex` and `conn/`."""
     inside: dict[str, list[int]] = defaultdict(list)
     for number, module in enumerate(modules):
         inside[module[0].folder].append(number)

@@ -129,6 +129,11 @@ class _Place:
         return self.what.sort
 
     @property
+    def text(self) -> str:
+        """The line."""
+        return self.file.lines[self.line - 1].strip()
+
+    @property
     def is_change(self) -> bool:
         """Whether the line sets a field of another object, which may be a later change of the default."""
         return changes_another(self.file.lines[self.line - 1])
@@ -172,10 +177,8 @@ def find(asked: Asked) -> CodeFacts | None:
             -one.near - _HUB * rows[one.file.path] / most,
         ),
     )
-    first_of = {place.file.lines[place.line - 1].strip(): place for place in reversed(places)}
-    places.sort(
-        key=lambda one: first_of[one.file.lines[one.line - 1].strip()] is not one
-    )  # repeated lines last
+    first_of = {place.text: place for place in reversed(places)}
+    places.sort(key=lambda one: first_of[one.text] is not one)  # repeated lines last
     name = places[0].what.name
     facts = list(_constants(asked, places[0]))
     facts += [
@@ -190,8 +193,8 @@ def find(asked: Asked) -> CodeFacts | None:
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
     """Yield where the constant that a setting has as its default gets its value."""
-    line = place.file.lines[place.line - 1]
-    matched = _CONSTANT.search(line, max(line.find(place.what.name), 0) + len(place.what.name))
+    after = place.text[:MAX_LINE_CHARS].partition(place.what.name)[2]
+    matched = _CONSTANT.search(after)
     whole = terms(matched[1])[-1:] if matched else []
     if not matched or not whole:
         return
@@ -299,7 +302,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
 
 def _number_score(setting: _Setting) -> float:
     """Return how likely a setting has a number, by the values of its places."""
-    values = [_VALUE.search(place.file.lines[place.line - 1]) for place in setting.places[:_MAX_READ_PLACES]]
+    values = [_VALUE.search(place.text[:MAX_LINE_CHARS]) for place in setting.places[:_MAX_READ_PLACES]]
     if any(value and value["number"] for value in values):
         return _HAS_NUMBER
     return _HAS_SWITCH if any(value and value["switch"] for value in values) else 0.0

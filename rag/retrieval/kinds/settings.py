@@ -168,10 +168,11 @@ def find(asked: Asked) -> CodeFacts | None:
         return None  # any other option is not what was asked for
     rows = Counter(place.file.path for one in found.values() for place in one.places if place.sort in _ROWS)
     most = max(rows.values(), default=1)
+    sorts = {id(one): "documented" if asked.kind_of(one.file) == "doc" else one.sort for one in best.places}
     places = sorted(
         best.places,
         key=lambda one: (
-            _SORTS[one.sort],
+            _SORTS[sorts[id(one)]],
             one.is_change,
             "default" not in one.what.name.lower(),
             -one.near - _HUB * rows[one.file.path] / most,
@@ -182,10 +183,10 @@ def find(asked: Asked) -> CodeFacts | None:
     name = places[0].what.name
     facts = list(_constants(asked, places[0]))
     facts += [
-        FactPlace(one.file, one.line, _REASONS[one.sort].format(one.what.name), one.what.end)
+        FactPlace(one.file, one.line, _REASONS[sorts[id(one)]].format(one.what.name), one.what.end)
         for one in places[:_MAX_PLACES]
     ]
-    is_documented = places[0].sort == "documented" or asked.kind_of(places[0].file) == "doc"
+    is_documented = sorts[id(places[0])] == "documented"
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
     return code_facts(NAME, name, summary, facts)

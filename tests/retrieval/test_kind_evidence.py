@@ -46,7 +46,7 @@ def facts(searcher: Searcher, question: str) -> CodeFacts:
 
 def test_the_constant_of_a_default_is_first(opened: Open):
     client = "".join(
-        f'def {name}(url, timeout=USE_DEFAULT):\n    """Fire over {name}, with a timeout."""\n    return url\n\n\n'
+        f'def {name}(url, timeout=USE_DEFAULT):\n    """Fire with a timeout."""\n    return {name}(url)\n\n\n'
         for name in ("get", "post", "send")
     )
     searcher = opened(
@@ -56,26 +56,29 @@ def test_the_constant_of_a_default_is_first(opened: Open):
     assert (found.kind, found.items[0].path, found.items[0].start) == ("setting", "kiln/config.py", 1)
 
 
+CLIENT = """class Client:
+    def __init__(
+        self,
+        follow_firings: bool = False,
+        max_firings: int = MOST_FIRINGS,
+    ):
+        self.max_firings = max_firings  # the maximum number of firings
+"""
+
+
 def test_a_parameter_is_shown_after_the_value_of_its_constant(opened: Open):
-    searcher = opened(
-        {
-            "kiln/client.py": "class Client:\n    def __init__(self, firings=True, max_firings=MOST_FIRINGS):\n"
-            "        self.firings = firings\n        self.max_firings = max_firings\n",
-            "kiln/config.py": "MOST_FIRINGS = 20\n",
-        }
-    )
-    found = facts(searcher, "How many firings are there at most by default?")
-    assert [(item.path, item.start) for item in found.items][:2] == [
-        ("kiln/config.py", 1),
-        ("kiln/client.py", 2),
-    ]
+    searcher = opened({"kiln/client.py": CLIENT, "kiln/config.py": "MOST_FIRINGS = 20\n"})
+    found = facts(searcher, "What is the default of max_firings?")
+    places = [(item.path, item.start) for item in found.items]
+    assert places[:2] == [("kiln/config.py", 1), ("kiln/client.py", 5)]
     assert found.items[0].reason == "sets `MOST_FIRINGS`, the default of `max_firings`"
 
 
 def test_how_many_asks_for_a_number(opened: Open):
     searcher = opened(
         {
-            "kiln.py": "class Kiln:\n    # Whether retries of a firing are logged.\n    log_retries = True\n\n"
+            "kiln.py": "class Kiln:\n    # Whether retries of a firing are logged.\n"
+            "    log_retries = True\n\n"
             "    # Retries of a firing.\n    most_retries = 3\n"
         }
     )
@@ -148,8 +151,9 @@ def test_a_method_is_named_with_its_class(opened: Open, question: str):
 def test_a_message_is_a_literal_with_values_for_its_placeholders(opened: Open):
     searcher = opened(
         {
-            "args.go": 'package kiln\n\nfunc Exact(n int) error {\n\treturn fmt.Errorf("accepts %d pot(s), received %d", n, 1)'
-            '\n}\n\nfunc Most(n int) error {\n\treturn fmt.Errorf("accepts at most %d pot(s), received %d", n, 1)\n}\n'
+            "args.go": "package kiln\n\nfunc Exact(n int) error {\n"
+            '\treturn fmt.Errorf("accepts %d pot(s), received %d", n, 1)\n}\n\nfunc Most(n int) error {\n'
+            '\treturn fmt.Errorf("accepts at most %d pot(s), received %d", n, 1)\n}\n'
         }
     )
     found = facts(searcher, "accepts at most 2 pot(s), received 3")
@@ -179,14 +183,16 @@ def test_a_quote_shows_the_line_that_the_rules_found(engine: Engine, tmp_path: P
 
 
 def test_a_word_that_is_nowhere_near_the_others_is_warned_of(opened: Open):
+    words = "folder change local watch sync each right after make kiln glaze door".split()
     files = {
-        f"mail/part{n}.py": f'def send_part{n}(message, given):\n    """Send a message at a given place."""\n'
-        f"    return message.send(given, {n})\n"
-        for n in range(30)
+        f"kiln/part{n}.py": f"def {words[n % 12]}_{words[(n + 5) % 12]}(kiln):\n"
+        f"    {words[(n + 3) % 12]} = kiln.{words[(n + 7) % 12]}\n    return {words[(n + 3) % 12]}\n"
+        for n in range(36)
     }
-    searcher = opened({**files, "other/plan.py": "def inotify(folder):\n    return folder\n"})
-    for question, is_sure in (
-        ("How is a message sent at a given place?", True),
-        ("How do I make inotify send a message at a given place?", False),
-    ):
-        assert judge([searcher], search([searcher], question)).is_sure == is_sure, question
+    searcher = opened({**files, "other/plan.py": "def plan(inotify):\n    return inotify\n"})
+    near = judge([searcher], search([searcher], "How does it make the kiln folder change after a sync?"))
+    apart = judge(
+        [searcher], search([searcher], "How does inotify make the kiln folder change after a sync?")
+    )
+    assert near.is_sure and not apart.is_sure
+    assert apart.missing_words[0] == "inotify"

@@ -69,9 +69,11 @@ _NEGATED = re.compile(
     re.I,
 )
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
-_CALLED = re.compile(rf"({_NAME.pattern})\(")
+_WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
+"""A name from its beginning: a search within one that is long would be quadratic."""
+_CALLED = re.compile(rf"{_WHOLE_NAME}\(")
 _OWNED = re.compile(
-    rf"({_NAME.pattern})`?(?:\(\))?`? (?:(?:method|function|member) )?(?:of|in|on|from) (?:the )?"
+    rf"{_WHOLE_NAME}`?(?:\(\))?`? (?:(?:method|function|member) )?(?:of|in|on|from) (?:the )?"
     r"(?:class )?`?(?-i:([A-Z]\w*[a-z]\w*))"
 )
 """A name with the class that has it: "recover() of Server"."""

@@ -88,7 +88,7 @@ def find(asked: Asked) -> CodeFacts | None:
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):
                 fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
-                if is_whole and _is_all(parts, message):
+                if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
                 # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.
                 if fit > best or (
@@ -148,13 +148,17 @@ def _fit(parts: list[list[str]], message: list[str]) -> int:
     return meaningful
 
 
-def _is_all(parts: list[list[str]], message: list[str]) -> bool:
-    """Return whether a literal is all of a message: its parts, and the values of its placeholders."""
+def _is_all(parts: list[list[str]], message: list[str], line: str) -> bool:
+    """Return whether the literal of a line is all of a message: its parts, and the values of placeholders."""
     every = list(chain(*parts))
     if every == message:
         return True
     values = len(message) - len(every)
-    return 0 < values <= _VALUE_WORDS * len(parts) <= 2 * len(every) and _fit(parts, message) > 0
+    return (
+        0 < values <= _VALUE_WORDS * len(parts)
+        and _PLACEHOLDER.search(line) is not None
+        and _fit(parts, message) > 0
+    )
 
 
 def _is_nearer(line: str, other: str, text: str) -> bool:

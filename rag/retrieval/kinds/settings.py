@@ -129,6 +129,11 @@ class _Place:
         return self.what.sort
 
     @property
+    def text(self) -> str:
+        """The line."""
+        return self.file.lines[self.line - 1].strip()
+
+    @property
     def is_change(self) -> bool:
         """Whether the line sets a field of another object, which may be a later change of the default."""
         return changes_another(self.file.lines[self.line - 1])
@@ -163,26 +168,25 @@ def find(asked: Asked) -> CodeFacts | None:
         return None  # any other option is not what was asked for
     rows = Counter(place.file.path for one in found.values() for place in one.places if place.sort in _ROWS)
     most = max(rows.values(), default=1)
+    sorts = {id(one): "documented" if asked.kind_of(one.file) == "doc" else one.sort for one in best.places}
     places = sorted(
         best.places,
         key=lambda one: (
-            _SORTS[one.sort],
+            _SORTS[sorts[id(one)]],
             one.is_change,
             "default" not in one.what.name.lower(),
             -one.near - _HUB * rows[one.file.path] / most,
         ),
     )
-    first_of = {place.file.lines[place.line - 1].strip(): place for place in reversed(places)}
-    places.sort(
-        key=lambda one: first_of[one.file.lines[one.line - 1].strip()] is not one
-    )  # repeated lines last
+    first_of = {place.text: place for place in reversed(places)}
+    places.sort(key=lambda one: first_of[one.text] is not one)  # repeated lines last
     name = places[0].what.name
     facts = list(_constants(asked, places[0]))
     facts += [
-        FactPlace(one.file, one.line, _REASONS[one.sort].format(one.what.name), one.what.end)
+        FactPlace(one.file, one.line, _REASONS[sorts[id(one)]].format(one.what.name), one.what.end)
         for one in places[:_MAX_PLACES]
     ]
-    is_documented = places[0].sort == "documented" or asked.kind_of(places[0].file) == "doc"
+    is_documented = sorts[id(places[0])] == "documented"
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
     return code_facts(NAME, name, summary, facts)
@@ -190,8 +194,8 @@ def find(asked: Asked) -> CodeFacts | None:
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
     """Yield where the constant that a setting has as its default gets its value."""
-    line = place.file.lines[place.line - 1]
-    matched = _CONSTANT.search(line, max(line.find(place.what.name), 0) + len(place.what.name))
+    after = place.text[:MAX_LINE_CHARS].partition(place.what.name)[2]
+    matched = _CONSTANT.search(after)
     whole = terms(matched[1])[-1:] if matched else []
     if not matched or not whole:
         return
@@ -299,7 +303,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
 
 def _number_score(setting: _Setting) -> float:
     """Return how likely a setting has a number, by the values of its places."""
-    values = [_VALUE.search(place.file.lines[place.line - 1]) for place in setting.places[:_MAX_READ_PLACES]]
+    values = [_VALUE.search(place.text[:MAX_LINE_CHARS]) for place in setting.places[:_MAX_READ_PLACES]]
     if any(value and value["number"] for value in values):
         return _HAS_NUMBER
     return _HAS_SWITCH if any(value and value["switch"] for value in values) else 0.0

@@ -210,7 +210,7 @@ def _exchanged(
     stdin: bytes | None,
     take: Callable[[bytes], None],
 ) -> bytes:
-    """Write stdin, give stdout to `take` in pieces, wait for the end, and return the beginning of stderr."""
+    """Write stdin, give stdout to `take` in pieces, wait for the end, and return the last part of stderr."""
     until, stderr, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(stdin or b"")
     with selectors.DefaultSelector() as open_pipes:
         for pipe, event in (
@@ -230,8 +230,9 @@ def _exchanged(
                     is_over = not piece
                     if key.fileobj is process.stdout:
                         take(piece)
-                    elif len(stderr) < _MAX_STDERR_BYTES:
+                    else:
                         stderr += piece
+                        del stderr[:-_MAX_STDERR_BYTES]
                 if is_over:
                     open_pipes.unregister(key.fileobj)
                     key.fileobj.close()  # type: ignore[union-attr]

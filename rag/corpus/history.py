@@ -21,6 +21,8 @@ from rag.types import Checkout
 _REF = "refs/rag/cited/"
 _LINK, _SUBMODULE = "a symbolic link", "a submodule"
 _NO_LIMIT_BYTES = 1 << 62
+_MAX_LISTING_BYTES = 128 << 20
+"""A listing of about a million files."""
 _MAX_BLOB_BYTES = 64 << 20
 _MAX_BLOBS_BYTES = 512 << 20
 """What is read of blobs at once; `rag.corpus.read` does not read larger files either."""
@@ -43,7 +45,8 @@ def files_at(root: Path, commit: str) -> Listing | None:
         SourceError: there are too many, or git takes too long.
     """
     try:
-        listing = run_git(["ls-tree", "-r", "-z", "--end-of-options", commit], cwd=root)
+        command = ["ls-tree", "-r", "-z", "--end-of-options", commit]
+        listing = run_git(command, cwd=root, max_bytes=_MAX_LISTING_BYTES)
     except GitError:
         return None
     found = Listing()

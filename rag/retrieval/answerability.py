@@ -137,6 +137,7 @@ def judge(
     leans = bool(found.sought.carried) and found.sought.question.dependent
     occurs = not asked or leans or any(word.occurs for word in asked)
     value = 0.0
+    right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
     if facts is not None and facts.kind == history.NAME and facts.certain_count:
         value = 1.0  # the definition that the question names exists
@@ -144,16 +145,15 @@ def judge(
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
-        is_message = facts is not None and facts.kind == messages.NAME
-        is_message = is_message and messages.is_pasted(found.sought.question.text)
+        is_pasted = messages.is_pasted(found.sought.question.text)
+        is_doubtful = right is not None and right < _APART_FIRST and not (found.sought.carried or foreign)
+        if is_doubtful and not is_pasted and any(_is_apart(searchers, word, asked) for word in asked):
+            value = min(value, _APART)
+        is_message = is_pasted and facts is not None and facts.kind == messages.NAME
         if value < MIN_CONFIDENCE and (
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):
             value = MIN_CONFIDENCE
-    right = first_right(_of_first(found, asked)) if found.hits else None
-    is_doubtful = right is not None and right < _APART_FIRST and not found.sought.carried and not foreign
-    if value > _APART and is_doubtful and not messages.is_pasted(found.sought.question.text):
-        value = _APART if any(_is_apart(searchers, word, asked) for word in asked) else value
     missing = missing_part([searcher.index for searcher in searchers], _judged_text(found))
     if missing is not None:
         value = min(value, _MISSING_PART)

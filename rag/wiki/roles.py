@@ -26,7 +26,7 @@ _EXAMPLE = re.compile(
 _TOOL = re.compile(
     r"^(?:tools?|scripts?|hack|misc|build|ci|dev|devtools|utils?|contrib|fuzz(?:ing)?|release|packaging)/"
     r"|(?:^|/)(?:scripts|fuzz(?:ing)?|setup\.py$|noxfile\.py$|conftest\.py$|build\.rs$)"
-    r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Dangerfile|Fast)file|mix\.exs|build\.zig)$"
+    r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Danger|Fast)file|mix\.exs|build\.zig)$"
     r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf))\.[cm]?[jt]s$"
 )
 _GENERATED_NAME = re.compile(

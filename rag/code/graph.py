@@ -67,6 +67,7 @@ _COMMON = frozenset(
 """Names that objects of every library have: an unknown object is not taken for one of this repository."""
 _CONSTRUCTORS = ("__init__", "constructor", "initialize")
 _ROLES: dict[str, UseRole] = {CALL: "call", MENTION: "mention", BASE: "base"}
+_SHELL_DEFINING = re.compile(r"\s*(?:function\s+[\w:.-]+|[\w:.-]+\s*\(\s*\)\s*(?:[{(#]|$))")
 _DEFINING = re.compile(
     r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
     r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
@@ -998,8 +999,9 @@ class _Search:
         """Yield the lines that hold a name, in a language whose references are not read."""
         names = "|".join(re.escape(name) for name in sorted(self.names))
         held = re.compile(rf"(?<![\w$'?!])(?:{names})(?![\w?!'])")
+        defining = _SHELL_DEFINING if file.language == "bash" else _DEFINING
         for number, line in enumerate(self.graph.text(file.path).splitlines(), 1):
-            if held.search(line) and not _DEFINING.match(line) and not _COMMENT.match(line):
+            if held.search(line) and not defining.match(line) and not _COMMENT.match(line):
                 yield CodeUse(file.path, number, "", "call", certain=False)
 
     def ordered(self, found: Iterable[CodeUse]) -> list[CodeUse]:

@@ -196,3 +196,54 @@ def test_a_word_that_is_nowhere_near_the_others_is_warned_of(opened: Open):
     )
     assert near.is_sure and not apart.is_sure
     assert apart.missing_words[0] == "inotify"
+
+
+def test_what_is_returned_are_all_lines_that_return(opened: Open):
+    body = (
+        'def turn_of(pot, fired):\n    """Choose the pot to fire.\n\n    It should return the pot.\n    """\n'
+        "    if fired:\n        return pot\n    if pot is None:\n        return None\n    return pot.after\n"
+    )
+    found = facts(opened({"kiln.py": body}), "what does turn_of return if it was fired")
+    assert found.summary == "`turn_of` has 3 lines that return or fail"
+    assert [item.start for item in found.items] == [7, 9, 10]
+
+
+def test_calls_that_name_the_class_of_a_method_are_possible(opened: Open):
+    searcher = opened(
+        {
+            "src/Kiln/Fire.php": "<?php\nnamespace Pots\\Kiln;\n\nfinal class Fire\n{\n"
+            "    public static function execute(int $heat): bool\n    {\n        return true;\n    }\n}\n",
+            "src/Pot.php": "<?php\nnamespace Pots;\n\nclass Pot\n{\n    public function bake(): void\n    {\n"
+            "        Kiln\\Fire::execute(5);\n        $this->statement->execute(5);\n    }\n}\n",
+        }
+    )
+    found = facts(searcher, r"who calls Kiln\Fire::execute?")
+    assert found.summary == "`Fire.execute` is possibly called in 1 place"
+    assert [(item.path, item.start, item.certain) for item in found.items] == [("src/Pot.php", 8, False)]
+
+
+SHELL = """#!/bin/bash
+export KILN_PATH=${KILN_PATH-/usr/lib/kiln}
+kiln_style=plain  # the default style of the path
+
+kiln_fire() { # <pot>
+  echo "$1"
+}
+
+heat=$(kiln_fire red)
+kiln_fire blue
+"""
+
+
+def test_a_shell_function_is_called_where_it_is_not_defined(opened: Open):
+    searcher = opened({"kiln.sh": SHELL})
+    for question in ("Who calls kiln_fire?", "all the places that call kiln_fire"):
+        found = facts(searcher, question)
+        assert (found.kind, [item.start for item in found.items]) == ("callers", [9, 10])
+
+
+def test_a_variable_of_a_shell_has_the_default_that_replaces_it_and_no_other_setting_does(opened: Open):
+    searcher = opened({"kiln.sh": SHELL})
+    found = facts(searcher, "default of KILN_PATH?")
+    assert [item.start for item in found.items] == [2]
+    assert search([searcher], "What is the default of KILN_STYLE_PATH?").code_facts is None

@@ -49,7 +49,8 @@ _RELATIONS = {
 """The relations, in the order in which their words decide."""
 _ASKING = re.compile(
     r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
-    r"|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users|any callers)\b"
+    r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
+    r"|any callers)\b"
     r"|\b(?:callers?|call sites?|usages|users) of\b|\bwho (?:calls?|uses?|asks?|invokes?)\b"
     r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",
     re.I,
@@ -151,6 +152,7 @@ def find(asked: Asked) -> CodeFacts | None:
         relation, uses = ("raisers", raising) if raising else ("uses", uses)
     if relation == "callers" and not uses:
         uses = _uses(graph, "uses", subject.targets)  # passed on, or a class that is only named
+        uses = uses or _qualified(asked, subject)
     uses, bundled = _without_bundles(subject.index, uses)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
@@ -187,6 +189,17 @@ def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) ->
     found = {use: None for target in targets for use in of_one(target)}
     own = {(target.path, target.start) for target in targets}
     return [use for use in found if (use.path, use.line) not in own or len(targets) == 1]
+
+
+def _qualified(asked: Asked, subject: _Subject) -> list[CodeUse]:
+    """Return the calls that are not resolved, but name the class of the method: `Curl\\Util::execute(…)`."""
+    target = subject.targets[0]
+    if not target.scope:
+        return []
+    owner = re.escape(re.split(r"\W+", target.scope)[-1])
+    names_class = re.compile(rf"(?<!\w){owner}\s*(?:::|->|\.)\s*{re.escape(target.name)}(?!\w)")
+    unresolved = subject.index.graph.unresolved(subject.targets, "call")
+    return [use for use in unresolved if names_class.search(_line(asked, subject.index, use))]
 
 
 def _line(asked: Asked, index: ChunkIndex, use: CodeUse) -> str:
@@ -229,8 +242,7 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     for use in unresolved[:_MAX_UNRESOLVED]:
         used = asked.file(subject.index, use.path)
         if used is not None and use.line <= len(used.lines):
-            reason = f"possibly {_SAYS[relation][1]} {target.name}"
-            places.append(FactPlace(used, use.line, reason, certain=False))
+            places.append(FactPlace(used, use.line, f"{_SAYS[relation][1]} {target.name}", certain=False))
     found = code_facts(
         NAME,
         target.qualified_name,

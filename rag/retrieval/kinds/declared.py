@@ -64,6 +64,8 @@ _ENVIRONMENT = re.compile(
     r"|[Ll]ookup_?[Ee]nv|process\.env|\bvar_os|\benv\s*=)[\s(\[.!?\"'{:$]{1,4}([A-Z][A-Z0-9_]{2,60})\b"
     r"|[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})[\"']\s+(?:not\s+)?in\s+\S*(?:environ|env|ENV)\b"
 )
+_EXPANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,60}):?[-=]")
+"""A variable of a shell with what replaces it if it is not set: `${TMPDIR:-/tmp}`."""
 _RECORD_NAME = re.compile(
     r"\s*\.?[\"']?(?:name|key|option|flag|id|long|setting)[\"']?\s*(?::|=>?)\s*"
     r"[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,?\s*$"
@@ -260,6 +262,8 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
         matched := _ENVIRONMENT.search(line)
     ):
         yield "environment", matched[1] or matched[2]
+    if "${" in line and (matched := _EXPANDED.search(line)):
+        yield "environment", matched[1]
     constant = _DEFINE.match(line) if "#" in line else None
     if matched := constant or (_CONFIGURED.match(line) if is_config else None):
         yield "default", matched[1]

@@ -1,8 +1,8 @@
 """Find what happens if something fails: the lines of the subject that raise, handle or return a failure.
 
-The subject is that of the conversation if the question names nothing else; if not, it is one of the best
-hits: the ranking counts most, then how many such lines a hit has and how much of the question they and the
-lines before them hold.
+If the question asks what is returned, these are all lines that return something, too. The subject is that of
+the conversation if the question names nothing else; if not, it is one of the best hits: the ranking counts
+most, then how many such lines a hit has and how much of the question they and the lines before them hold.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rag.analysis import terms
+from rag.code.languages import language_of_path
 from rag.lines import lines_of
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
@@ -51,6 +52,11 @@ _FAILURE = re.compile(
 )
 _NO_FAILURE = re.compile(r"\s*func\b.*\{\s*$")
 """The head of a function of Go, which names its error among the results."""
+_ASKS_RETURNED = re.compile(r"\bwhat (?:does|do|did|will|would|is|are)\b[^?.]{0,80}\breturn(?:s|ed)?\b", re.I)
+_RETURNS = re.compile(r"(?:^|[;:{}()>]|\b(?:else|then|do|and|or)\b)\s*(?:return|yield)\b")
+_LAST_IS_RETURNED = frozenset({"ruby", "rust", "elixir", "scala", "haskell", "ocaml", "clojure"})
+"""Languages in which the last expression of a function is returned, without a word for it."""
+_LAST_TOO = "the last expression is returned too"
 _NAMED = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
 """A quoted name, whose words are not those of the question: `break-lock`."""
 _COMMENT = re.compile(r"\s*(?://|#(?!\s*define)|/\*|\*|--|;|\"{3}|'{3}|<!--|%|:)")
@@ -81,7 +87,7 @@ def find(asked: Asked) -> CodeFacts | None:
         if one.hit.kind != "code":
             continue
         lines = lines_of(one.hit.text)
-        failing = _failing(lines)
+        failing = _failing(lines, asked)
         covered = _covered(lines, failing, wanted)
         score = one.hit.score / top + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered
         if failing and score > best:
@@ -92,7 +98,7 @@ def find(asked: Asked) -> CodeFacts | None:
     if file is None:
         return None
     first, last = _all_chunks(chosen, file)
-    return _facts(file, (first, last), chosen.hit.label or chosen.hit.path, wanted)
+    return _facts(asked, file, (first, last), chosen.hit.label or chosen.hit.path, wanted)
 
 
 def _of_subject(asked: Asked, wanted: dict[str, float]) -> CodeFacts | None:
@@ -104,31 +110,44 @@ def _of_subject(asked: Asked, wanted: dict[str, float]) -> CodeFacts | None:
         for one in index.graph.definitions(meant.symbol):
             if (one.path, one.scope) == (meant.path, meant.scope):
                 file = asked.file(index, one.path)
-                return _facts(file, (one.start, one.end), one.qualified_name, wanted) if file else None
+                return _facts(asked, file, (one.start, one.end), one.qualified_name, wanted) if file else None
     return None
 
 
-def _facts(file: FileText, span: tuple[int, int], name: str, wanted: dict[str, float]) -> CodeFacts | None:
+def _facts(
+    asked: Asked, file: FileText, span: tuple[int, int], name: str, wanted: dict[str, float]
+) -> CodeFacts | None:
     """Return the failure lines between two lines of a file, those that fit the question best; None if there
     are none.
     """
     first, last = span
     lines = file.lines[first - 1 : last]
-    failing = _failing(lines)
+    failing = _failing(lines, asked)
     if not failing:
         return None
     kept = sorted(failing, key=lambda n: -_covered(lines, [n], wanted))[:_MAX_PLACES]
     places = [FactPlace(file, first + n, _reason(lines[n])) for n in sorted(kept)]
     count = "1 line" if len(failing) == 1 else f"{len(failing)} lines"
-    return code_facts(NAME, name, f"{named(name)} has {count} on failures", places, count=len(failing))
+    what, note = "on failures", ""
+    if _asks_returned(asked):
+        what = f"that return{'s' * (len(failing) == 1)} or fail{'s' * (len(failing) == 1)}"
+        note = _LAST_TOO if language_of_path(file.path) in _LAST_IS_RETURNED else ""
+    return code_facts(NAME, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing))
 
 
-def _failing(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines on failures, from 0."""
+def _asks_returned(asked: Asked) -> bool:
+    return _ASKS_RETURNED.search(_NAMED.sub(" ", asked.question.question.text)) is not None
+
+
+def _failing(lines: Sequence[str], asked: Asked) -> list[int]:
+    """Return the numbers of the lines on failures, from 0, and of those that return if that is asked."""
+    returns = _asks_returned(asked)
     return [
         number
         for number, line in enumerate(line[:_MAX_LINE_CHARS] for line in lines)
-        if _COMMENT.match(line) is None and _FAILURE.search(line) is not None and not _NO_FAILURE.match(line)
+        if _COMMENT.match(line) is None
+        and not _NO_FAILURE.match(line)
+        and (_FAILURE.search(line) or (returns and _RETURNS.search(line)))
     ]
 
 

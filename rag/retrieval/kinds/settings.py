@@ -100,6 +100,7 @@ _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
 _OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
 _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
+_UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
@@ -164,8 +165,8 @@ def find(asked: Asked) -> CodeFacts | None:
     best = literal or max(found.values(), key=lambda one: one.score, default=None)
     if best is None or (not literal and (best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE)):
         return None
-    if not literal and _FLAG.search(text):
-        return None  # any other option is not what was asked for
+    if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
+        return None  # any other setting is not what was asked for
     rows = Counter(place.file.path for one in found.values() for place in one.places if place.sort in _ROWS)
     most = max(rows.values(), default=1)
     sorts = {id(one): "documented" if asked.kind_of(one.file) == "doc" else one.sort for one in best.places}

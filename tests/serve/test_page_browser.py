@@ -304,6 +304,7 @@ def test_conversations_are_kept_searched_renamed_forked_exported_and_deleted(ser
     side.get_by_label("Search conversations").fill("language")  # which only answers hold
     expect(side.locator(".match").first).to_contain_text("No language model is configured")
     side.get_by_label("Search conversations").fill("")
+    expect(side.locator(".match")).to_have_count(0)  # until then, the rows are replaced
 
     current.get_by_role("button", name="More about").click()
     page.get_by_role("menuitem", name="Rename").click()

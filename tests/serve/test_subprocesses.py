@@ -119,4 +119,4 @@ def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(monkeypatch
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").is_dir() else 0
     asyncio.run(run())
     after = len(list(Path("/proc/self/fd").iterdir())) if before else 0
-    assert after == before
+    assert after <= before  # what earlier tests left may be closed meanwhile

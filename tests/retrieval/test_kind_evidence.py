@@ -200,12 +200,13 @@ def test_a_word_that_is_nowhere_near_the_others_is_warned_of(opened: Open):
 
 def test_what_is_returned_are_all_lines_that_return(opened: Open):
     body = (
-        'def turn_of(pot, fired):\n    """Choose the pot to fire.\n\n    It should return the pot.\n    """\n'
+        'def turn_of(pot, fired):\n    """Choose the pot to fire.\n\n    It should return the pot.\n'
+        '    This never fails.\n    """\n'
         "    if fired:\n        return pot\n    if pot is None:\n        return None\n    return pot.after\n"
     )
     found = facts(opened({"kiln.py": body}), "what does turn_of return if it was fired")
     assert found.summary == "`turn_of` has 3 lines that return or fail"
-    assert [item.start for item in found.items] == [7, 9, 10]
+    assert [item.start for item in found.items] == [8, 10, 11]
 
 
 def test_calls_that_name_the_class_of_a_method_are_possible(opened: Open):

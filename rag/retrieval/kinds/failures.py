@@ -60,6 +60,8 @@ _LAST_TOO = "the last expression is returned too"
 _NAMED = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
 """A quoted name, whose words are not those of the question: `break-lock`."""
 _COMMENT = re.compile(r"\s*(?://|#(?!\s*define)|/\*|\*|--|;|\"{3}|'{3}|<!--|%|:)")
+_OPENS = re.compile(r"\s*[rRuU]?(\"{3}|'{3}|/\*)")
+_CLOSING = {'"""': '"""', "'''": "'''", "/*": "*/"}
 _REASONS = (
     ("raises", re.compile(r"\b(?:raise|throw|panic|abort|die|reject)\b")),
     ("handles", re.compile(r"\b(?:except|catch|rescue)\b")),
@@ -141,14 +143,33 @@ def _asks_returned(asked: Asked) -> bool:
 
 def _failing(lines: Sequence[str], asked: Asked) -> list[int]:
     """Return the numbers of the lines on failures, from 0, and of those that return if that is asked."""
-    returns = _asks_returned(asked)
+    returns, documentation = _asks_returned(asked), _documentation(lines)
     return [
         number
         for number, line in enumerate(line[:_MAX_LINE_CHARS] for line in lines)
-        if _COMMENT.match(line) is None
+        if number not in documentation
+        and _COMMENT.match(line) is None
         and not _NO_FAILURE.match(line)
         and (_FAILURE.search(line) or (returns and _RETURNS.search(line)))
     ]
+
+
+def _documentation(lines: Sequence[str]) -> set[int]:
+    """Return the lines, from 0, of docstrings and block comments that take several; they are prose.
+
+    Marks alone on a line that are not closed end what began before the first line, in a part of a definition.
+    """
+    found: set[int] = set()
+    closing, opened_at = "", 0
+    for number, line in enumerate(lines):
+        if closing:
+            found.add(number)
+            closing = "" if closing in line else closing
+        elif (opened := _OPENS.match(line)) and _CLOSING[opened[1]] not in line[opened.end() :]:
+            closing, opened_at = _CLOSING[opened[1]], number
+    if closing and lines[opened_at].strip() == closing:
+        return set(range(opened_at))
+    return found
 
 
 def _all_chunks(one: Ranked, file: FileText) -> tuple[int, int]:

@@ -45,10 +45,11 @@ from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine, Repository, locate
-from rag.service.engine import Generation, at_checkout
+from rag.service.engine import Generation
 from rag.service.groups import ALL
 from rag.service.jobs import open_jobs
 from rag.service.ref_retention import RefRetention, RetentionFull
+from rag.service.repository import at_checkout
 from rag.types import Checkout, Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]

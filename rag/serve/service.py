@@ -19,7 +19,8 @@ from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
-from rag.serve.registry import RepositoryRegistry, ServedRepository
+from rag.serve.repositories.entry import ServedRepository
+from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams

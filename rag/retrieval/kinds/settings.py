@@ -320,8 +320,12 @@ def _weights(asked: Asked) -> dict[str, float]:
 
 
 def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
-    """Return the numbers of the lines, ascending, that have a word of the question a few lines away."""
-    stems = {term[:_STEM].lower() for term in wanted if len(term) > 2}
+    """Return the numbers of the lines, ascending, that have a word of the question a few lines away.
+
+    Words of any setting, such as "option", do not count if the question has others.
+    """
+    counting = wanted.keys() - _WEAK
+    stems = {term[:_STEM].lower() for term in counting or wanted if len(term) > 2}
     if not stems:
         return []
     held = _holding([line[:MAX_LINE_CHARS] for line in lines], stems)

@@ -95,7 +95,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return processors + (processors + 1) // 2
 
 
-_LONGEST = ("worker/test_worker",)
+_LONGEST = (
+    "serve/test_page_browser",
+    "worker/test_worker",
+    "test_bad_input",
+    "corpus/test_chunk",
+    "test_cli",
+    "serve/test_shared",
+    "test_app",
+    "wiki/test_wiki_writer",
+    "database/test_parts",
+    "integrations/test_mkdocs_plugin",
+    "backends/test_openai_bounds",
+    "fuzz/test_fuzz",
+    "database/test_update",
+    "serve/test_damaged_stores",
+    "fuzz/test_fuzz_kept",
+    "test_notebooks",
+    "test_examples",
+    "test_scale_demo",
+)
 """The modules that take longest. A module runs in one worker: begun last, one would run alone at the end."""
 
 

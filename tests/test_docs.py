@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
+from typer.core import TyperOption
 
+from rag.cli.options import WordsCommand
+from rag.code import grammars
 from rag.serve.settings import ServerSettings
 from rag.settings import ENVIRONMENT
 from tools.docs import commands, http_api, links
 from tools.docs import fields as settings
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_every_command_has_its_section_with_examples_and_options() -> None:
@@ -22,6 +28,19 @@ def test_every_command_has_its_section_with_examples_and_options() -> None:
             assert "```sh" in section
             options = [option for each in command.params for option in each.opts if option.startswith("-")]
             assert all(f"`{option}`" in section for option in options if option not in ("-h", "--help"))
+
+
+def test_help_says_what_can_be_repeated() -> None:
+    for name, command in commands.commands():
+        for each in command.params:
+            if isinstance(each, TyperOption) and each.multiple:
+                assert "Repeatable." in (each.help or ""), (name, each.opts)
+            elif each.nargs == -1 and not isinstance(command, WordsCommand):
+                assert (each.metavar or f"{each.name}...").endswith("..."), (name, each.name)
+
+
+def test_the_first_page_says_how_many_languages_are_split_by_syntax() -> None:
+    assert f"(tree-sitter, {len(grammars._MODULES)} languages)" in (ROOT / "docs/index.md").read_text()
 
 
 def test_every_setting_has_its_row_with_variables_and_default() -> None:

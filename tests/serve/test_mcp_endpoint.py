@@ -64,4 +64,4 @@ def test_an_unknown_version_of_the_sdk_is_reported(tmp_path: Path, monkeypatch: 
             reply = served.post("/mcp", HELLO, headers=HEADERS)
             assert reply.status == 400
             assert "MCP" in reply.body.decode()
-        assert served.get("/ready").status == 200
+        assert served.get("/health").status == 200

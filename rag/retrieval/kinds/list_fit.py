@@ -28,7 +28,7 @@ _COMMENT_LINES = 12
 _MAX_COMMENT_CHARS = 200
 _MAX_HEADER_LINES = 30
 _MAX_NAMES_READ = 30
-_MAX_LINES_READ = 12_000
+_MAX_LINES_READ = 6_000
 _LONG_FILE = 1_500
 _UNLIKELY = -0.1
 """A series that is less likely a list, by its shape and what holds it, is left out."""

@@ -1,13 +1,18 @@
 """How much of what a newcomer must learn the pages of `rag wiki` say, and whether they can be published.
 
-The architecture documents that the statements were taken from are removed before the wiki is generated. It is
-written by this version and by the last one whose pages followed folders, in the same run. Of this version's
-pages it also shows what exceeds the limits, whether MkDocs builds them without a warning, and how many lines
-differ after a comment was added to the most central file.
+The architecture documents that the statements were taken from are removed before a wiki is generated. It also
+shows which statements of the pages disagree with the files, what exceeds the limits, whether MkDocs builds
+the site without a warning, and how many lines differ after a comment was added to the most central file.
+
+What was measured of a repository is stored in `results/wiki`, so that an interrupted run continues where it
+stopped; it is measured again if the program, the statements or this benchmark changed. Set WIKI_BEFORE to a
+commit to measure the pages of that version as well: 3bfcaa58 is the last one whose pages followed folders.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,28 +21,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from rag.cli.terminal import out
 from rag.evaluation.repositories import EvaluationRepository, obtain
-from rag.parsing import parse_toml
+from rag.parsing import parse_json, parse_toml
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki.repository_graph import survey
-from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, not_measured, run_process, show
+from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, not_measured, run_process, show
 from tools.benchmarks.wiki_statements import Statement, sampled, statements
 
-BEFORE = os.environ.get("WIKI_BEFORE", "3bfcaa585e4deb2bca98daf8684d2224bd586cee")
-"""The commit with the wiki by folders."""
-_SAMPLE, _MAX_WRONG = 300, 40
+_SAMPLE, _MAX_WRONG, _MAX_WARNING = 300, 40, 800
 _MAX_PAGE_BYTES, _MAX_PAGE_LINES, _MAX_DIFF_LINES = 40_000, 400, 30
 _COMMENTS = {
     ".py": "#",
     ".rb": "#",
     **dict.fromkeys((".c", ".cc", ".go", ".java", ".js", ".php", ".rs", ".ts"), "//"),
 }
+_PROGRAM = ("rag", "templates", "data")
+_MEASURING = (
+    QUESTIONS / "wiki_things.toml",
+    CHECKOUT / "tools/benchmarks/wiki.py",
+    CHECKOUT / "tools/benchmarks/wiki_statements.py",
+)
 _RUN = "import sys; sys.path.insert(0, {!r}); from rag.__main__ import main; sys.exit(main())"
 _REMOTE = "https://github.com/measured/repository"
 _REFERENCE = re.compile(r"^\[([^\]]+)\]: (\S+)$", re.MULTILINE)
@@ -63,69 +73,89 @@ class _Section:
     places: tuple[tuple[str, int, int], ...]
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured of one wiki. `built` is "yes", or what MkDocs said."""
+
+    repository: str
+    version: str
+    things: int
+    missing: list[str]
+    stated: list[Statement]
+    pages: int
+    kilobytes: int
+    largest_kb: int
+    longest_lines: int
+    over: int
+    built: str
+    changed_lines: int
+    seconds: int
+
+
 def wiki(bench: Bench) -> None:
-    """Statements of architecture documents that the wiki says with true lines, before and after."""
+    """Wikis of twelve repositories: what they say, whether it is true, whether it can be published."""
     listed = parse_toml((QUESTIONS / "wiki_things.toml").read_text(encoding="utf-8"))["repository"]
-    rows, missing = [], []
-    stated: list[Statement] = []
-    published: list[tuple[object, ...]] = []
+    measured = []
     with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-") as workplace:
-        versions = {"concepts": CHECKOUT}
-        before = Path(workplace) / "before"
-        try:
-            _archived(BEFORE, before)
-            versions = {"folders": before, **versions}
-        except (OSError, subprocess.CalledProcessError) as error:
-            not_measured(f"the wiki by folders: commit {BEFORE[:10]} is not here ({error})")
+        versions = {"": CHECKOUT}
+        if before := os.environ.get("WIKI_BEFORE"):
+            versions[before] = Path(workplace) / "before"
+            _archived(before, versions[before])
         for entry in listed:
-            things = [_thing(one) for one in entry["things"]]
-            root = _repository(entry, Path(workplace) / entry["name"], bench)
-            definitions = _definitions(root)
-            for name, program in versions.items():
-                folder = Path(workplace) / f"{entry['name']}-{name}"
-                seconds = _written(program, root, folder)
-                said = [thing for thing in things if _is_said(thing, folder, definitions)]
-                if name == "concepts":
-                    stated += statements(folder, root)
-                    published.append((entry["name"], *_publishable(program, root, folder)))
-                pages = [path.read_text(encoding="utf-8") for path in (folder / "docs").glob("*.md")]
-                largest = max(pages, key=len)
-                rows.append(
-                    (
-                        entry["name"],
-                        name,
-                        f"{len(said)} of {len(things)}",
-                        len(pages),
-                        f"{sum(map(len, pages)) / 1e3:.0f}",
-                        f"{len(largest.encode()) / 1e3:.0f}",
-                        max(page.count("\n") for page in pages),
-                        f"{seconds:.0f}",
-                    )
-                )
-                missing += [(entry["name"], name, thing.learn) for thing in things if thing not in said]
+            for version, program in versions.items():
+                try:
+                    measured.append(_resumed(entry, version, program, Path(workplace), bench))
+                except NotMeasured as error:
+                    not_measured(f"{entry['name']}: {error}")
+    _show_table(measured)
+    now = [one for one in measured if not one.version]
+    _show_truth([statement for one in now for statement in one.stated])
+    unbuilt = [(one.repository, one.built) for one in now if one.built != "yes"]
+    show("What MkDocs warns of", ("repository", "warnings"), unbuilt)
+    missing = [(one.repository, one.version, learn) for one in measured for learn in one.missing]
+    show("Not said", ("repository", "version", "statement"), missing)
+
+
+def _show_table(measured: list[_Measured]) -> None:
+    """Show one row for each wiki, and their sums."""
+    rows: list[tuple[object, ...]] = []
+    for version in dict.fromkeys(one.version for one in measured):
+        of_version = [one for one in measured if one.version == version]
+        rows += [_row(one.repository, [one]) for one in of_version]
+        rows.append(_row(f"all {version}".rstrip(), of_version))
     columns = (
         "repository",
-        "pages by",
         "said with true lines",
+        "true statements",
         "pages",
         "kB",
         "largest kB",
         "longest lines",
+        f"over {_MAX_PAGE_BYTES // 1000} kB or {_MAX_PAGE_LINES} lines",
+        "mkdocs --strict",
+        f"lines a comment changes (aim {_MAX_DIFF_LINES})",
         "s",
     )
-    show("What a newcomer must learn", columns, rows)
-    _show_truth(stated)
-    show(
-        "Can it be published",
-        (
-            "repository",
-            f"pages over {_MAX_PAGE_BYTES // 1000} kB or {_MAX_PAGE_LINES} lines",
-            "mkdocs build --strict",
-            f"lines that a comment changes (at most {_MAX_DIFF_LINES})",
-        ),
-        published,
+    show("Twelve wikis", columns, rows)
+
+
+def _row(name: str, wikis: list[_Measured]) -> tuple[object, ...]:
+    things = sum(one.things for one in wikis)
+    stated = [statement.is_true for one in wikis for statement in one.stated]
+    built = sum(one.built == "yes" for one in wikis)
+    return (
+        name,
+        f"{things - sum(len(one.missing) for one in wikis)} of {things}",
+        f"{sum(stated):,} of {len(stated):,}",
+        sum(one.pages for one in wikis),
+        sum(one.kilobytes for one in wikis),
+        max(one.largest_kb for one in wikis),
+        max(one.longest_lines for one in wikis),
+        sum(one.over for one in wikis),
+        f"{built} of {len(wikis)}",
+        max(one.changed_lines for one in wikis),
+        sum(one.seconds for one in wikis),
     )
-    show("Not said", ("repository", "pages by", "statement"), missing)
 
 
 def _show_truth(stated: list[Statement]) -> None:
@@ -138,6 +168,77 @@ def _show_truth(stated: list[Statement]) -> None:
     show("Statements that agree with the files", ("statements", "n", "true"), rows)
     wrong = [(one.page, one.kind, one.text) for one in stated if not one.is_true][:_MAX_WRONG]
     show("Statements that do not", ("page", "kind", "statement"), wrong)
+
+
+# ---------------------------------------------------------------- one wiki
+
+
+def _resumed(
+    entry: Mapping[str, Any], version: str, program: Path, workplace: Path, bench: Bench
+) -> _Measured:
+    """Return what was measured of a wiki, by this run or an earlier one with the same files."""
+    name = entry["name"]
+    kept = bench.results / "wiki" / f"{name}{version and '-'}{version[:10]}.json"
+    digest = _digest(program, json.dumps(entry, sort_keys=True))
+    if kept.is_file():
+        known = parse_json(kept.read_text(encoding="utf-8"))
+        if known["digest"] == digest:
+            values = known["measured"]
+            return _Measured(**{**values, "stated": [Statement(**one) for one in values["stated"]]})
+    folder = workplace / name
+    try:
+        found = _measured(entry, version, program, folder, bench)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    out(f"{name}: {found.things - len(found.missing)} of {found.things} said, {found.seconds} s")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(".part")
+    part.write_text(json.dumps({"digest": digest, "measured": asdict(found)}), encoding="utf-8")
+    part.replace(kept)
+    return found
+
+
+def _digest(program: Path, entry: str) -> str:
+    """Return a hash of all that decides what is measured: the program, this benchmark, and the entry."""
+    found = hashlib.sha256(entry.encode())
+    if json.loads(entry)["source"] == "checkout":
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, check=True, capture_output=True)
+        found.update(head.stdout)
+    paths = (path for name in _PROGRAM for path in sorted((program / name).rglob("*")))
+    for path in (*_MEASURING, *paths):
+        if path.is_file() and path.suffix != ".pyc":
+            found.update(f"{path.name}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def _measured(entry: Mapping[str, Any], version: str, program: Path, folder: Path, bench: Bench) -> _Measured:
+    """Write the wiki of a repository, and measure it."""
+    root, site = _repository(entry, folder / entry["name"], bench), folder / "wiki"
+    things = [_thing(one) for one in entry["things"]]
+    began = time.perf_counter()
+    _write(program, root, site, folder / "home")
+    seconds = time.perf_counter() - began
+    definitions = _definitions(root)
+    pages = [path.read_text(encoding="utf-8") for path in (site / "docs").glob("*.md")]
+    sizes, lines = [len(page.encode()) for page in pages], [page.count("\n") for page in pages]
+    return _Measured(
+        repository=entry["name"],
+        version=version,
+        things=len(things),
+        missing=[thing.learn for thing in things if not _is_said(thing, site, definitions)],
+        stated=list(statements(site, root)),
+        pages=len(pages),
+        kilobytes=round(sum(sizes) / 1e3),
+        largest_kb=round(max(sizes) / 1e3),
+        longest_lines=max(lines),
+        over=sum(
+            size > _MAX_PAGE_BYTES or count > _MAX_PAGE_LINES
+            for size, count in zip(sizes, lines, strict=True)
+        ),
+        built=_built(site),
+        changed_lines=_comment_diff(program, root, site, folder / "home"),
+        seconds=round(seconds),
+    )
 
 
 def _thing(entry: Mapping[str, Any]) -> _Thing:
@@ -191,42 +292,29 @@ def _definitions(root: Path) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def _written(program: Path, root: Path, folder: Path) -> float:
-    """Write a wiki with a version of the program; return the seconds, index included."""
-    with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-home-") as home:
-        environment = {**os.environ, "RAG_HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [
-            sys.executable,
-            "-P",
-            "-c",
-            _RUN.format(str(program)),
-            "wiki",
-            str(root),
-            "-o",
-            str(folder),
-        ]
-        began = time.perf_counter()
-        run_process([*command, "--no-draw", "--yes"], environment)
-        return time.perf_counter() - began
+def _write(program: Path, root: Path, folder: Path, home: Path) -> None:
+    """Write a wiki with a version of the program, or bring it up to date."""
+    environment = {**os.environ, "RAG_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    run = _RUN.format(str(program))
+    command = [sys.executable, "-P", "-c", run, "wiki", str(root), "-o", str(folder), "--no-draw", "--yes"]
+    run_process(command, environment)
 
 
-def _publishable(program: Path, root: Path, folder: Path) -> tuple[object, ...]:
-    """Return the pages over the limits, whether the site builds, and the lines that a comment changes."""
-    pages = [path.read_text(encoding="utf-8") for path in (folder / "docs").glob("*.md")]
-    over = sum(len(p.encode()) > _MAX_PAGE_BYTES or p.count("\n") > _MAX_PAGE_LINES for p in pages)
+def _built(folder: Path) -> str:
+    """Return "yes" if MkDocs builds the site without a warning, else what it says."""
     with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-site-") as site:
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", site]
-        built = subprocess.run(command, cwd=folder, check=False, capture_output=True)
-    return over, "yes" if built.returncode == 0 else "no", _comment_diff(program, root, folder)
+        built = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    return "yes" if built.returncode == 0 else (built.stderr + built.stdout).strip()[-_MAX_WARNING:]
 
 
-def _comment_diff(program: Path, root: Path, folder: Path) -> object:
+def _comment_diff(program: Path, root: Path, folder: Path, home: Path) -> int:
     """Return how many lines of the pages differ after a comment was added at the top of a central file."""
     architecture = (folder / "docs" / "architecture.md").read_text(encoding="utf-8")
     linked = (unquote(match[1]) for match in _LINES.finditer(architecture))
     central = next((path for path in linked if Path(path).suffix in _COMMENTS), None)
     if central is None:
-        return "no such file"
+        raise NotMeasured("the page on the architecture links to no file that a comment can be added to")
     before = folder.with_name(f"{folder.name}-before")
     shutil.copytree(folder, before)
     text = (root / central).read_text(encoding="utf-8")
@@ -235,7 +323,7 @@ def _comment_diff(program: Path, root: Path, folder: Path) -> object:
     (root / central).write_text(text[:end] + comment + text[end:], encoding="utf-8")
     who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
     subprocess.run(["git", *who, "commit", "-aqm", "comment"], cwd=root, check=True, capture_output=True)
-    _written(program, root, folder)
+    _write(program, root, folder, home)
     compared = subprocess.run(
         ["git", "diff", "--no-index", "--numstat", str(before / "docs"), str(folder / "docs")],
         check=False,

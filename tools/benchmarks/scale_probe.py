@@ -34,7 +34,7 @@ def make(base: Path, count: int, path: Path) -> dict[str, Any]:
     """Write the store, with lists if it is so large that ours has them; what its header says of them."""
     header, columns = resampled(base, count, _SEED)
     began = time.perf_counter()
-    if len(columns["chunk_file"]) >= Options.approximate_from:
+    if len(columns["chunk_file"]) >= Options().approximate_from:
         lists, about = with_lists(columns, gather_rows)
         header, columns = header | {"approximate": about}, columns | lists
     else:

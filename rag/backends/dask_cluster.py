@@ -34,7 +34,8 @@ class DaskCluster:
         if scheme not in _SCHEMES or not host or not port.isdecimal():
             raise SettingsError(f"unknown executor {address!r}; use dask://HOST:PORT or dask+tls://HOST:PORT")
         self.address = address
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are raised below
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are raised below
         try:
             self._client = Client(
                 f"{_SCHEMES[scheme]}://{place}", timeout=_TIMEOUT_S, set_as_default=False, name="rag"

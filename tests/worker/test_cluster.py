@@ -123,6 +123,25 @@ def test_ctrl_c_ends_what_runs_and_the_next_run_continues(
     assert again.code == 0 and "1 indexed, 0 failed, 1 done by an earlier run" in again.err
 
 
+def test_a_lost_scheduler_ends_the_run_with_a_message(listed: Path, tmp_path: Path) -> None:
+    large(tmp_path / "repositories" / "large")
+    listed.write_text("repositories/large\n")
+    (tmp_path / "other").mkdir()
+    with local_dask(tmp_path / "other") as cluster:
+        cluster.add_worker()
+        process = start(
+            command("index", "--list-file", listed, "--executor", cluster.address),
+            environment=os.environ, stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        until(cluster.working)
+        cluster.scheduler.kill()
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 3 and b"cannot be reached" in err and b"Traceback" not in err, (
+            err.decode()
+        )
+        until(lambda: not cluster.working())
+
+
 OTHER_VERSION = "import rag.worker.node as node\nnode.node_version = lambda: '9.9 (index format 99)'\n"
 NO_RAG = "import sys\nsys.modules['rag'] = None\n"
 

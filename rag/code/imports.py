@@ -161,6 +161,15 @@ def _java(node: Node) -> list[Import]:
     return [_import(node, text, [(name, name)])]
 
 
+def _kotlin(node: Node) -> list[Import]:
+    named = [child for child in node.named_children if child.type in ("qualified_identifier", "identifier")]
+    module = _text(named[0])
+    if any(child.type == "*" for child in node.children):
+        return [_import(node, module, [("*", "*")])]
+    name = module.rpartition(".")[2]
+    return [_import(node, module, [(name, _text(named[1]) if named[1:] else name)])]
+
+
 def _c(node: Node) -> list[Import]:
     path = _text(node.child_by_field_name("path"))
     return [_import(node, path.strip('"') if path.startswith('"') else path, [("*", "*")])]
@@ -198,6 +207,7 @@ READERS: Mapping[str, Callable[[Node], list[Import]]] = {
     "go": _go,
     "rust": _rust,
     "java": _java,
+    "kotlin": _kotlin,
     "c": _c,
     "cpp": _c,
     "ruby": _ruby,

@@ -49,12 +49,14 @@ _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25
 """The same in languages where the classes of most objects are not written down."""
-_RESOLVED = frozenset({"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java", "kotlin"})
+_RESOLVED = frozenset(
+    {"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java", "kotlin", "elixir"}
+)
 """The languages whose names are resolved; uses in others are possible at best."""
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 _STRUCTURAL = JAVASCRIPT
 """The languages in which an object has a type by its members alone."""
-_CLASS_SCOPED = frozenset({"java", "kotlin", "csharp", "cpp", "ruby", "php"})
+_CLASS_SCOPED = frozenset({"java", "kotlin", "elixir", "csharp", "cpp", "ruby", "php"})
 """The languages in which a bare name may be a member of the class it is used in."""
 _COMMON = frozenset(
     """add all any append apply bind call clear close copy count create decode delete destroy each emit
@@ -132,6 +134,8 @@ class _File:
         bases: dict[int, list[Reference]] = defaultdict(list)
         for number, one in enumerate(definitions):
             named[one.name].append(number)
+            if language == "elixir" and "." in one.name:
+                named[one.name.rpartition(".")[2]].append(number)
             members[one.parent, one.name].append(number)
             if one.owner:
                 owned[one.owner.removesuffix(".prototype"), one.name].append(number)
@@ -482,6 +486,8 @@ class RepositoryGraph:
         parts = written.split(".")
         if file.language == "rust" and len(parts) > 1 and parts[0] in ("crate", "super"):
             return self._rust_path(file, parts, depth)
+        if file.language == "elixir" and parts[0][:1].isupper():
+            return self._elixir_path(file, parts, within)
         if file.language in JAVASCRIPT and (owned := self._owned(file, parts, within)):
             return owned
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
@@ -562,6 +568,40 @@ class RepositoryGraph:
             owner = next((one.removesuffix(".prototype") for one in owners if one), "")
         return tuple(_Value("def", file.path, number) for number in file.owned.get((owner, name), ()))
 
+    def _elixir_path(self, file: _File, parts: list[str], within: int) -> Values:
+        """Return the module or function of Elixir with a name, of an alias or below a module around it."""
+        module = [part for part in parts if part[:1].isupper()]
+        brought = [
+            imported.module
+            for imported in file.graph.imports
+            for name, here in imported.names
+            if here == module[0] and not name
+        ]
+        around = [file.qualified(n) for n in file.scopes(within) if file.graph.definitions[n].unit == "c"]
+        for before in (*brought, *(f"{outer}.{module[0]}" for outer in around), module[0]):
+            if found := self._elixir_module(".".join((before, *module[1:]))):
+                for part in parts[len(module) :]:
+                    found = self._joined(self._attribute(value, part, _MAX_DEPTH) for value in found)
+                return found
+        return (_EXTERNAL,)
+
+    def _elixir_imported(self, file: _File, name: str, depth: int) -> Values:
+        """Return the functions of this name in the modules that a file of Elixir imports."""
+        names = [imported.module for imported in file.graph.imports if ("*", "*") in imported.names]
+        modules = self._joined(map(self._elixir_module, names))
+        return self._joined(self._attribute(module, name, depth - 1) for module in modules)
+
+    def _elixir_module(self, name: str) -> Values:
+        """Return the modules of Elixir with a whole name."""
+        last = name.rpartition(".")[2]
+        files = (self.file(p) for p in sorted(self._holders(last)) if self.known[p][0] == "elixir")
+        return tuple(
+            _Value("def", file.path, number)
+            for file in files
+            for number in file.named.get(last, ())
+            if file.graph.definitions[number].unit == "c" and file.qualified(number) == name
+        )
+
     def _rust_path(self, file: _File, parts: list[str], depth: int) -> Values:
         made = Import("::".join(parts), (("", parts[-1]),), 0, 0)
         found = self._resolver.bindings(file.path, "rust", made)
@@ -637,6 +677,8 @@ class RepositoryGraph:
             found = self._in_folder(posixpath.dirname(file.path), name, "java")
             if found:
                 return found
+        if file.language == "elixir":
+            return self._elixir_imported(file, name, depth) or (_EXTERNAL,)
         if file.language == "kotlin" and (found := self._in_kotlin_package(file, name)):
             return found
         searched = {file.path: depth} if searched is None else searched
@@ -889,7 +931,7 @@ class _Search:
         self.graph = graph
         self.targets = {_Value("def", t.path, graph.number(t)) for t in targets}
         self.classes: set[str] = set()
-        self.names: set[str] = {t.name for t in targets}
+        self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
         for target, value in [(t, _Value("def", t.path, graph.number(t))) for t in targets]:
             file = graph.file(target.path)
             outer = file.class_of(file.graph.definitions[value.number].parent)
@@ -1142,6 +1184,8 @@ def _is_exported(file: _File, one: Defined) -> bool:
         return "static" not in one.flags
     if file.language == "go":
         return one.name[:1].isupper()
+    if file.language == "elixir":
+        return not {"defp", "defmacrop", "defguardp"} & set(one.flags.split())
     if file.language == "kotlin":
         return not {"private", "internal"} & set(one.flags.split())
     return not one.name.startswith(("_", "#")) or one.name.startswith("__")

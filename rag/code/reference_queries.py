@@ -283,6 +283,31 @@ QUERIES = {
 (callable_reference (identifier) @mention .)
 (value_argument [(identifier) (navigation_expression)] @mention .)
 """,
+    "elixir": """
+(call target: (identifier) @kw (#any-of? @kw "defmodule" "defprotocol" "defimpl")) @class
+(call target: (identifier) @kw (arguments . (alias) @name) (#any-of? @kw "defmodule" "defprotocol"))
+(call target: (identifier) @kw (arguments . (alias) @base) (#eq? @kw "defimpl"))
+(call target: (identifier) @kw (arguments . (alias) @base) (#eq? @kw "behaviour"))
+(call target: (identifier) @kw
+  (#any-of? @kw "def" "defp" "defmacro" "defmacrop" "defguard" "defguardp" "defdelegate")) @function
+(call target: (identifier) @kw
+  (arguments . [
+    (identifier) @name
+    (call target: (identifier) @name)
+    (binary_operator left: (identifier) @name)
+    (binary_operator left: (call target: (identifier) @name))])
+  (#any-of? @kw "def" "defp" "defmacro" "defmacrop" "defguard" "defguardp" "defdelegate"))
+(call target: (identifier) @modifier (#any-of? @modifier "defp" "defmacrop" "defguardp"))
+(call target: (identifier) @kw (#any-of? @kw "alias" "import" "use" "require")) @import
+(call target: (identifier) @call
+  (#not-match? @call "^(def[a-z]*|alias|import|use|require|if|unless|case|cond|with|for|quote|unquote)$"))
+(unary_operator operand: (call target: (identifier) @kw)
+  (#any-of? @kw "spec" "type" "typep" "opaque" "callback" "macrocallback")) @typing
+(call target: (dot left: (alias)) @method)
+(call target: (dot left: (identifier) @kw) @method (#eq? @kw "__MODULE__"))
+(unary_operator operand: (binary_operator left: (identifier) @mention) @kw (#match? @kw "/ *[0-9]+$"))
+(struct (alias) @mention)
+""",
     "csharp": """
 (class_declaration name: (identifier) @name) @class
 (interface_declaration name: (identifier) @name) @class

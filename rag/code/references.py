@@ -39,6 +39,8 @@ is a call once it has been read.
 """
 COMPANION = "Companion"
 """The name of the object that has the static members of a class of Kotlin."""
+OWN_MODULE = "__MODULE__"
+"""What a module of Elixir calls itself."""
 UNKNOWN = "?"
 """What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
 
@@ -229,7 +231,7 @@ _ON_ITEM, _ON_RECEIVER, _SAME_OBJECT = ("let", "also"), ("apply", "run"), ("appl
 """Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
 _MEMBERS = frozenset(
     """attribute member_expression selector_expression field_expression scoped_identifier field_access
-    member_access_expression scope_resolution navigation_expression infix_expression""".split()
+    member_access_expression scope_resolution navigation_expression infix_expression dot""".split()
 )
 _ELEMENTS = frozenset({"subscript_expression", "subscript", "index_expression"})
 _MADE = frozenset("new_expression object_creation_expression composite_literal struct_expression".split())
@@ -312,6 +314,11 @@ class _Reader:
         if node.type == "lambda_literal":
             self._bind_object(node)
 
+    def on_typing(self, node: Node) -> None:
+        """A type of Elixir, `@spec run(integer()) :: atom()`: nothing in it is called."""
+        self._open(node, "closure")
+        self.scope.kind = "typing"
+
     def _bind_object(self, node: Node) -> None:
         """Bind what a lambda of Kotlin has without naming it: `it`, and `this` if it has a receiver."""
         call = node.parent.parent if node.parent is not None else None
@@ -349,6 +356,17 @@ class _Reader:
             own = made.child_by_field_name("name") if made is not None else None
             name = name if own is None else self.words(own)
         self.definitions[scope.number][0] = name[:_MAX_EXPRESSION]
+        if self.language == "elixir" and scope.kind == "function":
+            self._join_clauses(scope)
+
+    def _join_clauses(self, scope: _Scope) -> None:
+        """Make the clauses of a function of Elixir, which follow each other, one definition."""
+        *_, last = self.definitions
+        before = self.definitions[-2] if len(self.definitions) > 1 else None
+        if before is not None and before[:3] == last[:3] and scope.number == len(self.definitions) - 1:
+            before[4] = last[4]
+            self.definitions.pop()
+            scope.number -= 1
 
     def on_key(self, node: Node) -> None:
         """The name of a property that is a function; such a name means nothing on its own."""
@@ -591,10 +609,11 @@ class _Reader:
     # ------------------------------------------------------------ references
 
     def on_call(self, node: Node) -> None:
-        self.raw.append((CALL, node, self.scope))
+        if self.scope.kind != "typing":
+            self.raw.append((CALL, node, self.scope))
 
     def on_method(self, node: Node) -> None:
-        self.raw.append((CALL, node, self.scope))
+        self.on_call(node)
 
     def on_token(self, node: Node) -> None:
         """A name with arguments in those of a macro of Rust, which the grammar leaves as they are."""
@@ -634,8 +653,8 @@ class _Reader:
                     receiver = UNKNOWN + self._container(node)
                     yield Reference(name, receiver, self._line(node, name), scope.number, role)
                 continue
-            if node.start_byte in self.naming and self.language == "ruby":
-                continue  # any identifier may be a call
+            if node.start_byte in self.naming and self.language in ("ruby", "elixir"):
+                continue  # any identifier may be a call, and a head of a function is one
             if role == BASE:
                 bases.setdefault(scope.number, written)
                 receiver, name = self._rpartition(written)
@@ -716,6 +735,8 @@ class _Reader:
         while inner is not None and inner is not self.top:
             if first == "this" and inner.receiver is not None:
                 return inner.receiver and self._substituted(inner.receiver, inner.outer or self.top)
+            if first == OWN_MODULE:
+                return "self"
             if first == inner.self_name or (first in _SELVES and self.language != "python"):
                 return "self()" if called else "self"
             if first in inner.open_names:
@@ -768,8 +789,8 @@ class _Reader:
             inner = self._expression(called, depth + 1)
             return f"{inner}()" if inner else None
         if kind in _MEMBERS:
-            before = _first(node, "object", "operand", "value", "expression", "path", "argument")
-            name = _first(node, "attribute", "property", "field", "name")
+            before = _first(node, "object", "operand", "value", "expression", "path", "argument", "left")
+            name = _first(node, "attribute", "property", "field", "name", "right")
             if name is None and (name := _kotlin_name(node)) is not None:
                 before = node.named_children[0]
             inner = self._expression(before, depth + 1) if before is not None else None
@@ -778,6 +799,8 @@ class _Reader:
             return self._expression(node.named_children[0], depth + 1) if node.named_children else None
         if kind == "binary_expression" and any(child.type == "?:" for child in node.children):
             return self._expression(node.named_children[0], depth + 1)
+        if kind == "identifier":
+            return text or None  # a name of Elixir with ? or !
         if kind == "user_type":
             return ".".join(self.words(child) for child in node.children if child.type == "identifier")
         if kind in ("this_expression", "super_expression"):  # `this@Outer`, `super<Base>`

@@ -52,6 +52,7 @@ class Resolver:
             "rust": self._rust,
             "java": self._java,
             "kotlin": self._kotlin,
+            "elixir": self._elixir,
             "c": self._c,
             "cpp": self._c,
             "ruby": self._ruby,
@@ -318,6 +319,13 @@ class Resolver:
             if folders := self._folders_of(path, parts[: length - 1]):
                 yield from (Binding(f"{folder}/", name, here) for folder in folders)
                 return
+
+    def _elixir(self, path: str, imported: Import) -> Iterator[Binding]:
+        """Yield the file that is named like a module: `My.HTTPServer` is in `my/http_server.ex`."""
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", imported.module).lower()
+        target = self._only_file(f"{snake.replace('.', '/')}.ex")
+        if target is not None:
+            yield from (Binding(target, name, here) for name, here in imported.names or (("", ""),))
 
     def _folders_of(self, path: str, package: list[str]) -> list[str]:
         """Return the folders of a package of Kotlin, one for each source set.

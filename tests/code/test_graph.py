@@ -340,6 +340,52 @@ def test_packages_of_kotlin_whose_folders_omit_what_all_share():
     assert called(graph, "Flow.emit") == [("common/src/Use.kt", 8, True)]
 
 
+ELIXIR = {
+    "lib/shop/cart.ex": (
+        "defmodule Shop.Cart do\n  alias Shop.{Item, Store}\n  import Shop.Prices\n\n"
+        "  @spec total(list()) :: integer()\n"
+        "  def total([]), do: 0\n  def total([first | rest]) when is_list(rest) do\n"
+        "    round!(first) + total(rest)\n  end\n\n"
+        "  def add(cart, item) do\n    cart |> Item.check(item) |> empty?() |> Store.HTTPKeep.put()\n"
+        "    Enum.map(cart, &empty?/1)\n    __MODULE__.total(cart)\n"
+        "    Shop.Item.check(cart, item)\n  end\n\n"
+        "  defp empty?(cart), do: cart == []\n\n"
+        "  defmodule Line do\n    def new(x), do: x\n  end\n\n  def line, do: Line.new(1)\nend\n"
+    ),
+    "lib/shop/item.ex": (
+        "defmodule Shop.Item do\n  @behaviour Shop.Checked\n  def check(cart, _item), do: cart\nend\n"
+    ),
+    "lib/shop/prices.ex": "defmodule Shop.Prices do\n  def round!(x), do: x\nend\n",
+    "lib/shop/store/http_keep.ex": "defmodule Shop.Store.HTTPKeep do\n  def put(x), do: x\nend\n",
+    "lib/shop/checked.ex": "defprotocol Shop.Checked do\n  def check(a, b)\nend\n",
+}
+
+
+def test_modules_and_functions_of_elixir():
+    survey = survey_of(ELIXIR)
+    graph, cart = survey.graph, "lib/shop/cart.ex"
+    assert called(graph, "Shop.Cart.total") == [(cart, 8, True), (cart, 14, True)]
+    assert called(graph, "Item.check") == [(cart, 12, True), (cart, 15, True)]
+    assert called(graph, "empty?") == [(cart, 12, True)]
+    assert [use.line for use in graph.uses(graph.definitions("empty?")) if use.role == "mention"] == [13]
+    assert called(graph, "round!") == [(cart, 8, True)]
+    assert called(graph, "HTTPKeep.put") == [(cart, 12, True)]
+    assert called(graph, "Line.new") == [(cart, 24, True)]
+    assert [use.within for use in graph.subclasses(graph.definitions("Checked")[0])] == ["Shop.Item"]
+    total = graph.definitions("Cart.total")
+    assert [(one.qualified_name, one.start, one.end) for one in total] == [("Shop.Cart.total", 6, 9)]
+    assert not graph.definitions("empty?")[0].is_exported
+    assert {link.target for link in survey.links} == {
+        "lib/shop/item.ex",
+        "lib/shop/prices.ex",
+    }
+    assert ("Shop.Cart.add", "lib/shop/cart.ex:Shop.Cart.empty?") in {
+        (c.caller.qualified_name, f"{c.callee.path}:{c.callee.qualified_name}")
+        for c in survey.calls
+        if c.caller
+    }
+
+
 def test_an_attribute_with_a_plain_value_is_no_object_of_its_class():
     text = (
         "class Box:\n    limit = 1\n    def put(self): pass\n    def run(self):\n        self.limit.put()\n"

@@ -62,10 +62,10 @@ def read_regular(path: Path, *, max_bytes: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         with os.fdopen(os.dup(descriptor), "rb") as file:
-            content = file.read(min(status.st_size, max_bytes) + 1)
+            content = b"" if status.st_size > max_bytes else file.read(status.st_size + 1)
     finally:
         os.close(descriptor)
-    if len(content) > max_bytes:
+    if max(status.st_size, len(content)) > max_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))
     return content
 

@@ -52,6 +52,36 @@ def test_a_cold_search_does_without_faiss(sample_repo):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(
+    ("question", "rules"),
+    [
+        ("token", set()),
+        ("Where is the token checked?", {"messages"}),
+        ("Who calls shorten?", {"messages", "callers"}),
+    ],
+)
+def test_a_cold_search_imports_the_rules_of_the_kinds_that_the_question_is_of(sample_repo, question, rules):
+    code = (
+        "import sys\nfrom rag.cli import main\n"
+        f"sys.argv = ['rag', 'search', {str(sample_repo)!r}, {question!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*(n.rpartition('.')[2] for n in sys.modules if n.startswith('rag.retrieval.kinds.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    every = {
+        "messages",
+        "callers",
+        "lists",
+        "line_series",
+        "list_fit",
+        "settings",
+        "declared",
+        "failures",
+        "trace",
+    }
+    assert every & set(done.stdout.splitlines()[-1].split()) == rules
+
+
 @pytest.mark.parametrize("question", ["Where is handle_request used?", "Who calls shorten?"])
 def test_a_cold_question_does_without_masked_arrays_and_the_words_of_the_cache(sample_repo, question):
     code = (

@@ -281,6 +281,59 @@ def test_the_example_is_a_workflow_that_fits_the_action():
     assert set(steps[-1]["with"]) <= set(inputs)
 
 
+DEPLOYED = [
+    path for path in (ROOT / "deploy").rglob("*") if path.is_file() and path.suffix not in (".txt", ".conf")
+]
+
+
+def test_each_python_in_deploy_is_isolated_from_the_current_folder():
+    started = {
+        f"{path.name}: {found[0]}": found[1]
+        for path in DEPLOYED
+        for found in re.finditer(r"(?:\bpython3?|sys\.executable)[\"',]*\s+(\S+)", path.read_text())
+        if found[1].strip("\"',").startswith(("-", '"$'))
+    }
+    assert len(started) >= 6
+    assert {each for each, option in started.items() if option.strip("\"',") != "-I"} == set()
+
+
+def test_installing_runs_no_module_of_the_pull_request(tmp_path):
+    checkout, temp, fired = tmp_path / "checkout", tmp_path / "runner", tmp_path / "fired"
+    for name in ("venv", "ensurepip", "pip", "json", "os", "re", "sitecustomize", "usercustomize", "rag"):
+        (checkout / name).mkdir(parents=True)
+        (checkout / name / "__init__.py").write_text(f"open({str(fired)!r}, 'a').write(__name__)\n")
+        (checkout / f"{name}.py").write_text(f"open({str(fired)!r}, 'a').write(__name__)\n")
+    (checkout / "setup.cfg").write_text("[install]\nprefix = /nowhere\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
+    for step, install in ((0, "--help"), (1, "")):
+        subprocess.run(
+            [
+                "bash",
+                "--noprofile",
+                "--norc",
+                "-eo",
+                "pipefail",
+                "-c",
+                read(ACTION / "action.yml")["runs"]["steps"][step]["run"],
+            ],
+            cwd=checkout,
+            env={
+                "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+                "PYTHONPATH": str(checkout),
+                "HOME": str(tmp_path),
+                "RUNNER_TEMP": str(temp),
+                "GITHUB_ACTION_PATH": str(ACTION),
+                "INSTALL": install,
+            },
+            capture_output=True,
+            timeout=120,
+            check=step == 0,
+        )
+    assert (temp / "rag/bin/pip").exists()
+    assert not fired.exists(), fired.read_text()
+
+
 HOOKS = {hook["id"]: hook for hook in read(ROOT / ".pre-commit-hooks.yaml")}
 
 

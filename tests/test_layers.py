@@ -123,11 +123,12 @@ PARTS = {
     "rag.serve": {
         "access": {"errors", "settings"},
         "workers": {"errors", "telemetry"},
-        "api": {"access", "errors", "links", "registry", "service", "sse", "workers"},
-        "openai": {"access", "api", "errors", "links", "registry", "service", "sse"},
-        "mcp": {"access", "api", "errors", "links", "middleware", "registry", "service", "telemetry"},
+        "repositories": {"access", "errors", "settings", "telemetry", "workers"},
+        "api": {"access", "errors", "links", "repositories", "service", "sse", "workers"},
+        "openai": {"access", "api", "errors", "links", "repositories", "service", "sse"},
+        "mcp": {"access", "api", "errors", "links", "middleware", "repositories", "service", "telemetry"},
         "deepwiki": {
-            "access", "api", "errors", "links", "openai", "registry", "service", "settings", "sse"
+            "access", "api", "errors", "links", "openai", "repositories", "service", "settings", "sse"
         },
         "page": {"access", "api", "service"},
     },

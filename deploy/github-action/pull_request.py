@@ -23,7 +23,7 @@ MAX_CHARS = 60_000
 """GitHub refuses comments of more than 65,536 characters."""
 TIMEOUT_S = 30
 MAX_PAGES = 20
-COMMAND = [sys.executable, "-P", "-m", "rag"]
+COMMAND = [sys.executable, "-I", "-m", "rag"]
 
 
 class StepError(Exception):

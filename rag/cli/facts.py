@@ -334,7 +334,7 @@ def _value(text: str) -> Any:
 
 
 def _source(repo: str | None) -> Source | None:
-    from rag.service.engine import locate
+    from rag.service.sources import locate
 
     return None if repo is None else locate(repo)
 

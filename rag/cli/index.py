@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import completion, options
+from rag.cli.index_list import BulkOptions, index_list
 from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,
@@ -25,8 +23,7 @@ from rag.cli.terminal import (
     settings_from,
     table,
 )
-from rag.errors import ConfigError, NotFound, ProviderError, StoreError
-from rag.quoting import visible
+from rag.errors import ConfigError, NotFound, StoreError
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, IndexReport, Source
 
@@ -35,57 +32,8 @@ if TYPE_CHECKING:
     from rag.service.shared_stores import Publication
     from rag.service.watch import Update
 
-_BULK = "Many repositories"
 NAMED = 3
 """The maximum number of paths in one line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BulkOptions:
-    """Many repositories at once."""
-
-    list_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--list-file",
-            metavar="FILE",
-            help="Index all repositories of a list: a path or git URL per line, after a tab a ref. A second "
-            "run continues an unfinished one.",
-            rich_help_panel=_BULK,
-        ),
-    ] = None
-    slots: Annotated[
-        int | None,
-        typer.Option(
-            "--slots",
-            min=1,
-            max=64,
-            help="How many repositories of the list are indexed at once. Default: 1.",
-            rich_help_panel=_BULK,
-        ),
-    ] = None
-    shared: Annotated[
-        str | None,
-        typer.Option(
-            "--shared",
-            metavar="URL",
-            help="Let the workers of this database index the list, see `rag worker`.",
-            rich_help_panel=_BULK,
-        ),
-    ] = None
-    again: Annotated[
-        bool,
-        typer.Option("--again", help="Also index what an unfinished run has done.", rich_help_panel=_BULK),
-    ] = False
-
-    def check(self, source: str | None) -> None:
-        """Refuse options that do not fit together. Raises ConfigError."""
-        if self.list_file is None and (self.slots or self.shared or self.again):
-            raise ConfigError("--slots, --shared and --again need --list-file")
-        if self.list_file is not None and source is not None:
-            raise ConfigError(f"name either {source} or --list-file")
-        if self.shared and self.slots:
-            raise ConfigError("the workers decide with --slots how many jobs run; omit it here")
 
 
 @options.grouped
@@ -148,7 +96,7 @@ def index(
         bulk.check(source)
         to_publish = _is_published(bulk, publish or publish_as is not None, force)
         if bulk.list_file is not None:
-            _index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
+            index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
         elif list_all:
             _list(settings, json=json)
         elif remove is not None:
@@ -287,69 +235,6 @@ def _update_line(update: Update) -> str:
             named = ", ".join(paths[:NAMED]) + (", …" if len(paths) > NAMED else "")
             parts.append(f"{len(paths):,} {what} ({named})")
     return f"{', '.join(parts)}; {counted(update.chunks, 'chunk')}, {update.seconds * 1000:.0f} ms"
-
-
-def _index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish: bool, json: bool) -> None:
-    """Index a list; print each failure, then the figures. The exit code is that of the failures."""
-    from rag.service.jobs import local_jobs, open_jobs
-    from rag.worker.bulk import BulkOutcome, FinishedSources, index_all, read_list, working
-
-    assert bulk.list_file is not None
-    listed = read_list(bulk.list_file)
-    finished = FinishedSources(bulk.list_file, settings)
-    if bulk.again:
-        finished.forget()
-    slots = bulk.slots or 1
-    number = 0
-
-    def ended(outcome: BulkOutcome) -> None:
-        nonlocal number
-        number += 1
-        report = outcome.job.result.get("report", {}) if outcome.job is not None else {}
-        what = outcome.error or ("done by an earlier run" if outcome.skipped else _bulk_line(report))
-        failed = "failed: " if outcome.error else ""
-        say(f"rag: {number:,} of {len(listed):,}: {visible(outcome.listed.text)}: {failed}{visible(what)}")
-
-    began = time.monotonic()
-    jobs = open_jobs(replace(settings, shared=bulk.shared)) if bulk.shared else local_jobs()
-    try:
-        with nullcontext() if bulk.shared else working(jobs, settings, slots=slots):
-            outcomes = index_all(
-                listed,
-                jobs,
-                settings,
-                finished=finished,
-                rebuild=rebuild,
-                publish=publish or bool(bulk.shared),
-                ended=ended,
-            )
-    finally:
-        jobs.close()
-    took_s = time.monotonic() - began
-    failed = [outcome for outcome in outcomes if outcome.error]
-    done = [outcome.job.result["report"] for outcome in outcomes if outcome.job and not outcome.error]
-    indexing_s = sum(float(report["seconds"]) for report in done)
-    overhead_s = None if bulk.shared or not done else max(0.0, took_s * slots - indexing_s) / len(done)
-    if json:
-        found = [{"source": one.listed.text, "error": one.error, "skipped": one.skipped} for one in outcomes]
-        out_json({"seconds": round(took_s, 3), "overhead_s": overhead_s, "repositories": found})
-    else:
-        for outcome in failed:
-            out(f"failed\t{visible(outcome.listed.text)}\t{visible(outcome.error)}")
-        skipped = sum(outcome.skipped for outcome in outcomes)
-        parts = [f"{len(done):,} indexed", f"{len(failed):,} failed"]
-        parts += [f"{skipped:,} done by an earlier run"] if skipped else []
-        times = f"{took_s:.1f} s, of which indexing {indexing_s:.1f} s"
-        each = "" if overhead_s is None else f"; overhead per repository {overhead_s:.2f} s"
-        say(f"rag: {', '.join(parts)} in {times}{each}")
-    if failed:
-        passing = all(outcome.is_passing for outcome in failed)
-        raise typer.Exit(ProviderError.exit_code if passing else ConfigError.exit_code)
-
-
-def _bulk_line(report: Mapping[str, Any]) -> str:
-    chunks = counted(int(report.get("chunks", 0)), "chunk")
-    return f"{report.get('action', 'done')}, {chunks}, {float(report.get('seconds', 0)):.2f} s"
 
 
 def _list(settings: Settings, *, json: bool) -> None:

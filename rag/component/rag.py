@@ -22,8 +22,8 @@ from rag.component.documents import Documents, retriever_output
 from rag.component.memory import Memory
 from rag.errors import ConversationMismatch, NotFound
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
-from rag.service.engine import FailedGenerator
 from rag.service.history import History
+from rag.service.open_backends import FailedGenerator
 from rag.service.search import SearchQuery
 from rag.settings import Settings, load_settings
 from rag.types import Answer, Conversation, Hits, SearchFilter, SearchMode, Source, TraceStep

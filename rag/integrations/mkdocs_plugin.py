@@ -39,6 +39,7 @@ from rag.settings import load_settings
 from rag.types import Filters, Source
 from rag.wiki import WikiOptions, WikiPage, WikiReport, write_wiki
 from rag.wiki.llms import LLMS_FILE, LLMS_FULL_FILE, ListedPage, llms_full_txt, llms_txt, with_page_links
+from rag.wiki.output_files import replace_file
 from rag.wiki.site import DRAWING_FILE, DRAWING_SCRIPT, MERMAID_FILE, STYLE_FILE
 
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
@@ -134,7 +135,9 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
         docs = report.folder / "docs"
         for path in sorted(docs.rglob("*")):
             name = path.relative_to(docs).as_posix()
-            if path.is_file() and name not in _NOT_IN_SITE and (name in pages or not name.endswith(".md")):
+            if name in _NOT_IN_SITE or path.is_symlink() or not path.is_file():
+                continue  # a link could publish any file of this machine
+            if name in pages or not name.endswith(".md"):
                 self._add(files, File.generated(config, self._uri(name), abs_src_path=str(path)))
         if self.config.diagrams:
             script = str(packaged(_MERMAID))
@@ -279,7 +282,7 @@ class WikiPlugin(BasePlugin[WikiPluginConfig]):  # type: ignore[no-untyped-call]
             (LLMS_FULL_FILE, llms_full_txt(name, description, list(listed.values()))),
         ):
             if files.get_file_from_path(file) is None:
-                (Path(config.site_dir) / file).write_text(text, encoding="utf-8", errors="replace")
+                replace_file(Path(config.site_dir) / file, text)
 
     def _listed(self, page: Page, files: Files) -> ListedPage:
         described = {self._uri(name): known.description for known, name in self._pages}

@@ -32,7 +32,8 @@ from rag.retrieval import rank
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
-from rag.retrieval.kinds import history, messages
+from rag.retrieval.kinds import history
+from rag.retrieval.kinds.recognition import MESSAGE, is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
@@ -145,11 +146,11 @@ def judge(
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
-        is_pasted = messages.is_pasted(found.sought.question.text)
+        pasted = is_pasted(found.sought.question.text)
         is_doubtful = right is not None and right < _APART_FIRST and not (found.sought.carried or foreign)
-        if is_doubtful and not is_pasted and any(_is_apart(searchers, word, asked) for word in asked):
+        if is_doubtful and not pasted and any(_is_apart(searchers, word, asked) for word in asked):
             value = min(value, _APART)
-        is_message = is_pasted and facts is not None and facts.kind == messages.NAME
+        is_message = pasted and facts is not None and facts.kind == MESSAGE
         if value < MIN_CONFIDENCE and (
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):

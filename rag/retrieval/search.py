@@ -15,7 +15,8 @@ from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.classify import classify, find, hits_for
+from rag.retrieval.kinds.recognition import kinds_of
+from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
@@ -172,7 +173,7 @@ def _search_stores(
     gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places is answered by them.
-    kinds = [] if any(g.pointed for g in gathered) else classify(sought)
+    kinds = [] if any(g.pointed for g in gathered) else kinds_of(sought.question.text)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
 from rag.serve.api.pagination import Limit, Offset, page
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 
 PUBLIC = frozenset({"/health", "/ready"})

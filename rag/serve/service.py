@@ -19,7 +19,8 @@ from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
-from rag.serve.registry import RepositoryRegistry, ServedRepository
+from rag.serve.repositories.entry import ServedRepository
+from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams
@@ -32,10 +33,10 @@ from rag.serve.workers.shared_events import SharedEvents
 from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
 from rag.service.ask import Notify
-from rag.service.engine import FailedGenerator
 from rag.service.groups import Selection, is_group, selected
 from rag.service.jobs import open_shared_state
 from rag.service.namespace_retention import RetentionTimer
+from rag.service.open_backends import FailedGenerator
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep

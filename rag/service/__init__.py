@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rag.service.ask import aconverse, converse
     from rag.service.dialog import Dialog
     from rag.service.discovery import repositories_in
-    from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
+    from rag.service.engine import Engine
+    from rag.service.repository import Repository
+    from rag.service.sources import forget, index_texts, locate, read_sources
 
 __all__ = [
     "Dialog",
@@ -33,12 +35,23 @@ __all__ = [
     "repositories_in",
 ]
 
-_HOMES = {"aconverse": "ask", "converse": "ask", "Dialog": "dialog", "repositories_in": "discovery"}
+_HOMES = {
+    "Dialog": "dialog",
+    "Engine": "engine",
+    "Repository": "repository",
+    "aconverse": "ask",
+    "converse": "ask",
+    "forget": "sources",
+    "index_texts": "sources",
+    "locate": "sources",
+    "read_sources": "sources",
+    "repositories_in": "discovery",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'rag.service' has no attribute {name!r}")
-    value = getattr(import_module(f"rag.service.{_HOMES.get(name, 'engine')}"), name)
+    value = getattr(import_module(f"rag.service.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from rag.code.references import Defined
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 from rag.types import Answer, Citation, CitedSymbol, Prepared, Subject
 
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -39,7 +39,8 @@ from rag.resources import shipped
 from rag.retrieval.question import parse_question
 from rag.service.definition_history import NO_HISTORY
 from rag.service.dialog import Dialog
-from rag.service.engine import Engine, Repository, current_bytes
+from rag.service.engine import Engine
+from rag.service.repository import Repository, current_bytes
 from rag.settings import Settings
 from rag.types import (
     Answer,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from rag.corpus.acquire import is_in_place
 from rag.service.background_budget import Allowance
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
+from rag.service.repository import Repository
 from rag.service.tree_watch import TreeWatch
 
 _RECHECK_S = 30.0

@@ -11,7 +11,7 @@ from rag.lines import lines_of
 from rag.retrieval.kinds.asked import merged_hits
 from rag.retrieval.kinds.history import NAME, Asks, HistorySubject, asked_about, subject_of
 from rag.retrieval.search import RetrievalResult
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 from rag.types import CodeFact, CodeFacts
 
 NO_HISTORY = "the answer is based on a published index, and the history is not on this machine"

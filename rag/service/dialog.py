@@ -32,10 +32,11 @@ from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.surroundings import surroundings
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
 from rag.service.history import History
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
+from rag.service.repository import Repository
 from rag.service.retention import kept_files
 from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
 from rag.service.snapshots import FolderState

@@ -1,134 +1,53 @@
-"""Opens what the settings name: embedder, turn store, generator, repositories."""
+"""Opens repositories: fetched, indexed and updated as the settings say."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag import backends
-from rag.corpus.acquire import (
-    acquire,
-    changed_since_clone,
-    clone_folder,
-    fetched_folder,
-    is_in_place,
-    resolve,
-)
+from rag.corpus.acquire import acquire, changed_since_clone, fetched_folder, is_in_place
 from rag.corpus.git import pinned_connection
-from rag.corpus.read import file_bytes, read
-from rag.corpus.walk import walk
-from rag.database.locate import mark_used, remove, store_path, stores
+from rag.database.locate import mark_used, store_path
 from rag.database.parts import FileState, belongs, file_state, segment_files
 from rag.database.store import Store
-from rag.database.update import (
-    Comparison,
-    Options,
-    compare,
-    open_usable,
-    reasons,
-    refresh,
-    stored_skips,
-    write_texts,
-)
-from rag.display.html import bytes_of, framed, pairs
-from rag.display.plot import Plot
+from rag.database.update import Comparison, Options, compare, open_usable, reasons, refresh, stored_skips
 from rag.errors import (
     ConfigError,
     ConversationMismatch,
     NotFound,
-    ProviderError,
     SourceError,
     StoreCorrupt,
     StoreError,
     StoreUnwritable,
     TooManyOpenFiles,
 )
-from rag.memory.turn_vectors import TurnVectorCache
-from rag.ports import Embedder, MemoryStore, Reranker, TextGenerator, TokenCounter
-from rag.resources import make_private
+from rag.ports import Embedder
 from rag.retrieval.search import Searcher
+from rag.service.open_backends import Notice, OpenBackends
+from rag.service.repository import Repository, covered, without_files
+from rag.service.sources import locate
 from rag.settings import Settings
-from rag.types import (
-    MAX_NAMED,
-    Checkout,
-    Conversation,
-    Coverage,
-    DialogTurn,
-    Filters,
-    IndexReport,
-    Prepared,
-    Source,
-    SourceFile,
-    Usage,
-    now_utc,
-)
+from rag.types import Checkout, Conversation, Coverage, DialogTurn, IndexReport, Source, now_utc
 
 if TYPE_CHECKING:
     from rag.service.shared_stores import Publication, SharedStores
 
 Progress = Callable[[str, int, int], None]
-Notice = Callable[[str], None]
 Confirm = Callable[[Sequence[str], Embedder], None]
 
-
-_SHOWN_LANGUAGES = 4
 _UPDATE_HINT = "; omit --no-refresh to update it"
 _MAX_VERIFIED = 10_000
 """The maximum number of verified store states that are remembered."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
-    """A source that is open for search."""
-
-    source: Source
-    checkout: Checkout
-    store: Store
-    searcher: Searcher
-    report: IndexReport | None
-    coverage: Coverage = field(default_factory=Coverage)
-
-    def graph(self, of: str = "", *, limit: int = 18) -> Plot:
-        """Return a drawing of which files (of a large repository: folders) import which.
-
-        With `of`, the name of a definition (`parse`, `Parser.parse`): who calls it, and what it calls.
-
-        Raises:
-            NotFound: nothing is called `of`.
-        """
-        from rag.service.import_graph import calls_plot, imports_plot
-
-        name = self.source.name
-        return calls_plot(self.store, name, of, limit) if of else imports_plot(self.store, name, limit)
-
-    def map(self) -> Plot:
-        """Return a drawing of all chunks: near ones are similar, and regions are named after their words."""
-        from rag.service.chunk_map import map_of
-
-        return map_of(self.store, self.source.name)
-
-    def _repr_html_(self) -> str:
-        """Render what is indexed for a notebook."""
-        languages = Counter(language for language, _ in self.store.files().values())
-        shown = ", ".join(f"{n:,} {language}" for language, n in languages.most_common(_SHOWN_LANGUAGES))
-        rows = [
-            ("repository", str(self.source)),
-            ("files", f"{self.store.file_count:,} ({shown})"),
-            ("chunks", f"{self.store.live_count:,}, {bytes_of(self.store.size_bytes)}"),
-            ("searched", self.coverage.summary),
-        ]
-        return framed(pairs(rows))
-
-
-class Engine:
+class Engine(OpenBackends):
     """Opens what the settings name, each thing on first use, and keeps it open.
 
     Args:
@@ -150,8 +69,8 @@ class Engine:
         place: str | None = None,
         refs: Sequence[str] | None = None,
     ) -> None:
-        self.settings, self.place, self.refs = backends.fitted(settings), place, refs
-        self.progress, self.notice, self.confirm = progress, notice, confirm
+        super().__init__(settings, notice=notice)
+        self.progress, self.confirm, self.place, self.refs = progress, confirm, place, refs
         self._open: dict[Source, Repository] = {}
         self.shared_name: str | None = None
         """Identifies the repositories that are opened in the shared stores, instead of their URLs."""
@@ -159,17 +78,6 @@ class Engine:
         """Called with a source whose files or history are wanted, but not on this machine."""
         self._verified: dict[Path, Generation] = {}
         """The verified states of stores."""
-
-    @cached_property
-    def embedder(self) -> Embedder:
-        """The embedder that the settings name."""
-        self._name_receiver(backends.remote_embedder_host(self.settings), "questions and the code")
-        return backends.open_embedder(self.settings)
-
-    @cached_property
-    def reranker(self) -> Reranker | None:
-        """The second stage of the search that the settings name, if any."""
-        return backends.open_reranker(self.settings)
 
     @cached_property
     def shared(self) -> SharedStores | None:
@@ -180,62 +88,6 @@ class Engine:
         from rag.service.shared_stores import SharedStores
 
         return SharedStores(shelf, self.embedder, self._options, lambda text: self.notice(text))
-
-    @cached_property
-    def turns(self) -> MemoryStore:
-        """The conversation store that the settings name."""
-        return backends.open_turn_store(self.settings)
-
-    @cached_property
-    def turn_vectors(self) -> TurnVectorCache:
-        """A cache of the vectors of the last conversations searched."""
-        return TurnVectorCache(self.turns)
-
-    @cached_property
-    def counter(self) -> TokenCounter:
-        """Counts tokens like the model, or slightly high."""
-        return backends.open_token_counter(self.settings)
-
-    @property
-    def asks_this_machine(self) -> bool:
-        """Whether the model is on this machine, where it often handles one prompt at a time."""
-        return self.settings.has_model and backends.remote_model_host(self.settings) is None
-
-    def generator(self) -> TextGenerator:
-        """Return the generator: the configured model, else the extractive answerer."""
-        if not self.settings.has_model:
-            from rag.answer.extract import ExtractiveGenerator
-
-            return ExtractiveGenerator()
-        generator = backends.open_generator(self.settings)
-        self._name_receiver(backends.remote_model_host(self.settings), "questions and excerpts of the code")
-        return generator
-
-    def answering_generator(self) -> TextGenerator:
-        """Return the generator, or one that raises the error on use if the model is not available.
-
-        The question is then still searched, and the error contains the quotes.
-        """
-        try:
-            return self.generator()
-        except ProviderError as error:
-            return FailedGenerator(self.settings.model or "", error)
-
-    def _name_receiver(self, host: str | None, what: str) -> None:
-        """Notify the user where text is sent, on the first use of a host; None is this machine."""
-        known_file = self.settings.home / "told_hosts"
-        try:
-            known = known_file.read_text(encoding="utf-8").splitlines()
-        except OSError:
-            known = []
-        if host is None or host in known:
-            return
-        self.notice(f"{what} are sent to {host}; this notice is shown once")
-        try:
-            make_private(known_file.parent)
-            known_file.write_text("".join(f"{name}\n" for name in [*known, host]), encoding="utf-8")
-        except OSError as error:
-            self.notice(f"the notice will be shown again: cannot write {known_file} ({error.strerror})")
 
     def with_settings(self, **changes: Any) -> Engine:
         """Return an engine with other settings and the same callbacks; it opens everything again.
@@ -258,11 +110,6 @@ class Engine:
             other.__dict__["turns"] = self.turns
             other.__dict__["turn_vectors"] = self.turn_vectors
         return other
-
-    def close(self) -> None:
-        """Close the turn store. Closing twice is allowed."""
-        if "turns" in self.__dict__:
-            self.turns.close()
 
     def repository(
         self,
@@ -616,115 +463,3 @@ Generation = tuple[FileState | None, ...]
 def _parts(path: Path, state: FileState | None) -> list[Path]:
     """Return the parts that the store at `path` lists when its file is in a state."""
     return segment_files(path)[1:] if state else []
-
-
-def without_files(source: Source, home: Path, commit: str | None) -> Checkout:
-    """Return the checkout of a URL of which only an index is here; its root is where the clone would be."""
-    return Checkout(source, clone_folder(source, home), commit, remote=source.location, has_files=False)
-
-
-def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Repository:
-    """Return a repository at a checkout that was just compared with its store."""
-    coverage = Coverage(
-        repository=repository.source.name,
-        commit=checkout.commit,
-        dirty=checkout.dirty,
-        skipped=found.skipped,
-        not_indexed=found.behind[:MAX_NAMED],
-        not_indexed_count=len(found.behind),
-        checked_ago_s=0.0,
-    )
-    return replace(at_checkout(repository, checkout), coverage=coverage)
-
-
-def current_bytes(repository: Repository, path: str) -> bytes | None:
-    """Return the current bytes of a file: on disk, or of a repository without files, as indexed.
-
-    None if it cannot be read.
-    """
-    if repository.checkout.has_files:
-        return file_bytes(repository.checkout.root, path)
-    return repository.store.bytes_of(path)
-
-
-def at_checkout(repository: Repository, checkout: Checkout) -> Repository:
-    """Return the repository and its store at another checkout; hits then have its commit and dirty state."""
-    if checkout == repository.checkout:
-        return repository
-    store = repository.store.at(checkout)
-    coverage = replace(
-        repository.coverage, commit=checkout.commit, dirty=checkout.dirty, has_files=checkout.has_files
-    )
-    searcher = replace(repository.searcher, index=store)
-    return replace(repository, checkout=checkout, store=store, searcher=searcher, coverage=coverage)
-
-
-def locate(text: str | None, ref: str | None = None, filters: Filters | None = None) -> Source:
-    """Return the source of a path or git URL (None: the current folder) with these filters."""
-    return replace(resolve(text, ref), filters=filters or Filters())
-
-
-def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[int, int]:
-    """Remove all stores of a source (at one ref, or at every ref) and its clones.
-
-    `text` may also be a deleted folder, or a store file that cannot be read. Conversations are kept.
-
-    Returns:
-        The number of stores removed, and the bytes freed.
-    """
-    given = Path(text).expanduser().absolute()
-    try:
-        location = resolve(text, ref).location
-    except SourceError:
-        location = str(given)
-    removed = freed = 0
-    for path, header in list(stores(settings.home)):
-        found = None
-        if not isinstance(header, StoreError):
-            found = Source(str(header["location"]), None if header["ref"] is None else str(header["ref"]))
-        named = path == given
-        if found is not None and not named:
-            named = found.location == location and ref in (None, found.ref)
-        if named:
-            freed += remove(path) + (
-                0 if found is None else _remove_clone(clone_folder(found, settings.home))
-            )
-            removed += 1
-    return removed, freed
-
-
-def _remove_clone(folder: Path) -> int:
-    size = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
-    if folder.is_dir():
-        shutil.rmtree(folder)
-    return size
-
-
-def read_sources(source: Source, settings: Settings) -> Iterator[SourceFile]:
-    """Yield the files of a local source that would be indexed, sorted by path."""
-    checkout = acquire(source, home=settings.home)
-    for entry in walk(checkout.root, source.filters, max_file_bytes=settings.max_file_bytes).files:
-        file = read(checkout.root, entry)
-        if isinstance(file, SourceFile):
-            yield file
-
-
-def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> Store:
-    """Build a store at `path` from texts, and open it."""
-    checkout = Checkout(Source(str(path.with_suffix(""))), path.parent)
-    embedder = backends.open_embedder(settings)
-    options = Options(max_file_bytes=settings.max_file_bytes, gather=backends.gather_rows)
-    return write_texts(files, checkout, path, embedder, options)
-
-
-class FailedGenerator:
-    """A placeholder for a model that could not be opened; raises the error on use."""
-
-    usage: Usage | None = None
-
-    def __init__(self, model: str, error: ProviderError) -> None:
-        self.model, self._error = model, error
-
-    def stream(self, prepared: Prepared) -> Iterator[str]:
-        """Raise the error."""
-        raise self._error

@@ -19,8 +19,8 @@ from rag.quoting import visible
 from rag.retrieval.context import Exchange
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
-from rag.service.engine import Repository
 from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
+from rag.service.repository import Repository
 from rag.types import Subject
 
 DEFAULT_TOKENS = 1_000

@@ -22,7 +22,7 @@ from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import uses
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, Hit
 
 DEPTH = 24

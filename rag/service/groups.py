@@ -15,7 +15,8 @@ from rag.database.store import Store
 from rag.errors import NotFound, StoreError
 from rag.retrieval.collections import collection_beliefs
 from rag.retrieval.question import parse_question
-from rag.service.engine import Engine, locate
+from rag.service.engine import Engine
+from rag.service.sources import locate
 from rag.types import Filters, Source
 
 ALL = "@all"

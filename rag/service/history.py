@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from rag.errors import ConversationChanged, NotFound
 from rag.ports import has_transactions
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
+from rag.service.repository import Repository
 from rag.service.retention import delete_conversation, delete_turn, forget, keep_cited, keep_prompt
 from rag.types import Conversation, DialogTurn, Prompt, Source
 

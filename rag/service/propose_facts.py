@@ -13,9 +13,10 @@ from rag.memory.facts import Fact, FactKind, Facts, states_the_same
 from rag.memory.statements import Statement, kind_of, mentions, stated_by_answer, stated_by_user
 from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_facts
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
 from rag.service.facts import facts_of
 from rag.service.freshness import checked
+from rag.service.repository import Repository
 from rag.types import Citation, Conversation, DialogTurn
 
 _MAX_OF_A_TURN = 5

@@ -12,8 +12,9 @@ from contextlib import nullcontext
 from rag.corpus.acquire import fetched_folder
 from rag.corpus.git import pinned_connection
 from rag.errors import ShelfError, SourceError, StoreError
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
 from rag.service.remotes import remote_commit
+from rag.service.repository import Repository
 from rag.types import Source
 
 _ASK_S = 30.0

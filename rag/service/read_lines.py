@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rag.errors import NotFound
 from rag.lines import whole_lines_of
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 
 _NEAREST = 3
 

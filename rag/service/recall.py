@@ -15,8 +15,9 @@ from rag.memory.recall import recall_turns, that_fit
 from rag.memory.search import Kind, search_text
 from rag.ports import Recalled, TurnStore, takes_bags
 from rag.prompt.background import Known, KnownFact
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
 from rag.service.facts import facts_of
+from rag.service.repository import Repository
 from rag.types import Conversation, DialogTurn, Message
 
 USER = ""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from rag.service.ask import converse
 from rag.service.dialog import Dialog
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
 from rag.service.freshness import checked
 from rag.service.history import REMEMBERED_TURNS, History, with_answers
+from rag.service.repository import Repository
 from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt, Source
 
 

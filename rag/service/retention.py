@@ -21,7 +21,8 @@ from rag.errors import NotFound, SourceError, StoreError
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
 from rag.ports import Marks, MemoryStore
-from rag.service.engine import Engine, Repository, current_bytes
+from rag.service.engine import Engine
+from rag.service.repository import Repository, current_bytes
 from rag.types import Citation, Conversation, DialogTurn, Prompt, blob_id
 
 SHELF = "blob"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from rag.database.filtering import filtered
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 from rag.types import Hit, PatternMatches, SearchFilter, SearchMode
 
 

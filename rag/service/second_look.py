@@ -12,8 +12,8 @@ from rag.corpus.refs import allowed_commit
 from rag.errors import SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.service.dialog import Dialog
-from rag.service.engine import Repository
 from rag.service.recall import recall
+from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories
 from rag.settings import MAX_STEPS
 from rag.types import DialogTurn, Hit, Prepared

@@ -29,7 +29,8 @@ from rag.corpus.worktree import is_bare
 from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
-from rag.service.engine import Engine, without_files
+from rag.service.engine import Engine
+from rag.service.repository import without_files
 from rag.service.retention import KeptFiles, kept_files
 from rag.service.storage import LINEAGES
 from rag.types import Checkout, Source, blob_id

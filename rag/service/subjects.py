@@ -12,7 +12,7 @@ from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import definitions
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 from rag.types import Hit, Subject
 
 _MAX_NAMES = 2_000

@@ -21,7 +21,8 @@ from rag.corpus import skip
 from rag.corpus.ignore import Patterns, read_patterns
 from rag.corpus.worktree import work_tree
 from rag.errors import BackendMissing, RagError, SettingsError, SourceError, SourceNotFound
-from rag.service.engine import Engine, Repository
+from rag.service.engine import Engine
+from rag.service.repository import Repository
 from rag.types import IndexReport, Source
 
 QUIET_MS = 100

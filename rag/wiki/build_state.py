@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
 
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import WikiUnwritable
 from rag.parsing import parse_json
 from rag.types import Usage
 from rag.wiki.models import WikiPage
+from rag.wiki.output_files import OutputFiles, is_below
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 VERSION = 1
+_MAX_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,17 @@ class PageState:
     content: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StructureOptions:
+    """What decides which pages a wiki has, besides the files."""
+
+    max_pages: int = 60
+    plan: bool = False
+    ref: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class WikiState:
     """All pages by id, the copies of cited files with their blobs by file name, and a model's plan.
@@ -81,11 +95,11 @@ class WikiState:
 
     pages: dict[str, PageState] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
-    plan: list[dict[str, Any]] = field(default_factory=list)
+    plan: list[WikiPage] = field(default_factory=list)
     made_of: str = ""
     site: dict[str, str] = field(default_factory=dict)
     written: tuple[WikiPage, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
+    options: StructureOptions = field(default_factory=StructureOptions)
 
 
 def sha256(text: str) -> str:
@@ -93,90 +107,42 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_state(folder: Path) -> WikiState | None:
+def read_state(files: OutputFiles) -> WikiState | None:
     """Return the state of the wiki in a folder; None when there is none, or one of another version.
+
+    It may have come with the repository: every value has its type, and every name is below the folder.
 
     Raises:
         WikiUnwritable: it exists but cannot be read.
     """
-    path = folder / WIKI_STATE_FILE
-    try:
-        read = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise WikiUnwritable(f"{path} cannot be read: {error}; remove it to rewrite the wiki") from error
-    if not isinstance(read, dict) or read.get("version") != VERSION:
+    path = files.folder / WIKI_STATE_FILE
+    text = files.read(WIKI_STATE_FILE, max_bytes=_MAX_BYTES)
+    if text is None:
         return None
     try:
-        return WikiState(
-            {name: _page(page) for name, page in read["pages"].items()},
-            read["copies"],
-            read["plan"],
-            read.get("made_of", ""),
-            dict(read.get("site", {})),
-            tuple(_written(page) for page in read.get("written", ())),
-            _options(read.get("options", {})),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WikiUnwritable(f"{path} is damaged ({error!r}); remove it to rewrite the wiki") from error
+        read = parse_json(text)
+        if not isinstance(read, dict) or read.get("version") != VERSION:
+            return None
+        state = _validator().validate_python(read)
+        names = [*state.copies, *state.site, *(page.file for page in state.pages.values())]
+        if not all(is_below(name) for name in names):
+            raise ValueError("it names files outside of the folder")
+        if state.options.max_pages < 1:
+            raise ValueError("it has no pages")
+        return state
+    except ValueError as error:
+        raise WikiUnwritable(f"{path} is damaged ({error}); remove it to rewrite the wiki") from error
 
 
-def _page(read: dict[str, Any]) -> PageState:
-    prose = read.pop("prose")
-    if prose is not None:
-        citations = tuple(ProseCitation(**citation) for citation in prose.pop("citations"))
-        prose = Prose(**{**prose, "usage": Usage(**prose["usage"])}, citations=citations)
-    return PageState(**read, prose=prose)
+@cache
+def _validator() -> TypeAdapter[WikiState]:
+    from pydantic import TypeAdapter  # slow to import
+
+    return TypeAdapter(WikiState)
 
 
-def _written(read: dict[str, Any]) -> WikiPage:
-    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in read.items()}
-    return WikiPage(**fields)
-
-
-def _options(read: dict[str, Any]) -> dict[str, Any]:
-    globs = [*read.get("include", []), *read.get("exclude", [])]
-    number, plan, ref = read.get("max_pages", 1), read.get("plan", False), read.get("ref")
-    if type(number) is not int or number < 1 or type(plan) is not bool or not isinstance(ref, str | None):
-        raise ValueError("its options are invalid")
-    if not all(isinstance(glob, str) for glob in globs):
-        raise ValueError("its globs are no texts")
-    return dict(read)
-
-
-def write_state(folder: Path, state: WikiState) -> None:
+def write_state(files: OutputFiles, state: WikiState) -> None:
     """Write the state atomically."""
-    pages = {name: asdict(page) for name, page in sorted(state.pages.items())}
-    value = {
-        "version": VERSION,
-        "pages": pages,
-        "copies": state.copies,
-        "plan": state.plan,
-        "made_of": state.made_of,
-        "site": state.site,
-        "written": [asdict(page) for page in state.written],
-        "options": state.options,
-    }
-    write_text(folder / WIKI_STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically, and create its folder if it is missing.
-
-    Raises:
-        WikiUnwritable: the system does not allow it.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-                file.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise WikiUnwritable(f"cannot write {path}: {error}; choose another folder with -o") from error
+    pages = dict(sorted(state.pages.items()))
+    value = {"version": VERSION, **asdict(replace(state, pages=pages))}
+    files.write(WIKI_STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
-from rag.wiki.build_state import PageState, WikiState, read_state, sha256
+from rag.wiki.build_state import PageState, StructureOptions, WikiState, read_state, sha256
 from rag.wiki.links import copy_name, page_file
 from rag.wiki.markdown import code, plain, table
 from rag.wiki.models import WikiPage
+from rag.wiki.output_files import OutputFiles
 from rag.wiki.prose import is_valid
 from rag.wiki.rendering import ContentHasher
 from rag.wiki.report import WikiOptions
-from rag.wiki.structure import MAX_PAGES
 from rag.wiki.unsupported_claims import doubts
 from rag.wiki.up_to_date import page_options
 from rag.wiki.writer import WikiBuilder
@@ -78,15 +78,16 @@ def check_wiki(engine: Engine, repository: Repository, folder: Path) -> WikiChec
         WikiUnwritable: its state file cannot be read.
         WikiSteeringInvalid: the repository's steering file cannot be read.
     """
-    state = read_state(folder)
+    output = OutputFiles(folder)
+    state = read_state(output)
     if state is None:
         raise NotFound(
             f"{folder} has no {WIKI_STATE_FILE} of this version of rag, so there is no wiki to check; "
             "write it with `rag wiki -o FOLDER`, and commit the folder with this file"
         )
     options = WikiOptions(
-        max_pages=state.options.get("max_pages", MAX_PAGES),
-        plan=state.options.get("plan", False),
+        max_pages=state.options.max_pages,
+        plan=state.options.plan,
         prose=False,
     )
     _check_same(state, page_options(repository, options))
@@ -100,26 +101,25 @@ def check_wiki(engine: Engine, repository: Repository, folder: Path) -> WikiChec
         if known is None or known.file != file:
             pages.append(PageCheck(page.id, page.title, f"docs/{file}", "new"))
             continue
-        path = folder / "docs" / file
-        status = _status(hasher, survey, page, state, known) if path.is_file() else "missing"
-        pages.append(PageCheck(page.id, page.title, f"docs/{file}", status, _is_edited(path, known)))
+        text = output.read(f"docs/{file}")
+        status = "missing" if text is None else _status(hasher, survey, page, state, known)
+        pages.append(PageCheck(page.id, page.title, f"docs/{file}", status, _is_edited(text, known)))
     present = {page.file for page in pages}
     for name, known in state.pages.items():
-        file = f"docs/{Path(known.file).name}"
-        if file not in present and (folder / file).is_file():
-            edited = _is_edited(folder / file, known)
-            pages.append(PageCheck(name, name, file, "removed", edited))
+        file = f"docs/{known.file}"
+        if file not in present and (text := output.read(file)) is not None:
+            pages.append(PageCheck(name, name, file, "removed", _is_edited(text, known)))
     return WikiCheck(folder, tuple(pages), tuple(builder.notes))
 
 
-def _check_same(state: WikiState, here: dict[str, Any]) -> None:
+def _check_same(state: WikiState, here: StructureOptions) -> None:
     """Raise if the wiki describes other files than those that are checked."""
     for name in ("ref", "include", "exclude"):
-        written = state.options.get(name, here[name])
-        if written != here[name]:
+        written, wanted = getattr(state.options, name), getattr(here, name)
+        if written != wanted:
             raise ConfigError(
                 f"the wiki was written with {_option(name, written)}, but is checked with "
-                f"{_option(name, here[name])}; use the same options"
+                f"{_option(name, wanted)}; use the same options"
             )
 
 
@@ -141,8 +141,8 @@ def _status(
     return "changed" if outdated else "current"
 
 
-def _is_edited(path: Path, known: PageState) -> bool:
-    return path.is_file() and sha256(path.read_text(encoding="utf-8", errors="replace")) != known.sha256
+def _is_edited(text: str | None, known: PageState) -> bool:
+    return text is not None and sha256(text) != known.sha256
 
 
 # ---------------------------------------------------------------- as text

@@ -112,8 +112,12 @@ def page_file(structure: WikiStructure, page: WikiPage) -> str:
 
 
 def copy_name(path: str) -> str:
-    """Return the name of a file's copy below `source/`: portable characters, nothing hidden."""
+    """Return the name of a file's copy below `source/`: portable characters, nothing hidden.
+
+    No folder has the name of a copy on any file system: it is in lower case, without `.html` at its end.
+    """
     parts = [re.sub(r"[^A-Za-z0-9._-]|^\.|\.$", "_", part)[:100] or "_" for part in path.split("/")]
+    parts = [*(re.sub(r"\.html$", "_html", part.lower()) for part in parts[:-1]), parts[-1]]
     name = posixpath.join(*parts)
     if name != path or name.lower() != name:
         # Two paths may differ only in replaced characters, or in case, which some systems ignore.

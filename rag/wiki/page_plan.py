@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.code.survey import Survey
@@ -47,17 +47,12 @@ def plan_pages(
         WikiStructureInvalid: its answer is not a plan.
     """
     if state.plan and not force:
-        planned = [_read(page) for page in state.plan]
+        planned = state.plan
     else:
         planned = parse_structure_xml(_ask_model(engine, repository, structure, max_pages, spent))
     pages = checked_pages(structure.survey, planned, repository, max_pages)
-    state.plan = [asdict(page) for page in pages]
+    state.plan = list(pages)
     return replace(structure, pages=tuple(pages), sections=tuple(sections_of(pages)))
-
-
-def _read(kept: dict[str, object]) -> WikiPage:
-    lists = {name: tuple(value) for name, value in kept.items() if isinstance(value, list)}
-    return WikiPage(**{**kept, **lists})  # type: ignore[arg-type]
 
 
 def _ask_model(

@@ -10,9 +10,11 @@ itself.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rag.code.documentation import Quote, paragraphs, title_of
@@ -105,8 +107,9 @@ def _linked_readmes(survey: Survey) -> list[str]:
         return []
     root = survey.checkout.root.resolve()
     links = [path for path in sorted(root.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*")) if path.is_symlink()]
-    inside = [path.resolve() for path in links if path.resolve().is_relative_to(root)]
-    return [name for path in inside if (name := path.relative_to(root).as_posix()) in survey.files]
+    targets = [Path(os.path.realpath(path)) for path in links]  # `resolve` fails on a link to itself
+    inside = [path.relative_to(root).as_posix() for path in targets if path.is_relative_to(root)]
+    return [name for name in inside if name in survey.files]
 
 
 def _own_readmes(survey: Survey) -> list[str]:

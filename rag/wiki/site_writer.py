@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Set
-from pathlib import Path
 
 from rag.errors import WikiUnwritable
+from rag.resources import read_regular
 from rag.types import Checkout
 from rag.wiki import site
-from rag.wiki.build_state import WikiState, sha256, write_text
+from rag.wiki.build_state import WikiState, sha256
 from rag.wiki.links import copy_name, page_file
 from rag.wiki.llms import LLMS_FILE, LLMS_FULL_FILE, ListedPage, llms_full_txt, llms_txt, with_page_links
 from rag.wiki.models import WikiStructure
+from rag.wiki.output_files import MAX_BYTES, OutputFiles
 from rag.wiki.report import WikiOptions
 
 
@@ -23,8 +23,8 @@ class SiteWriter:
     sentence on it.
     """
 
-    def __init__(self, folder: Path, state: WikiState, options: WikiOptions, notes: list[str]) -> None:
-        self.folder, self.options, self.notes = folder, options, notes
+    def __init__(self, files: OutputFiles, state: WikiState, options: WikiOptions, notes: list[str]) -> None:
+        self.files, self.options, self.notes = files, options, notes
         self._state = state
         self._before: dict[str, str] = {}
 
@@ -37,12 +37,12 @@ class SiteWriter:
         self._write_changed(f"docs/{site.STYLE_FILE}", site.STYLE)
         self._write_lists(structure, commit)
         if self.options.mermaid is not None:
-            target = self.folder / "docs" / site.MERMAID_FILE
             self._write_changed(f"docs/{site.DRAWING_FILE}", site.DRAWING_SCRIPT)
             try:
-                shutil.copyfile(self.options.mermaid, target)
+                script = read_regular(self.options.mermaid, max_bytes=MAX_BYTES)
             except OSError as error:
-                raise WikiUnwritable(f"cannot copy {self.options.mermaid} to {target}: {error}") from error
+                raise WikiUnwritable(f"cannot read {self.options.mermaid}: {error}") from error
+            self.files.write(f"docs/{site.MERMAID_FILE}", script)
         self._write_copies(structure, linked)
 
     def _write_lists(self, structure: WikiStructure, commit: str) -> None:
@@ -54,7 +54,7 @@ class SiteWriter:
                 page.title,
                 urls[file],
                 page.description,
-                with_page_links(_read(self.folder / "docs" / file), urls.get),
+                with_page_links(self.files.read(f"docs/{file}") or "", urls.get),
             )
             for page, file in zip(structure.pages, files.values(), strict=True)
         ]
@@ -68,13 +68,12 @@ class SiteWriter:
 
     def _write_changed(self, name: str, text: str) -> None:
         """Write one of the files; if it was edited by hand, write ours to another name."""
-        path, new = self.folder / name, f"{name}.new"
-        known = self._before.get(name)
-        there = sha256(_read(path)) if path.is_file() else None
+        new, known = f"{name}.new", self._before.get(name)
+        there = _hash(self.files.read(name))
         if there in (None, known, sha256(text)) or self.options.overwrite:
             self._state.site[name] = sha256(text)
             if there != sha256(text):
-                write_text(path, text)
+                self.files.write(name, text)
             self._remove_ours(new)
             return
         if known is not None:
@@ -84,14 +83,14 @@ class SiteWriter:
             "need from it, or use --overwrite to replace the file"
         )
         self._state.site[new] = sha256(text)
-        if _read(self.folder / new) != text:
-            write_text(self.folder / new, text)
+        if self.files.read(new) != text:
+            self.files.write(new, text)
 
     def _remove_ours(self, name: str) -> None:
         """Remove an obsolete file, unless it was edited by hand."""
-        known, path = self._before.get(name), self.folder / name
-        if path.is_file() and sha256(_read(path)) == known:
-            path.unlink()
+        known = self._before.get(name)
+        if known is not None and _hash(self.files.read(name)) == known:
+            self.files.remove(name)
 
     def _write_copies(self, structure: WikiStructure, linked: Set[str]) -> None:
         """Copy the files that the pages link to; remove copies without links."""
@@ -99,14 +98,13 @@ class SiteWriter:
         for path in sorted(linked & files.keys()):
             name, blob = copy_name(path), files[path].blob
             copies[name] = blob
-            target = self.folder / "docs" / "source" / name
-            if self._state.copies.get(name) != blob or not target.is_file():
-                write_text(target, site.copy_html(files[path]))
+            target = f"docs/source/{name}"
+            if self._state.copies.get(name) != blob or not self.files.exists(target):
+                self.files.write(target, site.copy_html(files[path]))
         for name in self._state.copies.keys() - copies.keys():
-            (self.folder / "docs" / "source" / name).unlink(missing_ok=True)
+            self.files.remove(f"docs/source/{name}")
         self._state.copies = copies
 
 
-def _read(path: Path) -> str:
-    """Return the text of a file, "" if there is none."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+def _hash(text: str | None) -> str | None:
+    return None if text is None else sha256(text)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rag
-from rag.resources import template_path
-from rag.wiki.build_state import WikiState, sha256
+from rag.resources import read_regular, template_path
+from rag.wiki.build_state import StructureOptions, WikiState, sha256
 from rag.wiki.devin_json import STEERING_FILE
+from rag.wiki.output_files import MAX_BYTES, OutputFiles
 from rag.wiki.report import WikiOptions
 from rag.wiki.site import MERMAID_FILE
 
@@ -48,28 +48,26 @@ def inputs_hash(engine: Engine, repository: Repository, folder: Path, options: W
     return sha256(json.dumps(whole))
 
 
-def page_options(repository: Repository, options: WikiOptions) -> dict[str, Any]:
+def page_options(repository: Repository, options: WikiOptions) -> StructureOptions:
     """Return what decides which pages a wiki has, besides the files."""
     source = repository.checkout.source
-    return {
-        "max_pages": options.max_pages,
-        "plan": options.plan,
-        "ref": source.ref,
-        "include": list(source.filters.include),
-        "exclude": list(source.filters.exclude),
-    }
+    return StructureOptions(
+        options.max_pages, options.plan, source.ref, source.filters.include, source.filters.exclude
+    )
 
 
-def is_up_to_date(state: WikiState, folder: Path, options: WikiOptions) -> bool:
+def is_up_to_date(state: WikiState, output: OutputFiles, options: WikiOptions) -> bool:
     """Return whether all written files are unchanged, and no rewrite is requested."""
     if options.force or {page.id for page in state.written} != state.pages.keys():
         return False
     written = {f"docs/{page.file}": page.sha256 for page in state.pages.values()} | state.site
-    if any(_hash(folder / name) != known for name, known in written.items()):
+    for name, known in written.items():
+        text = output.read(name)
+        if text is None or sha256(text) != known:
+            return False
+    if options.mermaid is not None and not _is_copied(options.mermaid, output):
         return False
-    if options.mermaid is not None and not _same(options.mermaid, folder / "docs" / MERMAID_FILE):
-        return False
-    return all((folder / "docs" / "source" / name).is_file() for name in state.copies)
+    return all(output.exists(f"docs/source/{name}") for name in state.copies)
 
 
 def _state_of(path: Path) -> list[int]:
@@ -80,16 +78,9 @@ def _state_of(path: Path) -> list[int]:
     return [found.st_mode, found.st_size, found.st_mtime_ns]
 
 
-def _hash(path: Path) -> str | None:
+def _is_copied(script: Path, output: OutputFiles) -> bool:
     try:
-        return sha256(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return None
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return filecmp.cmp(one, other, shallow=False)
+        return output.read_bytes(f"docs/{MERMAID_FILE}") == read_regular(script, max_bytes=MAX_BYTES)
     except OSError:
         return False
 

@@ -36,11 +36,11 @@ from rag.wiki.build_state import (
     read_state,
     sha256,
     write_state,
-    write_text,
 )
 from rag.wiki.devin_json import read_steering
 from rag.wiki.links import FileLinks, ForgeLinks, page_file
 from rag.wiki.models import WikiPage, WikiStructure
+from rag.wiki.output_files import OutputFiles
 from rag.wiki.page_plan import plan_pages
 from rag.wiki.page_writer import PageWriter
 from rag.wiki.prose import Cancelled, ProseWriter, concerns_all, is_valid
@@ -87,6 +87,7 @@ class WikiBuilder:
     ) -> None:
         self.engine, self.repository = engine, repository
         self.folder = folder.absolute()
+        self._files = OutputFiles(self.folder)
         self.options = options or WikiOptions()
         self.progress, self.cancel = progress, cancel or threading.Event()
         self.notes: list[str] = []
@@ -123,12 +124,14 @@ class WikiBuilder:
             ConfigError: the options contradict each other.
         """
         self._check()
-        self._state = read_state(self.folder) or WikiState()
+        self._state = read_state(self._files) or WikiState()
         whole = inputs_hash(self.engine, self.repository, self.folder, self.options)
-        if self._state.made_of == whole and is_up_to_date(self._state, self.folder, self.options):
+        if self._state.made_of == whole and is_up_to_date(self._state, self._files, self.options):
             return self._unchanged()
         self._state.made_of = ""
         structure = self.structure(self._state)
+        for page in structure.pages:
+            self._files.exists(f"docs/{page_file(structure, page)}")  # no model is asked before an error
         self._hasher = ContentHasher(structure)
         self._state.options = page_options(self.repository, self.options)
         cited_at = ForgeLinks(
@@ -141,7 +144,7 @@ class WikiBuilder:
         results = list(self._all_pages(structure))
         removed = [] if self.cancel.is_set() else self._remove_stale(structure)
         linked = self._links.copied | self._linked_by_waiting()
-        SiteWriter(self.folder, self._state, self.options, self.notes).write(
+        SiteWriter(self._files, self._state, self.options, self.notes).write(
             structure, self.repository.checkout, linked
         )
         order = {page.id: number for number, page in enumerate(structure.pages)}
@@ -158,7 +161,7 @@ class WikiBuilder:
         )
         if not (report.failed or report.notes or report.cancelled):
             self._state.made_of, self._state.written = whole, structure.pages
-        write_state(self.folder, self._state)
+        write_state(self._files, self._state)
         return report
 
     def _unchanged(self) -> WikiReport:
@@ -181,12 +184,17 @@ class WikiBuilder:
         at_once = 1 if self.options.concurrency is None else self.options.concurrency
         if at_once < 1 or self.options.max_pages < 1:
             raise ConfigError("a wiki needs at least 1 page, written 1 at a time")
-        docs = self.folder / "docs"
         if self.folder.exists() and not self.folder.is_dir():
-            raise WikiUnwritable(f"{self.folder} is a file; choose a folder with -o")
-        if not (self.folder / WIKI_STATE_FILE).exists() and any(
-            path.exists() and (path.is_file() or any(path.iterdir()))
-            for path in (docs, self.folder / "mkdocs.yml")
+            raise WikiUnwritable(f"{self.folder} is not a folder; choose another with -o")
+        root = self.repository.checkout.root
+        for part in (self.folder, *self.folder.parents):
+            if part.is_symlink() and part.parent.resolve().is_relative_to(root):
+                raise WikiUnwritable(
+                    f"{part} is a symbolic link of the repository, which could lead anywhere; choose another "
+                    "folder with -o"
+                )
+        if not self._files.exists(WIKI_STATE_FILE) and (
+            self._files.exists("mkdocs.yml") or not self._files.is_empty("docs")
         ):
             raise WikiUnwritable(
                 f"{self.folder} contains documents that rag did not write; choose an empty folder with -o"
@@ -320,7 +328,7 @@ class WikiBuilder:
         without_commits = _COMMIT.sub("", rendered.text)
         fingerprint = sha256(f"{_FORMAT}\0{without_commits}")
         file = page_file(self._writer.structure, page)
-        path = self.folder / "docs" / file
+        name = f"docs/{file}"
         known = self._state.pages.get(page.id)
         result = PageResult(page, file, "written", has_prose=prose is not None, error=error)
         if prose is not None:
@@ -332,11 +340,12 @@ class WikiBuilder:
                 unknown=unknown_names(prose.text, self.survey),
                 cut=prose.cut,
             )
-        if known is not None and known.file == file and path.is_file():
-            edited = sha256(path.read_text(encoding="utf-8", errors="replace")) != known.sha256
+        there = self._files.read(name)
+        if known is not None and known.file == file and there is not None:
+            edited = sha256(there) != known.sha256
             if edited and not self.options.overwrite:
                 self.notes.append(
-                    f"docs/{file} was edited by hand and was not changed; remove it, or use --overwrite, "
+                    f"{name} was edited by hand and was not changed; remove it, or use --overwrite, "
                     "to rewrite it"
                 )
                 self._state.pages[page.id] = replace(known, sources=sources, content=content)
@@ -346,11 +355,11 @@ class WikiBuilder:
                     known, sources=sources, prose=prose, error=error, content=content
                 )
                 return replace(result, action="unchanged")
-        write_text(path, rendered.text)
+        self._files.write(name, rendered.text)
         self._state.pages[page.id] = PageState(
             file, sha256(rendered.text), fingerprint, sources, prose, error, content
         )
-        write_state(self.folder, self._state)
+        write_state(self._files, self._state)
         return result
 
     # ------------------------------------------------------------ around the pages
@@ -363,11 +372,11 @@ class WikiBuilder:
             if present.get(name) == known.file:
                 continue
             del self._state.pages[name]
-            path = self.folder / "docs" / Path(known.file).name
-            if known.file in present.values() or not path.is_file():
+            there = self._files.read(f"docs/{known.file}")
+            if known.file in present.values() or there is None:
                 continue
-            if sha256(path.read_text(encoding="utf-8", errors="replace")) == known.sha256:
-                path.unlink()
+            if sha256(there) == known.sha256:
+                self._files.remove(f"docs/{known.file}")
                 removed.append(known.file)
             else:
                 self.notes.append(f"docs/{known.file} is obsolete; it was edited by hand and was not removed")

@@ -3,5 +3,8 @@
 loop      leases jobs, reports their progress, and ends them: `rag worker`, `rag index --list-file`
 process   the parent's end of a child process
 child     the child: reads jobs from its input, writes progress and results
+bulk      indexes a list of repositories
+cluster   runs jobs on the nodes of a cluster
+node      what a node does for that
 tasks     what each kind of job does
 """

@@ -1,4 +1,4 @@
-"""Index all repositories of a list, in this process or by the workers of a queue.
+"""Index all repositories of a list: in this process, by the workers of a queue, or on a cluster.
 
 Of an interrupted run, or one with failures, the finished repositories are remembered in the data folder, and
 the next run of the same list skips them. A run without failures forgets them, so the next one updates all.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +19,13 @@ from rag.errors import SettingsError, SourceError
 from rag.job_queue import Jobs, QueuedJob
 from rag.resources import make_private
 from rag.service import locate
-from rag.service.jobs import index_request
+from rag.service.jobs import JobRequest, index_request
 from rag.settings import Settings
 from rag.types import Source, now_utc
 from rag.worker.loop import Worker
 
+Runner = Callable[[Mapping[str, JobRequest]], Generator[tuple[str, QueuedJob], None, None]]
+"""Runs jobs elsewhere; yields the name of each with the job, as they end."""
 MAX_LISTED = 100_000
 _POLL_S = 0.5
 _MAX_READ = 500
@@ -97,7 +99,11 @@ class FinishedSources:
     """The sources of a list that an unfinished run has indexed."""
 
     def __init__(self, file: Path, settings: Settings) -> None:
-        name = sha256(f"{file.absolute()}\0{settings.embedder}".encode("utf-8", "surrogateescape"))
+        name = sha256(
+            "\0".join([str(file.absolute()), settings.embedder, *filter(None, [settings.stores])]).encode(
+                "utf-8", "surrogateescape"
+            )
+        )
         self._path = settings.home / "lists" / f"{name.hexdigest()[:16]}.jsonl"
 
     def read(self) -> set[str]:
@@ -141,9 +147,19 @@ def working(jobs: Jobs, settings: Settings, *, slots: int) -> Iterator[None]:
         thread.join()
 
 
+def on_queue(jobs: Jobs) -> Runner:
+    """Return a function that lets the workers of a queue run jobs; interrupted, they stay there."""
+
+    def run(requests: Mapping[str, JobRequest]) -> Generator[tuple[str, QueuedJob], None, None]:
+        names = {request.enqueue(jobs).id: name for name, request in requests.items()}
+        return ((names[job.id], job) for job in _ended(jobs, list(names)))
+
+    return run
+
+
 def index_all(
     listed: Sequence[ListedSource],
-    jobs: Jobs,
+    run: Runner,
     settings: Settings,
     *,
     finished: FinishedSources,
@@ -151,11 +167,11 @@ def index_all(
     publish: bool = False,
     ended: Callable[[BulkOutcome], None] = lambda outcome: None,
 ) -> list[BulkOutcome]:
-    """Add the sources of a list to a queue, and wait until the workers are done.
+    """Index the sources of a list, and wait until all have ended.
 
     Args:
         listed: the list.
-        jobs: the queue.
+        run: runs jobs elsewhere and yields them as they end, `on_queue` or `on_cluster`.
         settings: those of the stores.
         finished: what an earlier run has done, which is skipped.
         rebuild: rebuild the stores from scratch.
@@ -163,25 +179,27 @@ def index_all(
         ended: is called with each outcome, as soon as it is known.
 
     Raises:
-        StoreError: the queue cannot be used; what was added stays in it.
+        StoreError, ProviderError: the queue or cluster cannot be used.
     """
     done = finished.read()
     found: list[BulkOutcome] = []
-    waiting: dict[int, list[ListedSource]] = {}
+    requests: dict[str, JobRequest] = {}
+    waiting: dict[str, list[ListedSource]] = {}
     for one in listed:
         if one.source is None or one.text in done:
             found.append(BulkOutcome(one, skipped=one.source is not None))
             ended(found[-1])
         else:
             request = index_request(one.source, settings, rebuild=rebuild, publish=publish)
-            job = request.enqueue(jobs)
-            waiting.setdefault(job.id, []).append(one)  # two lines may be one store
-    for job in _ended(jobs, list(waiting)):
-        for one in waiting[job.id]:
-            found.append(BulkOutcome(one, job))
-            if job.state == "done":
-                finished.add(one.text)
-            ended(found[-1])
+            requests[request.key] = request
+            waiting.setdefault(request.key, []).append(one)  # two lines may be one store
+    with closing(run(requests)) as jobs:  # what still runs on a cluster ends with it
+        for key, job in jobs:
+            for one in waiting[key]:
+                found.append(BulkOutcome(one, job))
+                if job.state == "done":
+                    finished.add(one.text)
+                ended(found[-1])
     if not any(outcome.error for outcome in found):
         finished.forget()
     return found

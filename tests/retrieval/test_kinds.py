@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.context import CARRY, in_context
-from rag.retrieval.kinds.classify import classify
+from rag.retrieval.kinds.declared import Declared, declared
 from rag.retrieval.kinds.line_series import series_of
-from rag.retrieval.question import parse_question
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.search import Searcher, search
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
@@ -382,6 +381,24 @@ def test_the_file_that_declares_most_settings_comes_first(tmp_path: Path, engine
     assert [(item.path, item.start) for item in found.items] == [("options.py", 3), ("kiln.py", 4)]
 
 
+@pytest.mark.parametrize("word", ["option", "default", "setting", "flag"])
+def test_words_of_any_setting_lead_to_no_lines(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, word: str
+):
+    others = "".join(f"row_{n} = {n}  # the {word} of row {n}\n" for n in range(200))
+    (tmp_path / "kiln.py").write_text(f"cooling_hours = 6\n\n\n\n\n\n\n\n{others}")
+    read: set[int] = set()
+
+    def recorded(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
+        read.add(number)
+        return declared(lines, number, is_config=is_config)
+
+    monkeypatch.setattr("rag.retrieval.kinds.settings.declared", recorded)
+    shop = engine.repository(str(tmp_path)).searcher
+    assert facts(shop, f"Which {word} sets the cooling hours by default?").subject == "cooling_hours"
+    assert max(read) < 10
+
+
 def test_the_failures_of_the_subject_are_shown(shop: Searcher):
     found = facts(shop, "What happens if the kiln cannot be fired because its door is open?")
     assert (found.kind, found.subject) == ("failure", "fire_kiln")
@@ -486,9 +503,8 @@ def test_many_levels_and_names_take_little_time():
 )
 def test_a_hostile_question_is_classified_in_little_time(part: str):
     text = (part * MAX_QUESTION_CHARS)[:MAX_QUESTION_CHARS]
-    asked = in_context(parse_question(text), (), CARRY)
     began = time.thread_time()
-    classify(asked)
+    kinds_of(text)
     assert time.thread_time() - began < 1
 
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.context import CARRY, in_context
-from rag.retrieval.kinds import trace
-from rag.retrieval.question import parse_question
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.search import search
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
@@ -135,4 +133,4 @@ def test_without_a_call_that_fits_the_search_answers(tmp_path: Path, engine: Eng
     ],
 )
 def test_what_asks_for_a_chain(question: str, is_asked: bool):
-    assert trace.is_asked(in_context(parse_question(question), (), CARRY)) == is_asked
+    assert ("trace" in kinds_of(question)) == is_asked

@@ -6,11 +6,14 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live_server import Served, sample_copy, serving
+from live_server import IndexedSample, Served, sample_copy, serving
 
+from rag.service import Engine
+from rag.settings import Settings
 from rag.types import Source
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -55,6 +58,22 @@ def source(tmp_path: Path) -> Source:
 
 
 @pytest.fixture
+def indexed(tmp_path: Path, source: Source) -> Source:
+    """A source that the home of a server has an index of."""
+    with closing(Engine(Settings(home=tmp_path / "rag-home", memory="memory:"))) as engine:
+        engine.repository(source)
+    return source
+
+
+@pytest.fixture(scope="module")
+def usual_hits(tmp_path_factory: pytest.TempPathFactory, indexed_sample: IndexedSample) -> list[str]:
+    """What is found where no store is damaged."""
+    home = tmp_path_factory.mktemp("usual")
+    with serving(home, repositories=(("sample", indexed_sample.put_into(home)),)) as running:
+        return found(running.ready())
+
+
+@pytest.fixture
 def served(tmp_path: Path, source: Source) -> Iterator[Served]:
     with serving(tmp_path, repositories=(("sample", source),)) as running:
         yield running.ready()
@@ -72,33 +91,33 @@ def test_a_store_damaged_while_the_server_runs_is_rebuilt(served: Served, damage
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_store_damaged_before_the_server_starts_is_rebuilt(
-    tmp_path: Path, source: Source, damage: str
+    tmp_path: Path, indexed: Source, usual_hits: list[str], damage: str
 ) -> None:
-    with serving(tmp_path, repositories=(("sample", source),)) as first:
-        before = found(first.ready())
     spoilt = spoil(tmp_path / "rag-home", damage)
-    with serving(tmp_path, repositories=(("sample", source),)) as second:
-        second.wait_until(lambda: second.post("/api/search", ASKED).status != 503)
-        assert found(second) == before
+    with serving(tmp_path, repositories=(("sample", indexed),)) as served:
+        served.wait_until(lambda: served.post("/api/search", ASKED).status != 503)
+        assert found(served) == usual_hits
         assert store_of(tmp_path / "rag-home").read_bytes() != spoilt
 
 
 @pytest.mark.parametrize("damage", ["cut in its columns", "flipped in its columns"])
-@pytest.mark.parametrize("running", [False, True], ids=["before the start", "while it runs"])
 def test_without_its_source_a_damaged_store_is_named_as_such(
-    tmp_path: Path, source: Source, damage: str, running: bool
+    served: Served, source: Source, damage: str
 ) -> None:
-    with serving(tmp_path, repositories=(("sample", source),)) as first:
-        assert found(first.ready())
-        if running:
-            spoil(tmp_path / "rag-home", damage)
-            shutil.rmtree(source.location)
-            _is_named(first)
-    if not running:
-        spoil(tmp_path / "rag-home", damage)
-        shutil.rmtree(source.location)
-        with serving(tmp_path, repositories=(("sample", source),)) as second:
-            _is_named(second)
+    assert found(served)
+    spoil(served.home / "rag-home", damage)
+    shutil.rmtree(source.location)
+    _is_named(served)
+
+
+@pytest.mark.parametrize("damage", ["cut in its columns", "flipped in its columns"])
+def test_a_server_that_starts_without_the_source_of_a_damaged_store_names_it(
+    tmp_path: Path, indexed: Source, damage: str
+) -> None:
+    spoil(tmp_path / "rag-home", damage)
+    shutil.rmtree(indexed.location)
+    with serving(tmp_path, repositories=(("sample", indexed),)) as served:
+        _is_named(served)
 
 
 def _is_named(served: Served) -> None:

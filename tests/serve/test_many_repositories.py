@@ -23,7 +23,7 @@ from live_server import serving
 from rag.database.store import Store
 from rag.errors import StoreCorrupt, StoreUnreadable, TooManyOpenFiles
 from rag.serve.errors import status_of
-from rag.serve.registry import RepositoryRegistry
+from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.settings import ServerSettings
 from rag.serve.workers.indexing import _JobQueue
 from rag.serve.workers.open_files import max_open_stores
@@ -96,7 +96,7 @@ def test_each_of_many_is_answered_after_a_restart_under_a_low_limit_and_the_serv
 
 
 def test_stores_that_were_not_asked_for_longest_are_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr("rag.serve.registry.max_open_stores", lambda: 3)
+    monkeypatch.setattr("rag.serve.repositories.registry.max_open_stores", lambda: 3)
     listed = repositories(tmp_path, 8)
     with serving(tmp_path, repositories=tuple(listed)) as running:
         for name, _ in listed:

@@ -33,9 +33,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine.close()
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(SAMPLE, tmp_path / "snip"))
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("sample") / "snip"))
 
 
 def dialog(engine: Engine, root: Path) -> Dialog:
@@ -58,10 +58,11 @@ def running(work: Callable[[PreparePool], Awaitable[None]], processes: int = 1) 
 
 
 async def started(preparing: PreparePool, one: Dialog) -> None:
-    """Ask until there are children."""
+    """Ask two questions at once, and wait for the children that are started for them."""
     async with asyncio.timeout(120):
         while not preparing.children:
             await asyncio.gather(*(preparing.prepare(one, QUESTIONS[0], None) for _ in range(2)))
+            await asyncio.gather(*preparing._starting)
 
 
 def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) -> None:
@@ -84,7 +85,10 @@ def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) ->
     running(work)
 
 
-def test_a_changed_store_is_reopened_and_errors_are_those_of_this_process(engine: Engine, root: Path) -> None:
+def test_a_changed_store_is_reopened_and_errors_are_those_of_this_process(
+    engine: Engine, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(SAMPLE, tmp_path / "snip"))
     before = dialog(engine, root)
 
     async def work(preparing: PreparePool) -> None:
@@ -237,6 +241,7 @@ def test_a_server_has_children_when_several_ask_and_stores_every_turn(serve: Cal
                 reply.json["answer"] for reply in replies[:3]
             }
             asked += len(bodies)
+            served.wait_until(lambda: preparing.children)
     assert preparing.done_by_children
     conversations = served.service.engine.turns.conversations()
     assert [conversation.turn_count for conversation in conversations] == [1] * asked

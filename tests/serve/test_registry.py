@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from live_server import sample_copy, serving
 
-from rag.serve import registry as registry_module
 from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
-from rag.serve.registry import RepositoryRegistry
+from rag.serve.repositories import names as names_module
+from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.workers.indexing import ChildIndexers
@@ -222,7 +222,7 @@ def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
 
 
 def test_the_least_recently_used_entry_is_evicted(sample_repo, monkeypatch):
-    monkeypatch.setattr(registry_module, "_MAX_UNLISTED", 3)
+    monkeypatch.setattr(names_module, "_MAX_UNLISTED", 3)
     source = Source(str(sample_repo.resolve()))
     registry = RepositoryRegistry(ServerSettings(repositories=(("sample", source),)), engine=None)
     for number, name in enumerate(("a", "b", "c")):

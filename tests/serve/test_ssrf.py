@@ -19,7 +19,7 @@ from rag.serve import preflight
 from rag.serve.access import ssrf
 from rag.serve.access.ssrf import git_pins_addresses, resolve_public
 from rag.serve.errors import Forbidden, IndexingFailed
-from rag.serve.registry import RepositoryRegistry
+from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.workers.indexing import ChildIndexers

@@ -14,7 +14,7 @@ import pytest
 from live_server import serving
 
 from rag import RAG
-from rag.serve import registry
+from rag.serve.repositories import registry
 from rag.serve.workers import tree_checks
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine

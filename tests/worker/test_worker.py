@@ -21,7 +21,7 @@ from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
 from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
 from rag.settings import Settings, plain_settings
-from rag.worker.bulk import FinishedSources, ListedSource, index_all
+from rag.worker.bulk import FinishedSources, ListedSource, index_all, on_queue
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
 from rag.worker.tasks import run
@@ -192,7 +192,7 @@ def test_a_job_that_its_queue_deleted_is_an_outcome(settings: Settings, sample_r
         def jobs(self, **more: Any) -> list[QueuedJob]:
             return []
 
-    (outcome,) = index_all(listed, Forgetful(), settings, finished=finished)
+    (outcome,) = index_all(listed, on_queue(Forgetful()), settings, finished=finished)
     assert "its outcome is not known" in outcome.error
 
 

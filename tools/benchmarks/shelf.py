@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from rag.errors import RagError
 from rag.evaluation.repositories import obtain
 from rag.service import Engine, locate
-from rag.service.engine import Repository
+from rag.service.repository import Repository
 from rag.service.shared_stores import SharedStores
 from rag.settings import Settings
 from tests.servers.object_store import MotoServer

@@ -13,62 +13,11 @@ from dataclasses import dataclass, replace
 from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex, CodeGraph
-from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of
 from rag.retrieval.rank import is_bundle
 from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 
-NAME = "callers"
-_RELATIONS = {
-    "raisers": re.compile(
-        r"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[A-Z]\w*[a-z]\w*)"
-        r"|(?-i:\b[A-Z]\w*[a-z]\w*)`? (?:\w+ ){0,3}(?:raised|thrown)\b",
-        re.I,
-    ),
-    "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),
-    "subclasses": re.compile(
-        r"\b(subclass\w*|sub-class\w*|extends?|extended|extending|inherit(?:s|ed|ing)?|deriv(?:es?|ed|ing))\b",
-        re.I,
-    ),
-    "implementers": re.compile(
-        r"\b(?:who|what|class(?:es)?|types?|structs?|enums?|records?)"
-        r" (?:(?:that|all|also|directly) )?implements?\b"
-        r"|\bclass(?:es)? implementing\b|\bimplement(?:ers?|ors?|ations?) of\b",
-        re.I,
-    ),
-    "importers": re.compile(r"\b(imports?|imported|importers?)\b", re.I),
-    "callers": re.compile(
-        r"\b(callers?|call(?:ing)?[ -]?sites?|calls?|called|invok\w+|invocations?|triggered|exercised)\b",
-        re.I,
-    ),
-    "uses": re.compile(
-        r"\b(us(?:es?|ed|ing|ages?)|users of|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?)\b",
-        re.I,
-    ),
-}
-"""The relations, in the order in which their words decide."""
-_ASKING = re.compile(
-    r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
-    r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
-    r"|any callers)\b"
-    r"|\b(?:callers?|call sites?|usages|users) of\b|\bwho (?:calls?|uses?|asks?|invokes?)\b"
-    r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",
-    re.I,
-)
-_OTHER_KINDS = re.compile(
-    r"\b(?:what|which|who|where)\b[^?.!]{0,60}\b(?:do|does|did) "
-    r"(?!any|some|we\b|you\b|they\b|people\b)[^?.!]{1,80}"
-    r"\b(?:call|use|invoke|import|depend|rely|extend|inherit|override|reference)\b"  # the other direction
-    r"|\bwhat happens\b|\b(?:why|reason|how|settings?|options?|flags?|switch|defaults?|when|moment)\b",
-    re.I,
-)
-_NEGATED = re.compile(
-    r"\([^()]{0,200}\b(?:not|other|leave)\b[^()]{0,200}\)"
-    r"|(?:(?<=[.?!,;-])|\band)\s*(?:but )?(?:not|no|I do not mean|I don't mean|leave)\b[^.?!]{0,200}"
-    r"|(?<=[.?!])[^.?!]{0,120}\b(?:not|n't) count\b[^.?!]{0,100}"
-    r"|(?<=[.?!]) (?:there are|several|many)\b[^.?!]{0,200}",
-    re.I,
-)
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
 """A name from its beginning: a search within one that is long would be quadratic."""
@@ -128,20 +77,9 @@ class _Subject:
     targets: list[CodeDefinition]
 
 
-def is_asked(question: ContextualQuestion) -> bool:
-    """Return whether a question asks for the uses of something."""
-    text = question.question.text
-    return bool(_ASKING.search(text)) and not _OTHER_KINDS.search(text) and _relation(text) is not None
-
-
-def _relation(text: str) -> str | None:
-    text = _NEGATED.sub(" ", text)
-    return next((name for name, pattern in _RELATIONS.items() if pattern.search(text)), None)
-
-
 def find(asked: Asked) -> CodeFacts | None:
     """Return the uses, certain ones first, those in tests last; None if the subject is not clear."""
-    relation = _relation(asked.question.question.text)
+    relation = relation_of(asked.question.question.text)
     subject = _subject(asked)
     if relation is None or subject is None:
         return None
@@ -160,7 +98,7 @@ def find(asked: Asked) -> CodeFacts | None:
     uses.sort(key=lambda use: (not use.certain, kind_of_path(use.path) == "test"))
     places = list(_places(asked, subject, uses, relation))
     return code_facts(
-        NAME,
+        CALLERS,
         target.qualified_name,
         _summary(relation, subject, uses),
         places,
@@ -244,7 +182,7 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
         if used is not None and use.line <= len(used.lines):
             places.append(FactPlace(used, use.line, f"{_SAYS[relation][1]} {target.name}", certain=False))
     found = code_facts(
-        NAME,
+        CALLERS,
         target.qualified_name,
         summary + ("; it is exported" if target.is_exported else ""),
         places,
@@ -258,7 +196,7 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
 
 def _subject(asked: Asked) -> _Subject | None:
     text = asked.question.question.text
-    positive = _NEGATED.sub(" ", text)
+    positive = NEGATED.sub(" ", text)
     for name, is_sure in _names(positive):
         for index in asked.indexes:
             if found := index.graph.definitions(name)[:_MAX_CANDIDATES]:
@@ -291,7 +229,7 @@ def _chosen(found: Sequence[CodeDefinition], text: str, positive: str, name: str
     """Return the definitions that the other words of the question fit best."""
     own = set(terms(name))
     wanted = set(terms(positive)) - own
-    unwanted = {term for part in _NEGATED.findall(text) for term in terms(part)} - own - wanted
+    unwanted = {term for part in NEGATED.findall(text) for term in terms(part)} - own - wanted
     is_member = bool(re.search(r"\bmethods?\b|\bclass\b|\w[.#]\w", positive))
     is_function = bool(re.search(r"\bmodule-level\b|\bfunctions?\b", positive)) and not is_member
 

@@ -15,36 +15,18 @@ import numpy as np
 from rag.analysis import terms
 from rag.code.languages import language_of_path
 from rag.lines import lines_of
-from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
+from rag.retrieval.kinds.recognition import FAILURE, without_quoted_names
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.pronouns import bare_pronoun
 from rag.types import CodeFacts
 
-NAME = "failure"
 _HITS = 10
 _MAX_PLACES = 6
 _ENOUGH = 3
 _MAX_LINE_CHARS = 400
 _FAILS, _COVERED = 0.2, 0.2
 """The weights of failure lines, and of the share of the question that they hold; that of the ranking is 1."""
-_ASKS = re.compile(
-    r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
-    r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
-    r"|(?:gives?|hands?|comes?) back|(?:left|leave) behind)\b"
-    r"|\bexception or\b|\bor (?:an? )?(?:exception|error)\b"
-    r"|\bwhat\b[^?]{0,120}\b(?:fail\w*|goes wrong|breaks?|broken|missing|crash\w*|hangs?|refuses?"
-    r"|time(?:s |d )?out|invalid|corrupt\w*|garbage|not exist|does not|doesn't|do not|is not|isn't|cannot"
-    r"|can't|never|too (?:long|many|large|big)|(?:more|longer) than|without|killed|lost|throws?|raises?)\b"
-    r"|\b(?:fails?|goes wrong|broken|missing|crash\w*|killed|never|not exist|does not|is not|longer than)\b"
-    r"[^?]{0,120}\bwhat\b",
-    re.I,
-)
-_NOT = re.compile(
-    r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?)\b"
-    r"|\b(?:is|are) there (?:a |any )?tests?\b|\btest(?:s|ed)? (?:that|for)\b",
-    re.I,
-)
 _FAILURE = re.compile(
     r"\b(?:raise|throw|throws|rescue|except|catch|panic|abort|fail\w*|exit|die|errors?\.New|Errorf|Err|error|err"
     r"|warn\w*|ERR\w*|E[A-Z]{3,}|return -1|return (?:nil|None|null|false|NULL|undefined)|Left|Nothing"
@@ -57,8 +39,6 @@ _RETURNS = re.compile(r"(?:^|[;:{}()>]|\b(?:else|then|do|and|or)\b)\s*(?:return|
 _LAST_IS_RETURNED = frozenset({"ruby", "rust", "elixir", "scala", "haskell", "ocaml", "clojure"})
 """Languages in which the last expression of a function is returned, without a word for it."""
 _LAST_TOO = "the last expression is returned too"
-_NAMED = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
-"""A quoted name, whose words are not those of the question: `break-lock`."""
 _COMMENT = re.compile(r"\s*(?://|#(?!\s*define)|/\*|\*|--|;|\"{3}|'{3}|<!--|%|:)")
 _OPENS = re.compile(r"\s*[rRuU]?(\"{3}|'{3}|/\*)")
 _CLOSING = {'"""': '"""', "'''": "'''", "/*": "*/"}
@@ -67,12 +47,6 @@ _REASONS = (
     ("handles", re.compile(r"\b(?:except|catch|rescue)\b")),
     ("returns", re.compile(r"\breturn\b")),
 )
-
-
-def is_asked(question: ContextualQuestion) -> bool:
-    """Return whether a question asks what happens if something fails, or what is returned then."""
-    text = _NAMED.sub(" ", question.question.text)
-    return bool(_ASKS.search(text)) and not _NOT.search(text)
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -134,11 +108,13 @@ def _facts(
     if _asks_returned(asked):
         what = f"that return{'s' * (len(failing) == 1)} or fail{'s' * (len(failing) == 1)}"
         note = _LAST_TOO if language_of_path(file.path) in _LAST_IS_RETURNED else ""
-    return code_facts(NAME, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing))
+    return code_facts(
+        FAILURE, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing)
+    )
 
 
 def _asks_returned(asked: Asked) -> bool:
-    return _ASKS_RETURNED.search(_NAMED.sub(" ", asked.question.question.text)) is not None
+    return _ASKS_RETURNED.search(without_quoted_names(asked.question.question.text)) is not None
 
 
 def _failing(lines: Sequence[str], asked: Asked) -> list[int]:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from rag.analysis import terms
-from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
 from rag.retrieval.kinds.line_series import Series, shapes_of
@@ -28,34 +27,13 @@ from rag.retrieval.kinds.list_fit import (
     subject_of,
     weights,
 )
+from rag.retrieval.kinds.recognition import LIST
 from rag.types import CodeFacts
 
-NAME = "list"
 _MIN_SCORE = 0.7
 _OTHER_FILES = 40
 """How many files are read to complete a list."""
 _CODE = 0
-_ASKS = re.compile(
-    r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
-    r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]{1,40}\s{1,9}){0,3}\w"
-    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
-    r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
-    r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
-    r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b"
-    r"|\bwhat\s+are\s+the\s+(?:[\w-]{1,40}\s{1,9}){0,3}[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b",
-    re.I,
-)
-_ORDERS = re.compile(r"^\W*(?:please\s+)?(?:list|enumerate)\s+(?:all|every|each)\b(?![^.?]*\bsteps?\b)", re.I)
-"""Whatever else such a question mentions."""
-_NOT_LISTS = re.compile(
-    r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
-    r"|\b(?:which|what|the|an) (?:option|setting|flag|switch|parameter|environment variable|directive)\b"
-    r"|\b(?:which|what|the) default\b|\bsteps?\b|\bthrough which\b"
-    r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
-    r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
-    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b|\bwhat is \S{1,80} set to\b",
-    re.I,
-)
 _DERIVED = re.compile(
     r"\b([A-Z]\w+) (?:sub-?classes|implementations)\b"
     r"|\b(?:sub-?classes|implementations) of (?:the )?`?([A-Z]\w+)"
@@ -70,12 +48,6 @@ _WORDS = {
     "subclass": ("has", "direct subclasses"),
     "strings": ("has a line with", "values"),
 }
-
-
-def is_asked(question: ContextualQuestion) -> bool:
-    """Return whether a question asks for all members of something."""
-    text = question.question.text
-    return bool(_ASKS.search(text)) and bool(_ORDERS.match(text) or not _NOT_LISTS.search(text))
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -103,7 +75,7 @@ def _derived(asked: Asked) -> CodeFacts | None:
             places, note = _everywhere(asked, file, Series("subclass", name, 0, 0), [])
             if places:
                 summary = f"{named(name)} has {len(places)} direct subclasses"
-                return code_facts(NAME, name, summary, places, note=note)
+                return code_facts(LIST, name, summary, places, note=note)
     return None
 
 
@@ -121,7 +93,7 @@ def _classes(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFac
     if not places or (is_fit and found and 2 * found.count >= len(places)):
         return None
     summary = f"{len(places)} classes have names that fit {named(phrase)}"
-    return code_facts(NAME, phrase, summary, places, note=note)
+    return code_facts(LIST, phrase, summary, places, note=note)
 
 
 def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
@@ -155,7 +127,7 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     # A base class that is named is one of the "error classes" that are asked for, but no "storage type".
     is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or CLASS_TERMS.isdisjoint(wanted))
     places = [*base, *places] if is_asked_for else [*places, *base]
-    return code_facts(NAME, subject, summary, places, note=note, count=count)
+    return code_facts(LIST, subject, summary, places, note=note, count=count)
 
 
 def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPlace]:

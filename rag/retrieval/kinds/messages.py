@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
-from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
+from rag.retrieval.kinds.recognition import MESSAGE, has_message, is_pasted, is_question
 from rag.types import CodeFacts
 
-NAME = "message"
 _FILES = 12
 _MAX_LINE_CHARS = 500
 _MAX_LITERALS = 4_000
@@ -25,25 +24,14 @@ _MAX_PHRASES = 50
 _MAX_USES = 4
 _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
-_MIN_WHOLE, _MAX_WHOLE = 3, 30
-"""The words of a text that is neither marked nor a question: a message if it is a whole literal."""
+_MAX_WHOLE = 30
+"""The most words of a text that is a message only because it is a whole literal."""
 _MIN_UNMARKED = 4
 """The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""
 _VALUE_WORDS = 2
 """How many words the value for a placeholder has at most."""
 _SHORT_SHARE = 0.5
 """A literal of fewer words must be this share of the message."""
-_ASKS = re.compile(
-    r"[\"“«`'‘][^\"“”«»`\n]{12,200}[\"”»`'’]"
-    r"|\b(?:\w*errors?|\w*exception|warn(?:ing)?|fatal|fail(?:ed|ure|s)?|traceback|panic|cannot|could not"
-    r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded|unsupported|illegal"
-    r"|undefined|no such|not (?:supported|allowed|valid)|does not exist|already exists|timed out)\b",
-    re.I,
-)
-_QUESTION = re.compile(
-    r"\s*(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|if|in|list|show|find|explain)\b",
-    re.I,
-)
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
 _PLACEHOLDER = re.compile(
@@ -56,19 +44,9 @@ _MAX_PARTS = 6
 _CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([A-Za-z_]\w{3,})\s*(?::[^=]{1,40})?(?:=|:=)")
 
 
-def is_asked(question: ContextualQuestion) -> bool:
-    """Return whether a question may hold a message of a program: whether it has enough words."""
-    return len(words(question.question.text)) >= _MIN_WHOLE
-
-
-def is_pasted(text: str) -> bool:
-    """Return whether a text is a message rather than a question about one."""
-    return bool(_ASKS.search(text)) and not _QUESTION.match(text)
-
-
 def _may_be_whole(text: str, message: list[str]) -> bool:
     is_long_enough = sum(not is_stop_word(word) for word in message) >= _MIN_MEANINGFUL
-    return is_long_enough and len(message) <= _MAX_WHOLE and "?" not in text and not _QUESTION.match(text)
+    return is_long_enough and len(message) <= _MAX_WHOLE and "?" not in text and not is_question(text)
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -83,7 +61,7 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     phrases = _phrases(text)
     at = None
-    best = (_MIN_MEANINGFUL if _ASKS.search(text) else _MIN_UNMARKED) - 1
+    best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):
@@ -102,7 +80,7 @@ def find(asked: Asked) -> CodeFacts | None:
     constant = _CONSTANT.match(file.lines[number - 1][:_MAX_LINE_CHARS])
     uses = list(_uses(asked, file, number, constant[1])) if constant else []
     text = " ".join(file.lines[number - 1].split())[:80]
-    return code_facts(NAME, text, "The message is written here", [place, *uses])
+    return code_facts(MESSAGE, text, "The message is written here", [place, *uses])
 
 
 def _literals(file: FileText) -> Iterator[tuple[int, list[list[str]]]]:

@@ -17,7 +17,6 @@ from itertools import accumulate
 from math import fsum
 
 from rag.analysis import is_stop_word, term_set, terms
-from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.declared import (
     COMMENT,
@@ -28,38 +27,17 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
-from rag.retrieval.kinds.messages import is_pasted
+from rag.retrieval.kinds.recognition import SETTING, is_pasted
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
 from rag.types import CodeFacts
 
-NAME = "setting"
 _FILES = 12
 _MAX_LINES_READ = 12_000
 _LONG_FILE = 4_000
 _MAX_PLACES = 6
 _MAX_READ_PLACES = 12
 _ABOVE, _BELOW = 6, 5
-_ASKS = re.compile(
-    r"\b(?:options?|settings?|flags?|switch(?:es)?|parameters?|env(?:ironment)? var(?:iable)?s?|directives?"
-    r"|config\w*|defaults?|by default|fallback|limit|system propert(?:y|ies)|keys? of"
-    r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
-    r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
-    r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
-    r"|in \w+\.(?:ya?ml|toml|ini|conf|json|cfg))\b",
-    re.I,
-)
-_ASKS_HOW = re.compile(
-    r"\b(?:which|what|is there|can i|could i|do i"
-    r"|how (?:many|much|long|big|large|often|far|old)|^\s*(?:is|are|does)"
-    r"|where (?:can|do) i set|option|setting|flag|default|limit|environment variable|unless)\b",
-    re.I,
-)
-_NOT = re.compile(
-    r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b|^\s*what if\b"
-    r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
-    re.I,
-)
 _WEAK = frozenset(
     terms(
         """option options setting settings flag flags switch parameter parameters environment variable
@@ -149,12 +127,6 @@ class _Setting:
     coverage: float = 0.0
 
 
-def is_asked(question: ContextualQuestion) -> bool:
-    """Return whether a question asks for a setting or its default."""
-    text = question.question.text
-    return bool(_ASKS.search(text) and _ASKS_HOW.search(text)) and not _NOT.search(text)
-
-
 def find(asked: Asked) -> CodeFacts | None:
     """Return the places of the setting that fits the question best; None if none fits well enough."""
     text = asked.question.question.text
@@ -190,7 +162,7 @@ def find(asked: Asked) -> CodeFacts | None:
     is_documented = sorts[id(places[0])] == "documented"
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
-    return code_facts(NAME, name, summary, facts)
+    return code_facts(SETTING, name, summary, facts)
 
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
@@ -320,8 +292,12 @@ def _weights(asked: Asked) -> dict[str, float]:
 
 
 def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
-    """Return the numbers of the lines, ascending, that have a word of the question a few lines away."""
-    stems = {term[:_STEM].lower() for term in wanted if len(term) > 2}
+    """Return the numbers of the lines, ascending, that have a word of the question a few lines away.
+
+    Words of any setting, such as "option", do not count if the question has others.
+    """
+    counting = wanted.keys() - _WEAK
+    stems = {term[:_STEM].lower() for term in counting or wanted if len(term) > 2}
     if not stems:
         return []
     held = _holding([line[:MAX_LINE_CHARS] for line in lines], stems)

@@ -7,19 +7,17 @@ written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
 from rag.analysis import terms
 from rag.ports import ChunkIndex
-from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, Ranked, code_facts, named
+from rag.retrieval.kinds.recognition import TRACE
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeDefinition, CodeFacts
 
-NAME = "trace"
 _BEGINNINGS = 6
 """How many of the best definitions the chain may begin at."""
 _MAX_STEPS = 8
@@ -29,20 +27,6 @@ _NAMED = 0.5
 """The weight of the words of the question in the name of a definition that is no hit."""
 _FITS = 0.25
 """A step fits at least this well; the best hit has 1."""
-_ASKS = re.compile(
-    r"\b(?:step by step|(?:which|what|the) steps|steps (?:of|in|from|that|does|are)|walk (?:me|us) through"
-    r"|one after the other|what sequence|sequence of|call (?:chain|path|stack|flow))\b"
-    r"|\b(?:which|what) order\b[^?]{0,60}\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b"
-    r"|\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b[^?]{0,60}\b(?:which|what) order\b"
-    r"|(?:\A|[.:;,!?] |\b(?:please|you|to|and) )(?:follow|trace)\b(?! up\b)"
-    r"|\bwhat (?:happens|is done|is called|goes on|runs)\b[^?]{0,200}"
-    r"\b(?:from|until|till|up to|between|inside|before|on the way)\b"
-    r"|\bwhat (?:happens|is done)\b[^?]{0,40}\b(?:after|when|while|once|during|with)\b"
-    r"|\b(?:happens|does) (?:then|next)\b[^?]{0,60}\b(?:until|up to)\b"
-    r"|\b(?:functions?|methods?|calls?|code) (?:is|are) (?:passed|run|executed|called|involved)\b[^?]{0,60}"
-    r"\b(?:until|till|before|from|up to)\b",
-    re.I,
-)
 
 
 @dataclass(slots=True)
@@ -99,11 +83,6 @@ class _Graph:
         return list(found.values())
 
 
-def is_asked(question: ContextualQuestion) -> bool:
-    """Return whether a question asks for what happens from one place to another."""
-    return bool(_ASKS.search(question.question.text))
-
-
 def find(asked: Asked) -> CodeFacts | None:
     """Return the steps in their order; None if none of the best hits calls a definition that fits."""
     index = asked.best[0].index
@@ -119,7 +98,7 @@ def find(asked: Asked) -> CodeFacts | None:
     name, last = chain.target.qualified_name, steps[-1][0].target.qualified_name
     summary = f"From {named(name)} to {named(last)} in {len(places)} steps"
     note = "Only calls that fit the question are followed"
-    return code_facts(NAME, name, summary, places, note=note)
+    return code_facts(TRACE, name, summary, places, note=note)
 
 
 def _best_chain(graph: _Graph, ranked: Sequence[Ranked]) -> _Step | None:

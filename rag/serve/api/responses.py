@@ -22,7 +22,7 @@ from rag.review.values import Review as ReviewValue
 from rag.schema import Json
 from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import encodable
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import call_diagram
 from rag.wiki.forges import web_address

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from rag.errors import StoreError, WikiUnwritable
 from rag.serve.deepwiki.schema import ProcessedProject, RepoInfo, WikiCacheData, WikiCacheRequest
 from rag.serve.errors import BadRequest, TooMany
-from rag.wiki.build_state import write_text
+from rag.wiki.output_files import replace_file
 
 _MAX_WIKIS = 200
 _MIN_TOKEN_CHARS = 8
@@ -90,7 +90,7 @@ class WikiCache:
         head = _Head(shelf=name, language=wiki.language, repo=body["repo"])
         lines = [head.model_dump_json(), json.dumps(body, ensure_ascii=False), ""]
         try:
-            write_text(file, "\n".join(lines))
+            replace_file(file, "\n".join(lines))
         except WikiUnwritable as error:
             raise StoreError(f"the wiki cannot be stored: {error.__cause__}") from error
 

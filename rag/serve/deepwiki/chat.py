@@ -25,7 +25,7 @@ from rag.serve.deepwiki.wiki import Wikis
 from rag.serve.errors import BadRequest, Forbidden, ModelFailed
 from rag.serve.links import citation_url
 from rag.serve.openai.thread_matching import ClientHistory, Prefixes
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Engine, Repository
 from rag.service.dialog import HitSelection

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from rag.serve.access.keys import Caller
 from rag.serve.errors import Forbidden, ServeError, StillIndexing
-from rag.serve.registry import RepositoryRegistry, ServedRepository
+from rag.serve.repositories.entry import ServedRepository
+from rag.serve.repositories.registry import RepositoryRegistry
 from rag.service import Repository
 from rag.wiki.forges import web_address
 

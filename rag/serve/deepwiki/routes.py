@@ -36,7 +36,7 @@ from rag.serve.deepwiki.export import exported
 from rag.serve.deepwiki.repositories import entry_named, is_served, name_of, ready
 from rag.serve.deepwiki.websocket import answer_socket
 from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, invalid_request, status_of
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, until_disconnect
 from rag.service import Repository

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from rag.code.survey import Survey
 from rag.serve.deepwiki.filters import FileRules
 from rag.serve.links import viewer_link
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Checkout

@@ -20,7 +20,7 @@ from rag.serve.api.json_models import JsonModels
 from rag.serve.api.rendering import Renderer
 from rag.serve.errors import BadRequest
 from rag.serve.mcp.tools import ToolReply
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service.facts import (
     add_fact,

@@ -33,7 +33,7 @@ from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.links import citation_url
 from rag.serve.mcp.arguments import lines_seen
 from rag.serve.mcp.sent_lines import SentLines
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Repository
 from rag.service.explore import explore

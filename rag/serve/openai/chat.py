@@ -34,7 +34,7 @@ from rag.serve.links import citation_url
 from rag.serve.openai.messages import ChatQuestion, done_without_model, read_messages
 from rag.serve.openai.parameters import CHAT, Handling, Parameters, read_parameters
 from rag.serve.openai.thread_matching import ClientHistory, Prefixes
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog

@@ -29,7 +29,7 @@ from rag.serve.openai.chat import ChatCompletions, finish_reason_of
 from rag.serve.openai.messages import ChatQuestion, read_messages
 from rag.serve.openai.parameters import RESPONSES, Parameters
 from rag.serve.openai.thread_matching import TurnHistory
-from rag.serve.registry import ServedRepository
+from rag.serve.repositories.entry import ServedRepository
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog, Engine
 from rag.service.groups import is_group

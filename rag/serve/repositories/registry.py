@@ -13,16 +13,13 @@ Everything here runs in the server's event loop; only opening stores and compari
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from asyncio import to_thread
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from rag.database.parts import belongs
 from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
@@ -30,33 +27,22 @@ from rag.job_queue import QueuedJob
 from rag.request_context import note_repository
 from rag.serve.access.keys import Caller
 from rag.serve.access.ssrf import resolve_public
-from rag.serve.errors import (
-    Forbidden,
-    IndexingFailed,
-    ServeError,
-    StillIndexing,
-    TooMany,
-    UnknownRepository,
-)
+from rag.serve.errors import Forbidden, IndexingFailed, ServeError, TooMany
+from rag.serve.repositories.entry import ServedRepository, damaged, failed, still_indexing
+from rag.serve.repositories.names import RepositoryNames
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
 from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers
 from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
-from rag.service import Engine, Repository, locate
-from rag.service.engine import Generation, at_checkout
-from rag.service.groups import ALL
+from rag.service import Engine, Repository
+from rag.service.engine import Generation
 from rag.service.jobs import open_jobs
 from rag.service.ref_retention import RefRetention, RetentionFull
+from rag.service.repository import at_checkout
 from rag.types import Checkout, Source
 
-State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
-
-_MAX_UNLISTED = 50
-"""The number of refs and URLs that requests may add."""
-_MAX_SHOWN_NAMES = 20
-_MAX_GROUP_CHARS = 120
 _MIN_PAUSE_FACTOR = 20.0
 """The share of time spent on looking for changes is at most one divided by this."""
 _RECHECK_S = 30.0
@@ -69,75 +55,7 @@ _RETRY_AFTER_FAILURE_S = 30.0
 """How long a question does not repeat a job that has failed."""
 
 
-@dataclass(slots=True, eq=False)
-class ServedRepository:
-    """A served repository and the state of its index.
-
-    `state` is "ready" as soon as questions can be answered, even while a later job runs (`running`).
-    """
-
-    name: str
-    source: Source
-    is_listed: bool = True
-    state: State = "waiting"
-    running: bool = False
-    stage: str = ""
-    done: int = 0
-    total: int = 0
-    error: ServeError | None = None
-    damage: str = ""
-    """What is wrong with the store on disk, until it is replaced."""
-    repository: Repository | None = None
-    """The open store; the least recently used stores are closed."""
-    generation: Generation | None = None
-    """The generation of the open store."""
-    stored: bool = False
-    """Whether a usable store was on disk at the last check."""
-    checkout: Checkout | None = None
-    report: dict[str, Any] | None = None
-    jobs: int = 0
-    indexed: float | None = None
-    """When the last job ended, in seconds since 1970."""
-    checked: float = 0.0
-    requested: float = 0.0
-    """When the last job was requested, and in `checked` when it ended, on the monotonic clock."""
-    started_by: str | None = None
-    """The namespace of the caller that has started the last job explicitly; None for the server's own."""
-    wants_files: bool = False
-    """Whether the next job is to clone a URL that is answered from a published index."""
-    asked_by: set[str] = field(default_factory=set)
-    """For an unlisted repository: the namespaces of the callers that have requested it."""
-    took_s: float = 0.0
-    _task: asyncio.Task[None] | None = None
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def can_answer(self) -> bool:
-        """Whether questions can be answered immediately."""
-        return self.stored or self.repository is not None
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it can answer, or a job may soon make it so."""
-        return self.running or self.can_answer
-
-    def report_progress(self, stage: str, done: int, total: int) -> None:
-        """Record the progress of the job and notify the watchers."""
-        self.stage, self.done, self.total = stage, done, total
-        self.notify()
-
-    def notify(self) -> None:
-        """Wake up all tasks that wait for a change."""
-        event, self._changed = self._changed, asyncio.Event()
-        event.set()
-
-    def wait_for_change(self) -> Coroutine[None, None, bool]:
-        """Wait for the first change after this call."""
-        return self._changed.wait()
-
-
-class RepositoryRegistry:
+class RepositoryRegistry(RepositoryNames):
     """The served repositories, by name.
 
     Args:
@@ -149,8 +67,8 @@ class RepositoryRegistry:
     def __init__(
         self, settings: ServerSettings, engine: Engine, *, notice: Callable[[str], None] = lambda text: None
     ) -> None:
-        self._settings, self._engine, self._notice = settings, engine, notice
-        self._entries = {name: ServedRepository(name, source) for name, source in settings.repositories}
+        super().__init__(settings, released=lambda source: self._retention.release(source))
+        self._engine, self._notice = engine, notice
         self._indexers: Indexers | None = None
         self._retention = RefRetention(
             settings.engine.home,
@@ -163,118 +81,7 @@ class RepositoryRegistry:
         self._open: OrderedDict[ServedRepository, None] = OrderedDict()
         """The entries whose stores are open, least recently used first."""
 
-    # ------------------------------------------------------------ entries
-
-    def names(self) -> list[str]:
-        """Return the names of the listed repositories, in order, then those that requests added."""
-        return list(self._entries)
-
-    def listed_names(self) -> str:
-        """Return the names of the list for a message; "none" if it is empty."""
-        listed = [entry.name for entry in self.entries() if entry.is_listed]
-        more = f" and {len(listed) - _MAX_SHOWN_NAMES} more" if len(listed) > _MAX_SHOWN_NAMES else ""
-        return (", ".join(listed[:_MAX_SHOWN_NAMES]) or "none") + more
-
-    def entries(self) -> list[ServedRepository]:
-        """Return all entries, in the order of `names`."""
-        return list(self._entries.values())
-
-    def visible_to(self, caller: Caller) -> list[ServedRepository]:
-        """Return the listed entries, then those that the caller has requested: the branches and URLs that
-        others use are private."""
-        return [s for s in self.entries() if s.is_listed or caller.namespace in s.asked_by]
-
-    def entry(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> ServedRepository:
-        """Return the entry that a request names: `NAME`, `NAME@REF`, or an allowed URL (also with `@REF`).
-
-        An unlisted entry becomes visible to the `caller`.
-
-        Raises:
-            UnknownRepository: no such name is served.
-            Forbidden: a path, or a URL that is not allowed.
-            TooMany: too many requested refs and URLs are being indexed.
-        """
-        full, source = self._named(name, ref)
-        entry = self._entries.get(full) or self._added(full, source)
-        note_repository(full)
-        if caller is not None and not entry.is_listed:
-            entry.asked_by.add(caller.namespace)
-        return entry
-
-    def groups(self) -> list[str]:
-        """Return the groups, `@all` first; none if a single repository is listed."""
-        if sum(entry.is_listed for entry in self.entries()) < 2:
-            return []
-        return [ALL, *(f"@{name}" for name, _ in self._settings.groups)]
-
-    def members(self, group: str) -> list[ServedRepository]:
-        """Return the entries of a group: `@all`, or one of the settings. Raises UnknownRepository."""
-        if group == ALL:
-            return [entry for entry in self.entries() if entry.is_listed]
-        named = dict(self._settings.groups)
-        if group[1:] not in named:
-            known = ", ".join([ALL, *(f"@{name}" for name in named)])
-            raise UnknownRepository(f"there is no group {group[:_MAX_GROUP_CHARS]!r}; there are {known}")
-        return [self._entries[name] for name in named[group[1:]]]
-
-    def only_entry(self) -> ServedRepository:
-        """Return the only listed entry, for a request that names none.
-
-        Raises:
-            UnknownRepository: the list is empty, or has several.
-        """
-        listed = [entry for entry in self.entries() if entry.is_listed]
-        if len(listed) != 1:
-            raise UnknownRepository(f"no repository is named; name one of: {self.listed_names()}")
-        return listed[0]
-
-    def named(self, name: str, ref: str | None = None) -> str:
-        """Return the full name of the entry that a request names, without adding it.
-
-        Raises:
-            UnknownRepository, Forbidden: as `entry`.
-        """
-        return self._named(name, ref)[0]
-
-    def source(self, name: str) -> Source:
-        """Return the source that a request names, without adding an entry. Raises as `named`."""
-        return self._named(name, None)[1]
-
-    def base_name(self, source: Source) -> str:
-        """Return the name of a source before any `@REF`: its name in the list, at any ref, else its URL."""
-        place = (source.location, source.filters)
-        listed = (s for s in self.entries() if s.is_listed and (s.source.location, s.source.filters) == place)
-        return next((entry.name for entry in listed), source.location)
-
-    def _named(self, name: str, ref: str | None) -> tuple[str, Source]:
-        full = f"{name}@{ref}" if ref else name
-        if known := self._entries.get(full):
-            return full, known.source
-        base, named_ref = (name, ref) if ref else _split_ref(name)
-        listed = self._entries.get(base)
-        if listed is not None and listed.is_listed and named_ref:
-            source = _at(listed.source, named_ref)
-        elif "://" in base:
-            base = self._allowed_url(base)
-            source = locate(base, named_ref)
-        else:
-            raise self._unknown(base)
-        return (f"{base}@{named_ref}" if named_ref else base), source
-
-    def entry_of(self, source: Source) -> ServedRepository | None:
-        """Return the entry of a source that a conversation has stored; None when it is not served.
-
-        Raises:
-            TooMany: as `entry`.
-        """
-        found = next((entry for entry in self._entries.values() if entry.source == source), None)
-        if found is not None:
-            return found
-        try:  # a ref or URL that was not requested since the server started, or was evicted
-            name, known = self._named(self.base_name(source), source.ref)
-        except RagError:
-            return None
-        return self.entry(name) if known == source else None
+    # ------------------------------------------------------------ questions
 
     async def repository(self, name: str, *, caller: Caller | None = None) -> Repository:
         """Open the repository that a request names. Starts indexing and updates when they are due.
@@ -303,7 +110,7 @@ class RepositoryRegistry:
                 await self._wait_for_first_index(entry)
                 repository = await self._current(entry)
         if repository is None:
-            raise _damaged(entry) or entry.error or _still_indexing(entry)
+            raise damaged(entry) or entry.error or still_indexing(entry)
         return await self._updated(entry, repository)
 
     async def _wait_for_first_index(self, entry: ServedRepository) -> None:
@@ -313,7 +120,7 @@ class RepositoryRegistry:
             try:
                 await asyncio.wait_for(entry.wait_for_change(), deadline - time.monotonic())
             except TimeoutError:
-                raise _still_indexing(entry) from None
+                raise still_indexing(entry) from None
 
     async def _current(self, entry: ServedRepository, checkout: Checkout | None = None) -> Repository | None:
         """Return the repository with the current store on disk, or None if there is no usable one.
@@ -567,7 +374,7 @@ class RepositoryRegistry:
                 )
                 await self._publish(entry, indexed)
         except RagError as error:
-            entry.error = error if isinstance(error, ServeError) else _failed(error)
+            entry.error = error if isinstance(error, ServeError) else failed(error)
             entry.state = "ready" if entry.can_answer else "failed"
             self._notice(f"{entry.name} could not be indexed: {error}")
         except asyncio.CancelledError:
@@ -627,25 +434,6 @@ class RepositoryRegistry:
 
     # ------------------------------------------------------------ unlisted repositories
 
-    def _added(self, name: str, source: Source) -> ServedRepository:
-        if self._unlisted() >= _MAX_UNLISTED:
-            # First drop entries that were only named, or could not be indexed.
-            self._entries = {known: s for known, s in self._entries.items() if s.is_listed or s.is_usable}
-        if self._unlisted() >= _MAX_UNLISTED:
-            # Then the least recently used one. Its store stays on disk while there is room.
-            idle = [s for s in self._entries.values() if not (s.is_listed or s.running)]
-            if not idle:
-                raise TooMany(
-                    f"{_MAX_UNLISTED} refs and URLs that are not listed are being indexed; retry when some "
-                    "are done, or add --repo for them to the server",
-                    retry_after_s=60,
-                )
-            dropped = min(idle, key=lambda s: s.checked)
-            del self._entries[dropped.name]
-            self._retention.release(dropped.source)
-        entry = self._entries[name] = ServedRepository(name, source, is_listed=False)
-        return entry
-
     @asynccontextmanager
     async def _retained(self, entry: ServedRepository) -> AsyncIterator[None]:
         """Count the disk usage of a job for an unlisted ref or URL, and evict others above the limit.
@@ -676,53 +464,8 @@ class RepositoryRegistry:
                 del self._entries[entry.name]
                 self._close_store(entry)
 
-    def _requestable(self, location: str, ref: str | None) -> list[Source]:
-        """Return the unlisted sources that requests may name at this location and ref."""
-        listed = [source for _, source in self._settings.repositories]
-        found = [replace(one, ref=ref) for one in listed if ref is not None and one.location == location]
-        with suppress(ServeError, SourceError):
-            if "://" in location and self._allowed_url(location) == location:
-                found.append(Source(location, ref))
-        return [source for source in dict.fromkeys(found) if source not in listed]
-
     def _store_file(self, source: Source) -> Path:
         return self._engine.store_file(source)
-
-    def _is_trusted(self, source: Source) -> bool:
-        """Whether the operator chose its location, at any ref, rather than a request."""
-        return not source.is_url or any(
-            source.location == listed.location for _, listed in self._settings.repositories
-        )
-
-    def _unlisted(self) -> int:
-        return sum(not entry.is_listed for entry in self._entries.values())
-
-    def _allowed_url(self, url: str) -> str:
-        """Return the normalised URL if it is allowed.
-
-        Raises:
-            Forbidden: it is not https on an allowed host, has credentials, or is malformed.
-        """
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError as error:
-            raise Forbidden(f"that URL is malformed: {error}") from error
-        host = (parts.hostname or "").lower()
-        shown = f"{host}:{port}" if port not in (None, 443) else host
-        if parts.scheme.lower() != "https" or shown not in {h.lower() for h in self._settings.allow_urls}:
-            raise Forbidden(
-                "this URL is not served; the operator can allow https hosts with --allow-urls HOST"
-            )
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise Forbidden("the URL of a repository must not have a user, password, query or fragment")
-        if any(part in (".", "..") for part in parts.path.split("/")) or "%" in parts.path:
-            raise Forbidden("that is not the path of a repository")
-        return locate(url).location
-
-    def _unknown(self, name: str) -> ServeError:
-        names = self.listed_names()
-        return UnknownRepository(f"no repository of that name is served ({name[:80]!r}); there are: {names}")
 
 
 def _log_failure(job: asyncio.Task[None]) -> None:
@@ -731,39 +474,7 @@ def _log_failure(job: asyncio.Task[None]) -> None:
         log.error("a job of the registry failed", exc_info=error)
 
 
-def _split_ref(name: str) -> tuple[str, str | None]:
-    """Split `NAME@REF`; in a URL the ref follows the last `@` of its path."""
-    head, at, ref = name.rpartition("@")
-    if not at or ("://" in name and not re.fullmatch(r"[a-z+]+://[^/@]+/.+", head, re.IGNORECASE)):
-        return name, None
-    return head, ref
-
-
-def _at(source: Source, ref: str) -> Source:
-    """Return the same source at another ref, which is validated."""
-    return replace(locate(source.location, ref), filters=source.filters)
-
-
-def _still_indexing(entry: ServedRepository) -> StillIndexing:
-    how_far = f" ({entry.stage} {entry.done:,} of {entry.total:,})" if entry.total else ""
-    return StillIndexing(f"{entry.name} is being indexed{how_far}; ask again in a moment", retry_after_s=2)
-
-
-def _damaged(entry: ServedRepository) -> IndexingFailed | None:
-    """Return the error for a damaged store that could not be rebuilt, or None while it may be."""
-    if not entry.damage or not isinstance(entry.error, IndexingFailed) or entry.running:
-        return None
-    return IndexingFailed(
-        f"the index of {entry.name} is damaged ({entry.damage}) and could not be rebuilt: {entry.error}",
-        kind=entry.error.kind,
-    )
-
-
 def _was_modified(opened: Generation | None, found: Generation) -> bool:
     """Whether a file of a store was modified in place since it was opened."""
     before = {state[0]: state for state in opened or () if state is not None}
     return any(now is not None and before.get(now[0], now) != now for now in found)
-
-
-def _failed(error: RagError) -> IndexingFailed:
-    return IndexingFailed(str(error), kind=type(error).__name__)

@@ -1,0 +1,121 @@
+"""Language models: counting their tokens, and asking them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from rag.types import ModelReply, Prepared, Usage
+
+
+class TokenCounter(Protocol):
+    """Counts tokens; a counter that has to estimate errs on the high side."""
+
+    @property
+    def name(self) -> str:
+        """The name of the encoding, for example "cl100k_base" or "estimate"."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens: 0 for "", at least 1 for any other text."""
+        ...
+
+
+class LearningCounter(TokenCounter, Protocol):
+    """A counter that learns from what a service reports."""
+
+    def learn(self, text: str, tokens: int) -> None:
+        """Learn from the tokens that the service reported for a prompt; implausible ones are ignored."""
+        ...
+
+
+def is_learning(counter: TokenCounter) -> TypeGuard[LearningCounter]:
+    """Whether a counter learns (for why not `isinstance`, see `takes_bags`)."""
+    return hasattr(counter, "learn")
+
+
+class TextGenerator(Protocol):
+    """Generates an answer to a prepared question."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as shown to the user."""
+        ...
+
+    def stream(self, prepared: Prepared) -> Iterator[str]:
+        """Yield pieces of the answer.
+
+        Raises:
+            ProviderError: the service failed, possibly in mid-stream; `.retryable` says whether to retry.
+        """
+        ...
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of the last answer as reported by the service; None if it reported none."""
+        ...
+
+
+@runtime_checkable
+class CompletingGenerator(TextGenerator, Protocol):
+    """A generator that also completes other short prompts, such as rewriting a follow-up question."""
+
+    def complete(self, text: str) -> str:
+        """Return the whole reply to a prompt.
+
+        Raises:
+            ProviderError: the service failed or returned an empty reply.
+        """
+        ...
+
+
+def is_completing(generator: TextGenerator) -> TypeGuard[CompletingGenerator]:
+    """Whether a generator completes other prompts (for why not `isinstance`, see `takes_bags`)."""
+    return hasattr(generator, "complete")
+
+
+ChatMessages = Sequence[Mapping[str, Any]]
+"""Messages in the form of the OpenAI protocol."""
+
+
+class ToolCallingGenerator(TextGenerator, Protocol):
+    """A generator whose model may call tools, in the form of the OpenAI protocol."""
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the service accepts tools, as far as is known; False once it refused them."""
+        ...
+
+    def choose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
+        """Return the model's reply to messages; the tools that it calls are not run.
+
+        Raises:
+            ProviderError: the service failed, or refused the tools: `calls_tools` is False then.
+        """
+        ...
+
+    async def achoose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
+        """Like `choose`, in an event loop."""
+        ...
+
+
+def is_tool_calling(generator: TextGenerator) -> TypeGuard[ToolCallingGenerator]:
+    """Whether a generator calls tools, and its service has not refused them."""
+    return bool(getattr(generator, "calls_tools", False))
+
+
+class AsyncGenerator(TextGenerator, Protocol):
+    """A generator with an asynchronous interface, for event loops."""
+
+    def astream(self, prepared: Prepared) -> AsyncIterator[str]:
+        """Like `stream`."""
+        ...
+
+    async def acomplete(self, text: str) -> str:
+        """Like `complete`."""
+        ...
+
+
+def is_async(generator: TextGenerator) -> TypeGuard[AsyncGenerator]:
+    """Whether a generator has an asynchronous interface (for why not `isinstance`, see `takes_bags`)."""
+    return hasattr(generator, "astream") and hasattr(generator, "acomplete")

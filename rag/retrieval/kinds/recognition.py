@@ -1,0 +1,226 @@
+"""Recognize the kinds that a question may be of, by its words alone.
+
+The rules that answer a kind are in its own module, which is imported only when a question is of the kind.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rag.analysis import words
+
+MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
+"""The kinds, in the order in which their rules are tried."""
+_MIN_MESSAGE_WORDS = 3
+"""The words of a text that is neither marked nor a question: a message if it is a whole literal."""
+_ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
+_MESSAGE = re.compile(
+    r"[\"“«`'‘][^\"“”«»`\n]{12,200}[\"”»`'’]"
+    r"|\b(?:\w*errors?|\w*exception|warn(?:ing)?|fatal|fail(?:ed|ure|s)?|traceback|panic|cannot|could not"
+    r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded|unsupported|illegal"
+    r"|undefined|no such|not (?:supported|allowed|valid)|does not exist|already exists|timed out)\b",
+    re.I,
+)
+_QUESTION = re.compile(
+    r"\s*(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|if|in|list|show|find|explain)\b",
+    re.I,
+)
+_RELATIONS = {
+    "raisers": re.compile(
+        r"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[A-Z]\w*[a-z]\w*)"
+        r"|(?-i:\b[A-Z]\w*[a-z]\w*)`? (?:\w+ ){0,3}(?:raised|thrown)\b",
+        re.I,
+    ),
+    "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),
+    "subclasses": re.compile(
+        r"\b(subclass\w*|sub-class\w*|extends?|extended|extending|inherit(?:s|ed|ing)?|deriv(?:es?|ed|ing))\b",
+        re.I,
+    ),
+    "implementers": re.compile(
+        r"\b(?:who|what|class(?:es)?|types?|structs?|enums?|records?)"
+        r" (?:(?:that|all|also|directly) )?implements?\b"
+        r"|\bclass(?:es)? implementing\b|\bimplement(?:ers?|ors?|ations?) of\b",
+        re.I,
+    ),
+    "importers": re.compile(r"\b(imports?|imported|importers?)\b", re.I),
+    "callers": re.compile(
+        r"\b(callers?|call(?:ing)?[ -]?sites?|calls?|called|invok\w+|invocations?|triggered|exercised)\b",
+        re.I,
+    ),
+    "uses": re.compile(
+        r"\b(us(?:es?|ed|ing|ages?)|users of|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?)\b",
+        re.I,
+    ),
+}
+"""The relations, in the order in which their words decide."""
+_ASKS_USES = re.compile(
+    r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
+    r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
+    r"|any callers)\b"
+    r"|\b(?:callers?|call sites?|usages|users) of\b|\bwho (?:calls?|uses?|asks?|invokes?)\b"
+    r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",
+    re.I,
+)
+_NO_USES = re.compile(
+    r"\b(?:what|which|who|where)\b[^?.!]{0,60}\b(?:do|does|did) "
+    r"(?!any|some|we\b|you\b|they\b|people\b)[^?.!]{1,80}"
+    r"\b(?:call|use|invoke|import|depend|rely|extend|inherit|override|reference)\b"  # the other direction
+    r"|\bwhat happens\b|\b(?:why|reason|how|settings?|options?|flags?|switch|defaults?|when|moment)\b",
+    re.I,
+)
+NEGATED = re.compile(
+    r"\([^()]{0,200}\b(?:not|other|leave)\b[^()]{0,200}\)"
+    r"|(?:(?<=[.?!,;-])|\band)\s*(?:but )?(?:not|no|I do not mean|I don't mean|leave)\b[^.?!]{0,200}"
+    r"|(?<=[.?!])[^.?!]{0,120}\b(?:not|n't) count\b[^.?!]{0,100}"
+    r"|(?<=[.?!]) (?:there are|several|many)\b[^.?!]{0,200}",
+    re.I,
+)
+_LISTS = re.compile(
+    r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
+    r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]{1,40}\s{1,9}){0,3}\w"
+    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
+    r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
+    r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
+    r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b"
+    r"|\bwhat\s+are\s+the\s+(?:[\w-]{1,40}\s{1,9}){0,3}[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b",
+    re.I,
+)
+_ORDERS_LIST = re.compile(
+    r"^\W*(?:please\s+)?(?:list|enumerate)\s+(?:all|every|each)\b(?![^.?]*\bsteps?\b)", re.I
+)
+"""Whatever else such a question mentions."""
+_NO_LIST = re.compile(
+    r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
+    r"|\b(?:which|what|the|an) (?:option|setting|flag|switch|parameter|environment variable|directive)\b"
+    r"|\b(?:which|what|the) default\b|\bsteps?\b|\bthrough which\b"
+    r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
+    r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
+    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b|\bwhat is \S{1,80} set to\b",
+    re.I,
+)
+_SETTINGS = re.compile(
+    r"\b(?:options?|settings?|flags?|switch(?:es)?|parameters?|env(?:ironment)? var(?:iable)?s?|directives?"
+    r"|config\w*|defaults?|by default|fallback|limit|system propert(?:y|ies)|keys? of"
+    r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
+    r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
+    r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
+    r"|in \w+\.(?:ya?ml|toml|ini|conf|json|cfg))\b",
+    re.I,
+)
+_ASKS_SETTING = re.compile(
+    r"\b(?:which|what|is there|can i|could i|do i"
+    r"|how (?:many|much|long|big|large|often|far|old)|^\s*(?:is|are|does)"
+    r"|where (?:can|do) i set|option|setting|flag|default|limit|environment variable|unless)\b",
+    re.I,
+)
+_NO_SETTING = re.compile(
+    r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b|^\s*what if\b"
+    r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
+    re.I,
+)
+_FAILURES = re.compile(
+    r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
+    r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
+    r"|(?:gives?|hands?|comes?) back|(?:left|leave) behind)\b"
+    r"|\bexception or\b|\bor (?:an? )?(?:exception|error)\b"
+    r"|\bwhat\b[^?]{0,120}\b(?:fail\w*|goes wrong|breaks?|broken|missing|crash\w*|hangs?|refuses?"
+    r"|time(?:s |d )?out|invalid|corrupt\w*|garbage|not exist|does not|doesn't|do not|is not|isn't|cannot"
+    r"|can't|never|too (?:long|many|large|big)|(?:more|longer) than|without|killed|lost|throws?|raises?)\b"
+    r"|\b(?:fails?|goes wrong|broken|missing|crash\w*|killed|never|not exist|does not|is not|longer than)\b"
+    r"[^?]{0,120}\bwhat\b",
+    re.I,
+)
+_NO_FAILURE = re.compile(
+    r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?)\b"
+    r"|\b(?:is|are) there (?:a |any )?tests?\b|\btest(?:s|ed)? (?:that|for)\b",
+    re.I,
+)
+_QUOTED_NAME = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
+_TRACES = re.compile(
+    r"\b(?:step by step|(?:which|what|the) steps|steps (?:of|in|from|that|does|are)|walk (?:me|us) through"
+    r"|one after the other|what sequence|sequence of|call (?:chain|path|stack|flow))\b"
+    r"|\b(?:which|what) order\b[^?]{0,60}\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b"
+    r"|\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b[^?]{0,60}\b(?:which|what) order\b"
+    r"|(?:\A|[.:;,!?] |\b(?:please|you|to|and) )(?:follow|trace)\b(?! up\b)"
+    r"|\bwhat (?:happens|is done|is called|goes on|runs)\b[^?]{0,200}"
+    r"\b(?:from|until|till|up to|between|inside|before|on the way)\b"
+    r"|\bwhat (?:happens|is done)\b[^?]{0,40}\b(?:after|when|while|once|during|with)\b"
+    r"|\b(?:happens|does) (?:then|next)\b[^?]{0,60}\b(?:until|up to)\b"
+    r"|\b(?:functions?|methods?|calls?|code) (?:is|are) (?:passed|run|executed|called|involved)\b[^?]{0,60}"
+    r"\b(?:until|till|before|from|up to)\b",
+    re.I,
+)
+
+
+def kinds_of(text: str) -> list[str]:
+    """Return the kinds that a question is of, in the order their rules are tried."""
+    asked = [kind for kind, is_asked in _RECOGNIZED.items() if is_asked(text)]
+    # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
+    others = {FAILURE} if SETTING in asked else set()
+    if LIST in asked and _ALL.search(text):
+        others.add(SETTING)
+    return [kind for kind in asked if kind not in others]
+
+
+def is_pasted(text: str) -> bool:
+    """Return whether a text is a message of a program rather than a question about one."""
+    return has_message(text) and not is_question(text)
+
+
+def has_message(text: str) -> bool:
+    """Return whether a text quotes something, or has a word that messages of failures have."""
+    return _MESSAGE.search(text) is not None
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text begins as a question or a request."""
+    return _QUESTION.match(text) is not None
+
+
+def relation_of(text: str) -> str | None:
+    """Return which uses of a definition a question asks for: "callers", "subclasses" and the like."""
+    text = NEGATED.sub(" ", text)
+    return next((name for name, pattern in _RELATIONS.items() if pattern.search(text)), None)
+
+
+def without_quoted_names(text: str) -> str:
+    """Return a text without its quoted names, whose words are not those of the question: `break-lock`."""
+    return _QUOTED_NAME.sub(" ", text)
+
+
+def _is_message(text: str) -> bool:
+    """Return whether a text may hold a message of a program: whether it has enough words."""
+    return len(words(text)) >= _MIN_MESSAGE_WORDS
+
+
+def _asks_for_uses(text: str) -> bool:
+    return bool(_ASKS_USES.search(text)) and not _NO_USES.search(text) and relation_of(text) is not None
+
+
+def _asks_for_all(text: str) -> bool:
+    return bool(_LISTS.search(text)) and bool(_ORDERS_LIST.match(text) or not _NO_LIST.search(text))
+
+
+def _asks_for_setting(text: str) -> bool:
+    return bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text)) and not _NO_SETTING.search(text)
+
+
+def _asks_for_failures(text: str) -> bool:
+    """Return whether a question asks what happens if something fails, or what is returned then."""
+    text = without_quoted_names(text)
+    return bool(_FAILURES.search(text)) and not _NO_FAILURE.search(text)
+
+
+def _asks_for_steps(text: str) -> bool:
+    """Return whether a question asks for what happens from one place to another."""
+    return _TRACES.search(text) is not None
+
+
+_RECOGNIZED = {
+    MESSAGE: _is_message,
+    CALLERS: _asks_for_uses,
+    LIST: _asks_for_all,
+    SETTING: _asks_for_setting,
+    FAILURE: _asks_for_failures,
+    TRACE: _asks_for_steps,
+}

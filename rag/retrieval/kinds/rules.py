@@ -1,0 +1,36 @@
+"""The rules of the kinds of questions, imported when a question is of the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+from rag.retrieval.kinds.asked import Asked
+from rag.retrieval.kinds.recognition import CALLERS, FAILURE, LIST, MESSAGE, SETTING, TRACE
+from rag.types import CodeFacts
+
+_RULES: Mapping[str, tuple[str, int]] = {
+    MESSAGE: ("messages", 12),
+    CALLERS: ("callers", 0),
+    LIST: ("lists", 60),
+    SETTING: ("settings", 60),
+    FAILURE: ("failures", 12),
+    TRACE: ("trace", 50),
+}
+"""The module with the rules of each kind, and the number of hits that they need."""
+
+
+def hits_for(kinds: Sequence[str]) -> int:
+    """Return the number of hits that the rules of these kinds need."""
+    return max((_RULES[name][1] for name in kinds), default=0)
+
+
+def find(asked: Asked, kinds: Sequence[str]) -> CodeFacts | None:
+    """Return the facts of the first of these kinds that has some."""
+    return next((found for name in kinds if (found := _rules(name)(asked)) is not None), None)
+
+
+def _rules(kind: str) -> Callable[[Asked], CodeFacts | None]:
+    """Return the function that finds what answers a question of a kind."""
+    rules: Callable[[Asked], CodeFacts | None] = import_module(f"rag.retrieval.kinds.{_RULES[kind][0]}").find
+    return rules

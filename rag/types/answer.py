@@ -1,0 +1,100 @@
+"""An answer and its sources."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rag.display.answers import answer_html
+from rag.types.citations import Citation, shown_sources
+from rag.types.code import Subject
+from rag.types.generation import Usage
+from rag.types.index import Coverage
+from rag.types.retrieval import CodeFacts, Confidence, Hit
+from rag.types.support import SupportCheck
+from rag.types.turns import DialogTurn, TraceStep
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer and its sources.
+
+    `citations` are the sources that the text refers to, `sources` all that were shown; `invented` counts
+    references to sources that were never shown (they are removed from the text). `found` is False if the
+    repository contains nothing on the question. `warning`, shown before the text, says that it probably does
+    not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
+    the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
+    limit. `coverage` has one entry per repository. `code_facts` is None if no rule of a kind of question
+    found anything. `subject` is what "it" meant in a follow-up, or what the question was set to be about.
+    `trace` are the steps towards it, in their order, as its turn has them. `support` is the check of its
+    statements, None if no model wrote it. Unpacks as DeepWiki's `(answer, documents)`.
+    """
+
+    text: str
+    question: str = ""
+    standalone_question: str = ""
+    citations: tuple[Citation, ...] = ()
+    sources: tuple[Citation, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    found: bool = True
+    invented: int = 0
+    complete: bool = True
+    notes: tuple[str, ...] = ()
+    conversation_id: str = ""
+    turn_id: str = ""
+    turn_order: int | None = None
+    prompt_hash: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    rationale: str = ""
+    confidence: Confidence | None = None
+    cached: str = ""
+    cut: bool = False
+    warning: str = ""
+    missing_words: tuple[str, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    code_facts: CodeFacts | None = None
+    subject: Subject | None = None
+    trace: tuple[TraceStep, ...] = ()
+    support: SupportCheck | None = None
+    documents: list[Any] = field(default_factory=list)
+
+    @property
+    def answer(self) -> str:
+        """The text, under DeepWiki's name."""
+        return self.text
+
+    @property
+    def steps(self) -> tuple[TraceStep, ...]:
+        """The steps of a second look; deprecated until 0.4, use `trace`."""
+        warnings.warn("Answer.steps is deprecated; use Answer.trace", DeprecationWarning, stacklevel=2)
+        return tuple(step for step in self.trace if step.is_look)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self, self.documents))
+
+    def __getitem__(self, index: int) -> Any:
+        return (self, self.documents)[index]
+
+    def __len__(self) -> int:
+        return 2
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        """Render the answer and its sources for a notebook."""
+        sources = shown_sources(self.citations, self.hits)
+        return answer_html(self.question, self.text, sources, self.notes, self.warning)
+
+
+RAGAnswer = Answer
+"""DeepWiki's name; its callers read `.answer` and `.rationale`."""
+
+
+def with_turn(answer: Answer, turn: DialogTurn) -> Answer:
+    """Return the answer with the ids of the turn that it was stored as."""
+    return replace(answer, turn_id=turn.id, turn_order=turn.order, conversation_id=turn.conversation_id or "")

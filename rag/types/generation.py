@@ -1,0 +1,60 @@
+"""What is asked of a model, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one generation; `estimated` if not reported by the service. `cost_usd` is None if unknown."""
+
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    estimated: bool = True
+    cost_usd: float | None = None
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and answer tokens together."""
+        return self.prompt_tokens + self.answer_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a model asks for; `arguments` are as the model wrote them, supposedly JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """A reply of a model that may call tools."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """What a caller asks of the model for one answer; the defaults leave everything to the settings.
+
+    Attributes:
+        instructions: the caller's own instructions, such as a client's system prompt; "" for none.
+        max_tokens: the maximum length of the answer; None uses the settings.
+        stop: strings that end the answer, which does not contain them.
+        parameters: further parameters of OpenAI's chat completions, sent to the model's server unchanged.
+        is_json: whether the reply must be JSON: then nothing is added to it or removed from it.
+    """
+
+    instructions: str = ""
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_json: bool = False

@@ -1,0 +1,130 @@
+"""What an index contains, and what it lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rag.display.html import bytes_of, framed, pairs
+from rag.types.source import Filters, Skipped, Source
+
+SUBMODULE = "submodule"
+"""The `reason` of a skipped submodule."""
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """The result of indexing a source. `action` says what was done, `reason` why a store was rebuilt.
+
+    `recall_at_10` is the share of the ten nearest vectors that a search of a large store finds, measured
+    when it was built; None where a search scans every vector.
+    """
+
+    source: Source
+    action: Literal["built", "rebuilt", "updated", "fresh"]
+    reason: str
+    path: Path
+    seen: int
+    files: int
+    chunks: int
+    changed: int
+    removed: int
+    skipped: tuple[Skipped, ...]
+    size_bytes: int
+    commit: str | None
+    seconds: float
+    recall_at_10: float | None = None
+
+    @property
+    def submodules(self) -> tuple[str, ...]:
+        """The paths of submodules, which are not indexed."""
+        return tuple(skip.path for skip in self.skipped if skip.reason == SUBMODULE)
+
+    def _repr_html_(self) -> str:
+        """Render the report for a notebook."""
+        left_out = Counter(skip.reason for skip in self.skipped)
+        rows = [
+            ("index", f"{self.action}{f': {self.reason}' if self.reason else ''}"),
+            (
+                "files",
+                f"{self.files:,} of {self.seen:,} seen; {self.changed:,} read, {self.removed:,} removed",
+            ),
+            ("chunks", f"{self.chunks:,}, {bytes_of(self.size_bytes)}, {self.seconds:.2f} s"),
+            ("left out", ", ".join(f"{n:,} {why}" for why, n in left_out.most_common())),
+            ("commit", self.commit or "none"),
+        ]
+        return framed(pairs([*rows, *(("note", remark) for remark in self.remarks)]))
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks for the user on what is not in the index, as sentences."""
+        remarks = []
+        if self.submodules:
+            remarks.append(not_indexed(self.submodules))
+        if self.source.filters != Filters() and self.action == "built":
+            remarks.append(
+                f"--include and --exclude make an index of their own ({self.path}); "
+                "a question without them is answered from another one"
+            )
+        return remarks
+
+
+def not_indexed(submodules: Sequence[str]) -> str:
+    """Return a sentence that names submodules that are not indexed."""
+    names = ", ".join(submodules[:_NAMED]) + (", …" if len(submodules) > _NAMED else "")
+    several = f"{len(submodules)} submodules are" if len(submodules) > 1 else "1 submodule is"
+    return f"{several} not indexed ({names}); index each by its own path"
+
+
+MAX_NAMED = 20
+"""The maximum number of non-indexed files that are named; the others are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What part of a repository an answer is based on, and what is missing from it.
+
+    `skipped` counts the files that are never indexed, by reason. `not_indexed` names files whose change or
+    deletion is not in the index yet, sorted by path, at most `MAX_NAMED`; `not_indexed_count` counts all of
+    them. `checked_ago_s` is the time between the comparison of files and index (for a URL: the fetch) and the
+    answer; None if there was none. Without `has_files` the answer is based on a published index alone: the
+    files and their history are not on this machine.
+    """
+
+    repository: str = ""
+    commit: str | None = None
+    dirty: bool = False
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    not_indexed: tuple[str, ...] = ()
+    not_indexed_count: int = 0
+    checked_ago_s: float | None = None
+    has_files: bool = True
+
+    @property
+    def note(self) -> str:
+        """A warning that names changed files that are not indexed; "" if everything is."""
+        if not self.not_indexed_count:
+            return ""
+        more = self.not_indexed_count - len(self.not_indexed)
+        names = ", ".join(self.not_indexed) + (f" and {more:,} more" if more else "")
+        files = (
+            "1 changed file is"
+            if self.not_indexed_count == 1
+            else f"{self.not_indexed_count:,} changed files are"
+        )
+        return f"{self.repository}: {files} not in the index yet: {names}"
+
+    @property
+    def summary(self) -> str:
+        """One line on what was searched and what was not."""
+        parts = [f"commit {self.commit[:10]}" if self.commit else "no commit"]
+        parts += ["with uncommitted changes"] if self.dirty else []
+        parts += [] if self.has_files else ["a published index, without the files and their history"]
+        skipped = sorted(self.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
+        parts += ["not indexed: " + ", ".join(f"{n} {why}" for why, n in skipped)] if skipped else []
+        parts += [self.note] if self.note else []
+        return "; ".join(parts)

@@ -1,0 +1,221 @@
+"""Results of a search: hits, facts of a kind of question, confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rag.display.frames import frame
+from rag.display.html import code, framed, place, table
+from rag.display.svg import plain
+from rag.types.code import Located, Span, pickled_by_arguments
+from rag.types.source import Kind, Unit
+
+MAX_QUESTION_CHARS = 16_000
+"""The maximum length of a question, in characters."""
+MAX_HISTORY = 20
+"""The maximum number of earlier questions in a request; each of them is searched too."""
+
+
+@pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class Hit(Located):
+    """A chunk that was found. `legs` has the score of each ranking signal.
+
+    The span ends with the last line that is not blank; `blank_end` is the rest of the chunk. `reason` says in
+    words why the place is shown, "" for a place that was found by its words alone.
+    """
+
+    span: Span
+    text: str
+    score: float
+    unit: Unit = "block"
+    kind: Kind = "code"
+    language: str = "text"
+    dirty: bool = False
+    location: str = ""
+    legs: Mapping[str, float] = field(default_factory=dict)
+    blank_end: str = ""
+    reason: str = ""
+
+
+class Hits(tuple[Hit, ...]):
+    """The hits of a search, best first."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row for each hit; `legs` has the score of each ranking signal.
+
+        Raises:
+            BackendMissing: pandas is not installed.
+        """
+        fields = "repo path start end symbol scope kind language score reason text".split()
+        columns = ["rank", *fields, "legs"]
+        return frame(
+            (
+                {"rank": n, **{name: getattr(hit, name) for name in fields}, "legs": dict(hit.legs)}
+                for n, hit in enumerate(self, 1)
+            ),
+            columns,
+        )
+
+    def _repr_html_(self) -> str:
+        """Render the hits for a notebook: each shows its lines when it is opened."""
+        if not self:
+            return framed("<p>nothing found</p>")
+        most = max(max(hit.score for hit in self), 1e-9)
+        bars = (
+            f'<meter value="{max(hit.score, 0) / most:.2f}" title="{hit.score:.2f}"></meter>' for hit in self
+        )
+        rows = [
+            (str(n), _opened_hit(hit), plain(" ".join(filter(None, (hit.label, hit.reason)))), bar)
+            for n, (hit, bar) in enumerate(zip(self, bars, strict=True), 1)
+        ]
+        return framed(table(("", "place", "defines", "score"), rows))
+
+
+def _opened_hit(hit: Hit) -> str:
+    lines = code(hit.text, hit.language, hit.start)
+    return f"<details><summary>{place(hit.location, hit.path, hit.place)}</summary>{lines}</details>"
+
+
+@pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class CodeFact(Located):
+    """Lines that answer a question of a known kind: a member of a list, a call site, a declaration.
+
+    `text` is exactly the lines of the span. `reason` says in words what they are ("member of `Color`"). A
+    fact that is not `certain` is possible only.
+    """
+
+    span: Span
+    text: str
+    reason: str = ""
+    certain: bool = True
+    dirty: bool = False
+    location: str = ""
+
+
+@pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class CodeFacts:
+    """The answer to a question of a known kind, found by the rules of the kind instead of by ranking.
+
+    `kind` is the kind of question ("list", "callers", …), `subject` the name that it is about, as written in
+    the code, and `summary` the answer in one sentence without full stop ("`Color` has 12 members"). `count`
+    and `certain_count` count all, also those beyond `items`. If not `complete`, `note` says what may be
+    missing ("may be incomplete: …").
+    """
+
+    kind: str
+    subject: str
+    summary: str
+    items: tuple[CodeFact, ...]
+    count: int
+    certain_count: int
+    complete: bool = True
+    note: str = ""
+
+    @property
+    def is_about_one_place(self) -> bool:
+        """Whether all items have the same lines: only their reasons differ (the commits of a definition)."""
+        return len(self.items) > 1 and len({(item.path, item.start) for item in self.items}) == 1
+
+
+SearchMode = Literal["question", "exact", "regex"]
+"""What the text of a search is: a question, a string to find as it is, or a regular expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """The files that a search considers; an empty field allows all, several values allow any of them.
+
+    `paths` are globs in gitignore syntax, relative to the root; `languages` are names or file extensions.
+    """
+
+    paths: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.languages or self.kinds)
+
+    def __str__(self) -> str:
+        parts = (("path", self.paths), ("language", self.languages), ("kind", self.kinds))
+        return ", ".join(f"{name} {' or '.join(values)}" for name, values in parts if values)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternMatches:
+    """The number of matches of a string or an expression, of lines on which one begins, and of their files.
+
+    `more` is the number of those lines that are not among the hits. If the search stopped at its time limit,
+    it is not `complete`, and there may be more of each.
+    """
+
+    count: int = 0
+    lines: int = 0
+    files: int = 0
+    more: int = 0
+    complete: bool = True
+
+    @property
+    def note(self) -> str:
+        """One line on what was found."""
+        least = "" if self.complete else "at least "
+        found = [(self.count, "match", "es"), (self.lines, "line", "s"), (self.files, "file", "s")]
+        matches, lines, files = (f"{n:,} {word}{plural if n != 1 else ''}" for n, word, plural in found)
+        stopped = "" if self.complete else "; stopped at the time limit, search fewer files (path, language)"
+        are = "line is" if self.more == 1 else "lines are"
+        left = f"; {self.more:,} more {are} not shown" if self.more else ""
+        return f"{least}{matches} on {lines} of {files}{left}{stopped}"
+
+
+MIN_CONFIDENCE = 0.5
+"""An answer with at least this confidence needs no warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPart:
+    """A part that a question names and that does not exist: `name`, a part of `of` ("" if that is not said).
+
+    `nearest` are names that exist and are like it, the most alike first.
+    """
+
+    name: str
+    of: str = ""
+    nearest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """The confidence that the repository contains an answer: `value` from 0 to 1.
+
+    `found` is False if no word of the question occurs in the repository. `sought` are the words that were
+    searched for, as typed. Of those that name something, `unmet` are missing from the best hits and `absent`
+    from the whole repository, both in order of importance. `first_right` is the probability that the first
+    place is the right one, if the repository contains an answer; None if nothing was found. `missing_part` is
+    an option or a member that the question names and that does not exist.
+    """
+
+    value: float
+    found: bool
+    sought: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    foreign: bool = False
+    first_right: float | None = None
+    missing_part: MissingPart | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether an answer needs no warning."""
+        return self.found and self.value >= MIN_CONFIDENCE
+
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """The words missing from the best hits, those that occur nowhere first; none if an answer is sure."""
+        part = (self.missing_part.name,) if self.missing_part else ()
+        return () if self.is_sure else tuple(dict.fromkeys((*part, *self.absent, *self.unmet)))

@@ -432,6 +432,13 @@ class RepositoryGraph:
         """Return a reference as a use."""
         return CodeUse(file.path, use.line, file.qualified(use.within), _ROLES[use.role], certain=certain)
 
+    def is_one(self, values: Values) -> bool:
+        """Return whether these are one definition, or overloads in one class of a file."""
+        if len(values) == 1:
+            return True
+        places = {(v.kind, v.path, self.file(v.path).qualified(v.number)) for v in values if v.number >= 0}
+        return len(places) == 1 and all(value.number >= 0 for value in values)
+
     def name(self, value: _Value) -> str:
         """Return the name of a definition."""
         return self.file(value.path).graph.definitions[value.number].name

@@ -39,6 +39,7 @@ _ROOT_PACKAGE = re.compile(
     r"/?(?<![^/])src/\w+/(?:java|kotlin|scala|groovy)(?:/(?:[a-z]{2,3}(?:/[^/]+)?)?)?$"
 )
 """The folders of a source set down to the package that all of its code has: `src/main/java/org/project`."""
+_SOURCE_FOLDERS = frozenset("src lib source sources".split())
 _PLAIN_STEMS = frozenset("__init__ index mod lib main doc types utils util".split())
 _VAGUE_FOLDERS = frozenset("modules common base types backends handlers plugins impl helpers utils".split())
 """Folders that say what they hold only together with the folder around them."""
@@ -109,8 +110,11 @@ class _FileNames:
 
     def _stem(self, path: str) -> str:
         stem = posixpath.basename(path).partition(".")[0]
+        if stem not in self._vague:
+            return stem
         folder = posixpath.basename(self.folder(posixpath.dirname(path)))
-        return folder or stem if stem in self._vague else stem
+        parts = reversed(posixpath.dirname(path).split("/"))
+        return folder or next((part for part in parts if part not in _SOURCE_FOLDERS), "") or stem
 
     @staticmethod
     def folder(folder: str) -> str:
@@ -139,7 +143,7 @@ class _FileNames:
         best = sorted(stems, key=lambda stem: (-math.sqrt(stems[stem]) / (order[stem] + 2), order[stem]))
         shared = [w for w, n in lines.most_common(1) if n >= _WORD_SHARE * concept.lines and len(stems) > 2]
         named = list(shared)
-        for stem in best:
+        for stem in [stem for stem in best if stem not in _PLAIN_STEMS] or best:
             if not any(_are_alike(stem, other) for other in named):
                 named.append(stem)
         return _tidy(", ".join(named[:_NAMED_FILES]))

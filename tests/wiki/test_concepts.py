@@ -171,6 +171,12 @@ def test_acronyms_of_a_repository_are_in_capitals_and_names_with_digits_whole():
     assert sorted(_titles(texts)) == ["ACME client", "MD4C", "OCSP"]
 
 
+def test_a_file_of_a_library_is_named_after_its_folder():
+    text = "pub fn a() {}\npub fn b() {}\n" * 60
+    texts = {"crates/core/src/lib.rs": text, "crates/core/src/terminal.rs": text, "src/git.rs": text}
+    assert all("Lib" not in title and "lib" not in title.split() for title in _titles(texts))
+
+
 def test_the_folders_of_a_root_package_are_in_no_title():
     line = "fun a() = 1\n" * 60
     texts = {

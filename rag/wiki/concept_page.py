@@ -158,6 +158,7 @@ def _members(context: PageContext, members: Sequence[Symbol], cited: CitationWri
     """Return the most important methods, under the sections of the file, and the names of the others."""
     facts = context.facts
     best = sorted(members, key=lambda s: (-facts.importance(s), s.start))
+    best = list({s.name: s for s in reversed(best)}.values())[::-1]  # overloads and clauses are one row
     running = sorted(best, key=lambda s: -facts.graph.reach(s))
     shown = [s for s in best if s.summary is not None][:_MAX_METHODS]
     shown += [s for s in running if s not in shown and facts.graph.furthest(s)][

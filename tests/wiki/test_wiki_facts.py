@@ -304,6 +304,18 @@ def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
     ]
 
 
+def test_a_library_starts_nowhere_though_it_has_scripts_for_its_developers():
+    texts = {
+        "src/kiln.kt": "class Kiln {\n  fun fire() {}\n}\n" * 9,
+        "projects/clean.sh": "#!/bin/sh\nrm -r build\n",
+        "ci/publish.rs": "fn main() {\n}\n",
+        "scripts/gen.py": "if __name__ == '__main__':\n    run()\n",
+    }
+    assert entry_points(survey_of(texts)) == []
+    texts["docker-entrypoint.sh"] = "#!/bin/sh\nexec kilnd\n"
+    assert [one.path for one in entry_points(survey_of(texts))] == ["docker-entrypoint.sh"]
+
+
 def test_a_console_script_on_the_line_of_its_list_is_an_entry_point():
     texts = {
         "setup.py": 'setup(\n    entry_points={"console_scripts": ["app = app.cli:main", "b=a.b:run"]},\n)\n'

@@ -265,7 +265,10 @@ def test_the_server_reports_it_and_answers_from_the_rest(serve, tmp_path):
 
 
 def test_native_parsers_are_called_in_the_child_alone():
-    parse = {path.relative_to(PACKAGE).as_posix(): set(house.imported_names(path)) for path in PACKAGE.rglob("*.py")}
+    parse = {
+        path.relative_to(PACKAGE).as_posix(): set(house.imported_names(path))
+        for path in PACKAGE.rglob("*.py")
+    }
     assert {path for path, names in parse.items() if "rag.code.grammars.parse" in names} == {
         "code/outline.py",
         "code/layout.py",

@@ -43,6 +43,13 @@ def test_the_first_page_says_how_many_languages_are_split_by_syntax() -> None:
     assert f"(tree-sitter, {len(grammars._MODULES)} languages)" in (ROOT / "docs/index.md").read_text()
 
 
+def test_the_size_of_the_drawing_program_is_said_as_it_is() -> None:
+    size = f"{(ROOT / 'rag/serve/page/static/vendor/mermaid.min.js').stat().st_size / 1e6:.1f} MB"
+    wiki = next(command for name, command in commands.commands() if name == "wiki")
+    assert any(f"mermaid ({size})" in (getattr(each, "help", "") or "") for each in wiki.params)
+    assert f"omits its {size}" in (ROOT / "docs/wiki.md").read_text()
+
+
 def test_every_setting_has_its_row_with_variables_and_default() -> None:
     text = settings.settings_table()
     for name, variables in ENVIRONMENT.items():

@@ -33,6 +33,8 @@ from rag.processes import NEUTRAL_FOLDER, Limits, limit, search_path, share_of_m
 _SAFE = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
     "core.askPass": "",
     "credential.interactive": "false",
     "protocol.ext.allow": "never",
@@ -374,9 +376,25 @@ _REASON_ABOVE = "fatal: Could not read from remote repository."
 """Git's message after another program, such as ssh, has printed the reason."""
 
 
+_SUMMARY = re.compile(
+    r"fatal: Could not reset index file|fatal: protocol error: bad pack header|fatal: index-pack failed"
+    r"|(?:error|fatal): git upload-pack: |fatal: fetch-pack: invalid index-pack output"
+)
+"""Messages that say only that something failed; an earlier one says what."""
+_MAX_LINE_CHARS = 300
+
+
 def _last_line(text: str) -> str:
     """Return the most informative line: the last `fatal:` or `error:`, else the last one."""
     reasons = before if (before := text.partition(_REASON_ABOVE)[0]).strip() else text
     lines = [line.strip() for line in re.split(r"[\r\n]+", reasons) if line.strip()]
-    errors = [line for line in lines if line.startswith(("fatal:", "error:", "remote: error:", "ERROR:"))]
-    return (errors or lines or [""])[-1]
+    errors = [
+        line
+        for line in lines
+        if line.startswith(("fatal:", "error:", "remote: fatal:", "remote: error:", "ERROR:"))
+    ]
+    last = ([line for line in errors if not _SUMMARY.match(line)] or errors or lines or [""])[-1]
+    if len(last) <= _MAX_LINE_CHARS:
+        return last
+    half = _MAX_LINE_CHARS // 2
+    return f"{last[:half]} … {last[-half:]}"

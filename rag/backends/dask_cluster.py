@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from distributed import Client, KilledWorker, as_completed, get_worker
@@ -73,10 +74,9 @@ class DaskCluster:
         Raises:
             ProviderUnreachable: the connection to the scheduler was lost.
         """
-        futures = [
-            self._client.submit(_call, function, argument, key=name, pure=False)
-            for name, argument in calls.items()
-        ]
+        futures = self._client.map(
+            partial(_call, function), list(calls.values()), key=list(calls), pure=False
+        )
         try:
             for future in as_completed(futures, loop=self._client.loop, raise_errors=False):
                 if future.status in ("cancelled", "lost"):

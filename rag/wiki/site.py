@@ -27,7 +27,7 @@ STYLE = """\
 .rst-content code { white-space: normal; overflow-wrap: anywhere; }
 .wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6.8em; }
 .wy-table-responsive table td:first-child code { overflow-wrap: break-word; }
-.wiki-diagram { overflow-x: auto; margin: 1em 0; }
+.wiki-diagram { overflow-x: auto; overflow-wrap: normal; margin: 1em 0; }
 @media (prefers-color-scheme: dark) {
   .wy-nav-content-wrap, .wy-nav-content, .wy-body-for-nav { background: #14171a; color: #d8dcdf; }
   .rst-content h1, .rst-content h2, .rst-content h3, .rst-content th { color: #f0f2f4; }

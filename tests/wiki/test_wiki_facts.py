@@ -290,6 +290,20 @@ def test_a_document_is_placed_with_the_code_that_it_names():
     assert (quote.path, quote.start, quote.end) == ("docs/guide.md", 5, 5)
 
 
+def test_the_line_that_leads_to_the_next_document_is_no_quotation():
+    texts = {
+        "a/routes.py": "def add_route():\n    pass\n",
+        "docs/a.md": (
+            "# Guide\n\n## Routes\n\nCall `add_route` for each of the pages.\n\n"
+            "[**Next**: Escaping and quoting](b.md)\\\n[**Previous**: Routes](c.md)\n"
+        ),
+    }
+    placed = placed_documents(survey_of(texts), {"a": ["a/routes.py"]})
+    assert [quote.text for section in placed["a"] for quote in section.quotes] == [
+        "Call add_route for each of the pages."
+    ]
+
+
 def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
     main = "int main(void) {\n  return 0;\n}\n"
     texts = {

@@ -290,6 +290,16 @@ def test_a_document_is_placed_with_the_code_that_it_names():
     assert (quote.path, quote.start, quote.end) == ("docs/guide.md", 5, 5)
 
 
+def test_a_function_that_handles_an_event_registers_nothing():
+    texts = {
+        "a.js": (
+            "/** Ends it. */\nexport const onFinished = async ({stream}) => {\n  await end(stream)\n}\n\n"
+            "/** Calls it at the end. */\nexport function onEnd(callback) {\n  all.push(callback)\n}\n"
+        )
+    }
+    assert [symbol.name for symbol in registering(survey_of(texts), texts)] == ["onEnd"]
+
+
 def test_the_line_that_leads_to_the_next_document_is_no_quotation():
     texts = {
         "a/routes.py": "def add_route():\n    pass\n",

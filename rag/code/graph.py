@@ -1043,8 +1043,8 @@ class _Search:
     def bases_in(self, file: _File) -> Iterator[CodeUse]:
         """Yield the classes of a file that extend one of the targets."""
         for use in file.references.named(self.names):
-            if use.role != BASE:
-                continue
+            if use.role != BASE or use.within < 0 or file.graph.definitions[use.within].unit != "c":
+                continue  # the base of a class without a name
             if (certain := self._judge(file, use)) is not None:
                 line = file.graph.definitions[use.within].start
                 yield CodeUse(file.path, line, file.qualified(use.within), "base", certain=certain)

@@ -73,9 +73,17 @@ def concept_titles(
         if not (is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
             title = _with_topic(title, names.topic(folder), known, project)
         if title in titles:
-            title = f"{title} ({folder or concept.files[0].path})"
+            title = (
+                f"{title} ({_distinguishing(folder, folders[titles.index(title)]) or concept.files[0].path})"
+            )
         titles.append(title if title not in titles else f"{title} {len(titles) + 1}")
     return titles
+
+
+def _distinguishing(folder: str, other: str) -> str:
+    """Return the last part of a folder's path that another path does not have, else the whole path."""
+    known = set(other.split("/"))
+    return next((part for part in reversed(folder.split("/")) if part not in known), folder)
 
 
 def path_words(path: str) -> list[str]:

@@ -286,9 +286,11 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str]) -
         return sentence(documented(quote.text), 320)
     outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
-    if outer and outer[0].summary:
+    first = (
+        sentence(documented(outer[0].summary.text), 320).rstrip(".:") if outer and outer[0].summary else ""
+    )
+    if re.sub(r"\W", "", first).lower() not in ("", outer[0].name.lower() if outer else ""):
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""
-        first = sentence(documented(outer[0].summary.text), 320).rstrip(".:")
         return f"{names[0]}: {first}.{rest}"
     members = list(dict.fromkeys(f"`{short_name(symbol)}`" for symbol in facts.ranked(paths)))[:5]
     if names or members:

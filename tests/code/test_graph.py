@@ -386,6 +386,15 @@ def test_modules_and_functions_of_elixir():
     }
 
 
+def test_a_class_without_a_name_makes_no_subclass_of_the_function_around_it():
+    text = (
+        "<?php\ninterface Store {}\nclass Disk implements Store {}\n"
+        "function test_it() {\n    return new class implements Store {};\n}\n"
+    )
+    graph = survey_of({"a.php": text}).graph
+    assert [use.within for use in graph.subclasses(graph.definitions("Store")[0])] == ["Disk"]
+
+
 def test_an_attribute_with_a_plain_value_is_no_object_of_its_class():
     text = (
         "class Box:\n    limit = 1\n    def put(self): pass\n    def run(self):\n        self.limit.put()\n"

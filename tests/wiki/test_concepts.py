@@ -171,6 +171,13 @@ def test_acronyms_of_a_repository_are_in_capitals_and_names_with_digits_whole():
     assert sorted(_titles(texts)) == ["ACME client", "MD4C", "OCSP"]
 
 
+def test_one_folder_distinguishes_equal_titles():
+    text = "def a():\n    return 1\n\n" * 60
+    survey = survey_of({f"{one}module/dsl/view.py": text for one in ("", "plugin/")})
+    groups = [Concept([file]) for file in survey.files.values()]
+    assert concept_titles(groups) == ["Module/DSL", "Module/DSL (plugin)"]
+
+
 def test_a_file_of_a_library_is_named_after_its_folder():
     text = "pub fn a() {}\npub fn b() {}\n" * 60
     texts = {"crates/core/src/lib.rs": text, "crates/core/src/terminal.rs": text, "src/git.rs": text}

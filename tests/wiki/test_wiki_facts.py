@@ -290,6 +290,30 @@ def test_a_document_is_placed_with_the_code_that_it_names():
     assert (quote.path, quote.start, quote.end) == ("docs/guide.md", 5, 5)
 
 
+def test_a_function_that_handles_an_event_registers_nothing():
+    texts = {
+        "a.js": (
+            "/** Ends it. */\nexport const onFinished = async ({stream}) => {\n  await end(stream)\n}\n\n"
+            "/** Calls it at the end. */\nexport function onEnd(callback) {\n  all.push(callback)\n}\n"
+        )
+    }
+    assert [symbol.name for symbol in registering(survey_of(texts), texts)] == ["onEnd"]
+
+
+def test_the_line_that_leads_to_the_next_document_is_no_quotation():
+    texts = {
+        "a/routes.py": "def add_route():\n    pass\n",
+        "docs/a.md": (
+            "# Guide\n\n## Routes\n\nCall `add_route` for each of the pages.\n\n"
+            "[**Next**: Escaping and quoting](b.md)\\\n[**Previous**: Routes](c.md)\n"
+        ),
+    }
+    placed = placed_documents(survey_of(texts), {"a": ["a/routes.py"]})
+    assert [quote.text for section in placed["a"] for quote in section.quotes] == [
+        "Call add_route for each of the pages."
+    ]
+
+
 def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
     main = "int main(void) {\n  return 0;\n}\n"
     texts = {

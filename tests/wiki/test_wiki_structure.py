@@ -157,3 +157,13 @@ def test_what_several_packages_say_of_themselves_describes_none_of_them(tmp_path
     described = [page.description for page in structure.pages if page.kind == "package"]
     assert described
     assert not any("part of the whole" in text for text in described)
+
+
+def test_documentation_that_repeats_the_name_describes_no_concept(tmp_path):
+    lines = "".join(f"    fun f{n}() {{}}\n" for n in range(60))
+    (tmp_path / "Kiln.kt").write_text(f"/** Kiln */\nclass Kiln {{\n{lines}}}\n")
+    (tmp_path / "Oven.kt").write_text(f"/** Bakes slowly. */\nclass Oven {{\n{lines}}}\n")
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    described = [page.description for page in structure.pages if page.kind == "package"]
+    assert described
+    assert not any("Kiln`: Kiln" in text for text in described)

@@ -46,8 +46,8 @@ def main() -> None:
     try:
         from rag.worker.tasks import run
 
-        # Until now there was nothing to clean up, and SIGTERM ended the process at once: an exception that is raised
-        # during an import may be lost, and the signal with it.
+        # Until now there was nothing to clean up, and SIGTERM ended the process at once: an exception that is
+        # raised during an import may be lost, and the signal with it.
         signal.signal(signal.SIGTERM, _terminate)
         while True:
             available.acquire()

@@ -43,6 +43,15 @@ def test_the_first_page_says_how_many_languages_are_split_by_syntax() -> None:
     assert f"(tree-sitter, {len(grammars._MODULES)} languages)" in (ROOT / "docs/index.md").read_text()
 
 
+def test_everything_in_the_data_folder_is_listed() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "rag").rglob("*.py"))
+    made = set(re.findall(r"\bself\._home / \"(\w[^\"]*)\"|\bhome / \"(\w[^\"]*)\"", code))
+    table = (ROOT / "docs/operations.md").read_text().partition("## Disk space")[0]
+    names = {one or other for one, other in made} - {"Library"}  # the home folder of the user, on macOS
+    assert len(names) > 12
+    assert [name for name in sorted(names) if f"`{name}" not in table] == []
+
+
 def test_the_size_of_the_drawing_program_is_said_as_it_is() -> None:
     size = f"{(ROOT / 'rag/serve/page/static/vendor/mermaid.min.js').stat().st_size / 1e6:.1f} MB"
     wiki = next(command for name, command in commands.commands() if name == "wiki")

@@ -19,7 +19,7 @@ from rag.serve.middleware import App, Message, Receive, Scope, Send
 
 _ID = b"mcp-session-id"
 _RESUME = b"last-event-id"
-"""No events are stored, so a stream begins anew. The SDK sends no response at all to this header."""
+"""Not supported: no events are stored, so a stream starts again. The SDK does not respond to it at all."""
 _MAX_MESSAGE_BYTES = 1_000_000
 _RETRY_S = 5.0
 

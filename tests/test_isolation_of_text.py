@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import signal
@@ -26,6 +25,7 @@ from rag.service import Engine
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, blob_id
 from rag.wiki.repository_graph import survey
+from tools import house
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rag"
 HOSTILE = {
@@ -320,16 +320,10 @@ def test_the_server_reports_it_and_answers_from_the_rest(serve, tmp_path):
 
 
 def test_native_parsers_are_called_in_the_child_alone():
-    def imports(path: Path) -> set[str]:
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        return {
-            f"{node.module}.{alias.name}"
-            for node in nodes
-            if isinstance(node, ast.ImportFrom) and node.module
-            for alias in node.names
-        }
-
-    parse = {path.relative_to(PACKAGE).as_posix(): imports(path) for path in PACKAGE.rglob("*.py")}
+    parse = {
+        path.relative_to(PACKAGE).as_posix(): set(house.imported_names(path))
+        for path in PACKAGE.rglob("*.py")
+    }
     assert {path for path, names in parse.items() if "rag.code.grammars.parse" in names} == {
         "code/outline.py",
         "code/layout.py",

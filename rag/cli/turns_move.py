@@ -32,12 +32,6 @@ from rag.parsing import parse_json
 if TYPE_CHECKING:
     from rag.types import Backup
 
-Namespace = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace", metavar="NAME", help="A namespace as a whole: its turns, facts, answers and files."
-    ),
-]
 Url = Annotated[str, typer.Argument(help="A turn store, as for --memory.", show_default=False)]
 
 
@@ -46,7 +40,14 @@ def export(
     everything: Annotated[
         bool, typer.Option("--all", help="All conversations, preferences and facts.")
     ] = False,
-    namespace: Namespace = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAME",
+            help="Everything in this namespace: turns, facts, answers and files; with --conversation, one.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The output file. Default: stdout.")
     ] = None,
@@ -83,7 +84,12 @@ def import_(
     source: Annotated[
         Path, typer.Argument(help="A file written by `export`; `-` reads stdin.", metavar="FILE")
     ],
-    namespace: Namespace = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", metavar="NAME", help="Read them into this namespace. Default: RAG_NAMESPACE."
+        ),
+    ] = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:

@@ -31,6 +31,7 @@ _MODULES = {
     "swift": "swift",
     "lua": "lua",
     "bash": "bash",
+    "elixir": "elixir",
     "sql": "sql",
     "html": "html",
     "vue": "html",

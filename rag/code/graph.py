@@ -22,6 +22,7 @@ from rag.code.imports import Import
 from rag.code.references import (
     BASE,
     CALL,
+    COMPANION,
     MENTION,
     UNKNOWN,
     Defined,
@@ -48,12 +49,14 @@ _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25
 """The same in languages where the classes of most objects are not written down."""
-_RESOLVED = frozenset({"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java"})
+_RESOLVED = frozenset(
+    {"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java", "kotlin", "elixir"}
+)
 """The languages whose names are resolved; uses in others are possible at best."""
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 _STRUCTURAL = JAVASCRIPT
 """The languages in which an object has a type by its members alone."""
-_CLASS_SCOPED = frozenset({"java", "csharp", "cpp", "ruby", "php"})
+_CLASS_SCOPED = frozenset({"java", "kotlin", "elixir", "csharp", "cpp", "ruby", "php"})
 """The languages in which a bare name may be a member of the class it is used in."""
 _COMMON = frozenset(
     """add all any append apply bind call clear close copy count create decode delete destroy each emit
@@ -131,6 +134,8 @@ class _File:
         bases: dict[int, list[Reference]] = defaultdict(list)
         for number, one in enumerate(definitions):
             named[one.name].append(number)
+            if language == "elixir" and "." in one.name:
+                named[one.name.rpartition(".")[2]].append(number)
             members[one.parent, one.name].append(number)
             if one.owner:
                 owned[one.owner.removesuffix(".prototype"), one.name].append(number)
@@ -155,9 +160,13 @@ class _File:
         self.size += _REFERENCE_BYTES * len(self.references)
 
     def top(self, name: str) -> list[int]:
-        """Return the definitions of a name at the top of the file, without those of an owner."""
+        """Return the definitions of a name at the top of the file, without those of an owner.
+
+        An extension function of Kotlin is a function at the top, whatever it extends.
+        """
         found = ((number, self.graph.definitions[number]) for number in self.members.get((-1, name), ()))
-        return [number for number, one in found if not one.owner and "property" not in one.flags]
+        is_top = self.language == "kotlin"
+        return [n for n, one in found if (is_top or not one.owner) and "property" not in one.flags]
 
     def scopes(self, number: int) -> Iterator[int]:
         """Yield a definition and those around it, inside out."""
@@ -175,7 +184,7 @@ class _File:
         """Return the name of a definition with the names around it; "" for -1."""
         names = [self.graph.definitions[n].name for n in self.scopes(number)]
         if names and (owner := self.graph.definitions[number].owner.removesuffix(".prototype")):
-            names.append(owner)
+            names.insert(1 if self.language == "kotlin" else len(names), owner)
         return ".".join(reversed([name for name in names if name]))
 
 
@@ -423,6 +432,13 @@ class RepositoryGraph:
         """Return a reference as a use."""
         return CodeUse(file.path, use.line, file.qualified(use.within), _ROLES[use.role], certain=certain)
 
+    def is_one(self, values: Values) -> bool:
+        """Return whether these are one definition, or overloads in one class of a file."""
+        if len(values) == 1:
+            return True
+        places = {(v.kind, v.path, self.file(v.path).qualified(v.number)) for v in values if v.number >= 0}
+        return len(places) == 1 and all(value.number >= 0 for value in values)
+
     def name(self, value: _Value) -> str:
         """Return the name of a definition."""
         return self.file(value.path).graph.definitions[value.number].name
@@ -466,7 +482,7 @@ class RepositoryGraph:
         if use.role == BASE and within >= 0:
             within = file.graph.definitions[within].parent
         if use.receiver.startswith(UNKNOWN):
-            return ()
+            return self._extensions(file, use.name, (), within) if file.language == "kotlin" else ()
         written = f"{use.receiver}.{use.name}" if use.receiver else use.name
         return self.evaluate(file, written, within, _MAX_DEPTH)
 
@@ -477,18 +493,65 @@ class RepositoryGraph:
         parts = written.split(".")
         if file.language == "rust" and len(parts) > 1 and parts[0] in ("crate", "super"):
             return self._rust_path(file, parts, depth)
+        if file.language == "elixir" and parts[0][:1].isupper():
+            return self._elixir_path(file, parts, within)
         if file.language in JAVASCRIPT and (owned := self._owned(file, parts, within)):
             return owned
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
         if parts[0].endswith("()") and parts[0] not in ("super()",):
             values = self._called(values, depth, parts[0])
-        for part in parts[1:]:
+        for number, part in enumerate(parts[1:], 2):
             values = self._called(values, depth) if self._are_properties(values) else values
             name = part.removesuffix("()")
-            values = self._joined(self._attribute(value, name, depth - 1) for value in values)
+            before = values
+            values = self._joined(self._attribute(value, name, depth - 1) for value in before)
+            if file.language == "kotlin" and all(value.kind == "external" for value in values):
+                values = self._extensions(file, name, before, within) or values
+            elif file.language == "kotlin" and part == name and number < len(parts):
+                values = self._joined(self._property(value, name, depth - 1) for value in before) or values
             if part.endswith("()"):
                 values = self._called(values, depth, name)
         return values
+
+    def _extensions(self, file: _File, name: str, objects: Values, within: int) -> Values:
+        """Return the extension functions of Kotlin that a name after a dot may mean.
+
+        If the object is not known (no `objects`, or external ones), these are those that the file defines or
+        imports by name, which it does for this purpose.
+        """
+        if name in _COMMON:
+            return ()
+        known = [value for value in objects if value.kind in ("object", "def") and value.number >= 0]
+        own = [n for scope in file.scopes(within) for n in file.members.get((scope, name), ())]
+        found = tuple(_Value("def", file.path, number) for number in own)
+        if not found and (known or file.top(name) or any(b for _, b in self.bound(file).get(name, ()))):
+            found = self.top_level(file, name, _MAX_DEPTH)
+        types = {one for value in known for one in self._type_names(value)}
+        return tuple(
+            value
+            for value in found
+            if value.kind == "def" and (extended := self._extended(value))
+            if not known or extended in types or len(extended) == 1  # `fun <T : Base> T.name()`
+        )
+
+    def _type_names(self, value: _Value) -> set[str]:
+        """Return the names of a class and of all its bases, as they are written where one is not known."""
+        file = self.file(value.path)
+        names = {self.name(value), *(use.name for use in file.bases.get(value.number, ()))}
+        return names.union(*(self._type_names(base) for base in self.bases(value)))
+
+    def _extended(self, value: _Value) -> str:
+        """Return the name of the type that a function extends, "" if it extends none."""
+        return self.file(value.path).graph.definitions[value.number].owner.rpartition(".")[2]
+
+    def _property(self, value: _Value, name: str, depth: int) -> Values:
+        """Return what a property of Kotlin is assigned, where a class has a function of that name as well."""
+        if depth <= 0 or value.kind not in ("object", "def"):
+            return ()
+        file = self.file(value.path)
+        if values := file.variables.get((value.number, name)):
+            return self._assigned(file, values, value.number, "", depth)
+        return self._joined(self._property(base, name, depth - 1) for base in self.bases(value))
 
     def _are_properties(self, values: Values) -> bool:
         """Return whether these are properties of Python or getters, whose value is what they return."""
@@ -512,6 +575,40 @@ class RepositoryGraph:
             owner = next((one.removesuffix(".prototype") for one in owners if one), "")
         return tuple(_Value("def", file.path, number) for number in file.owned.get((owner, name), ()))
 
+    def _elixir_path(self, file: _File, parts: list[str], within: int) -> Values:
+        """Return the module or function of Elixir with a name, of an alias or below a module around it."""
+        module = [part for part in parts if part[:1].isupper()]
+        brought = [
+            imported.module
+            for imported in file.graph.imports
+            for name, here in imported.names
+            if here == module[0] and not name
+        ]
+        around = [file.qualified(n) for n in file.scopes(within) if file.graph.definitions[n].unit == "c"]
+        for before in (*brought, *(f"{outer}.{module[0]}" for outer in around), module[0]):
+            if found := self._elixir_module(".".join((before, *module[1:]))):
+                for part in parts[len(module) :]:
+                    found = self._joined(self._attribute(value, part, _MAX_DEPTH) for value in found)
+                return found
+        return (_EXTERNAL,)
+
+    def _elixir_imported(self, file: _File, name: str, depth: int) -> Values:
+        """Return the functions of this name in the modules that a file of Elixir imports."""
+        names = [imported.module for imported in file.graph.imports if ("*", "*") in imported.names]
+        modules = self._joined(map(self._elixir_module, names))
+        return self._joined(self._attribute(module, name, depth - 1) for module in modules)
+
+    def _elixir_module(self, name: str) -> Values:
+        """Return the modules of Elixir with a whole name."""
+        last = name.rpartition(".")[2]
+        files = (self.file(p) for p in sorted(self._holders(last)) if self.known[p][0] == "elixir")
+        return tuple(
+            _Value("def", file.path, number)
+            for file in files
+            for number in file.named.get(last, ())
+            if file.graph.definitions[number].unit == "c" and file.qualified(number) == name
+        )
+
     def _rust_path(self, file: _File, parts: list[str], depth: int) -> Values:
         made = Import("::".join(parts), (("", parts[-1]),), 0, 0)
         found = self._resolver.bindings(file.path, "rust", made)
@@ -529,8 +626,13 @@ class RepositoryGraph:
             return self._owner(file, within, depth)
         if name == "super" and owner >= 0:
             return self._joined(self._bases(file, owner, depth))
+        is_open = False
         for scope in file.scopes(within):
             one = file.graph.definitions[scope]
+            if one.owner and file.language == "kotlin":
+                for value in self._owner(file, scope, depth):
+                    if found := self._attribute(value, name, depth - 1):
+                        return found
             if one.unit == "f" and (inner := file.members.get((scope, name))):
                 plain = (n for n in inner if not _is_property(file, n))
                 return tuple(
@@ -544,9 +646,12 @@ class RepositoryGraph:
                     return (_Value("def", file.path, scope),)
                 found, complete = self._member(file, scope, name, depth - 1)
                 is_field = (scope, name) in file.variables
-                if found or is_field or (not complete and called and not name[:1].isupper()):
+                is_unknown = not complete and called and not name[:1].isupper()
+                if found or is_field or (is_unknown and file.language != "kotlin"):
                     return found
-        return self.top_level(file, name, depth)
+                is_open = is_open or is_unknown
+        values = self.top_level(file, name, depth)
+        return () if is_open and values == (_EXTERNAL,) else values
 
     def _owner(self, file: _File, within: int, depth: int) -> Values:
         """Return the object of a function that belongs to a type by name: a method of Go, a prototype."""
@@ -579,17 +684,23 @@ class RepositoryGraph:
             found = self._in_folder(posixpath.dirname(file.path), name, "java")
             if found:
                 return found
+        if file.language == "elixir":
+            return self._elixir_imported(file, name, depth) or (_EXTERNAL,)
+        if file.language == "kotlin" and (found := self._in_kotlin_package(file, name)):
+            return found
         searched = {file.path: depth} if searched is None else searched
         for _, binding in self.bound(file).get("*", ()):
             if binding is not None:
                 for path in self._paths_of(binding.target):
+                    if file.language == "kotlin" and path not in self._holders(name):
+                        continue
                     if searched.get(path, 0) >= depth - 1:
                         continue
                     searched[path] = depth - 1
                     found = self.top_level(self.file(path), name, depth - 1, searched)
                     if found and found != (_EXTERNAL,):
                         return found
-            elif binding is None and file.language != "java":
+            elif binding is None and file.language not in ("java", "kotlin"):
                 return ()
         return (_EXTERNAL,)
 
@@ -607,6 +718,21 @@ class RepositoryGraph:
         for path in self._package(folder) if language == "java" else self._folders.get(folder, ()):
             if self.known[path][0] == language and path in self._holders(name):
                 found += [_Value("def", path, number) for number in self.file(path).top(name)]
+        return tuple(found)
+
+    def _in_kotlin_package(self, file: _File, name: str) -> Values:
+        """Return the definitions of a name in the files of a package, wherever they are."""
+        package = file.variables.get((-1, "package"), ())
+        here = posixpath.dirname(file.path)
+        found = []
+        for path in sorted(self._holders(name)):
+            language = self.known.get(path, ("", ""))[0]
+            if language == "java" and _in_package(posixpath.dirname(path)) == _in_package(here):
+                found += [_Value("def", path, number) for number in self.file(path).top(name)]
+            elif language == "kotlin":
+                other = self.file(path)
+                if other.variables.get((-1, "package"), ()) == package:
+                    found += [_Value("def", path, number) for number in other.top(name)]
         return tuple(found)
 
     def _package(self, folder: str) -> list[str]:
@@ -699,8 +825,8 @@ class RepositoryGraph:
                 elif one.returns:
                     made = self.evaluate(file, one.returns, one.parent, depth - 1)
                     found.append(made)
-                else:
-                    return ()
+                elif file.language != "kotlin" or len(values) == 1:
+                    return ()  # in Kotlin, another function of that name may declare it
             else:
                 return ()
         return self._joined(found) if all(found) else ()
@@ -720,6 +846,11 @@ class RepositoryGraph:
 
     def _exported(self, target: str, name: str, depth: int) -> Values:
         """Return what `name` of a file or folder is."""
+        paths = [path for path in self._paths_of(target) if path in self._holders(name)]
+        if target.endswith("/") and any(self.known[path][0] == "kotlin" for path in paths):
+            return tuple(
+                _Value("def", path, number) for path in paths for number in self.file(path).top(name)
+            )
         for path in self._paths_of(target):
             file = self.file(path)
             if target.endswith("/") and path not in self._holders(name):
@@ -782,6 +913,12 @@ class RepositoryGraph:
         if name == one.name and file.language in _CLASS_SCOPED:
             return ()  # its constructor is no member
         found = [_Value("def", file.path, n) for n in file.members.get((number, name), ())]
+        if file.language == "kotlin":
+            companions = file.members.get((number, COMPANION), ())
+            found += [
+                _Value("def", file.path, n) for c in companions for n in file.members.get((c, name), ())
+            ]
+            return tuple(found)  # extension functions are no members
         found += [_Value("def", file.path, n) for n in file.owned.get((one.name, name), ())]
         if file.language == "rust":
             for other in file.named.get(one.name, ()):
@@ -801,7 +938,7 @@ class _Search:
         self.graph = graph
         self.targets = {_Value("def", t.path, graph.number(t)) for t in targets}
         self.classes: set[str] = set()
-        self.names: set[str] = {t.name for t in targets}
+        self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
         for target, value in [(t, _Value("def", t.path, graph.number(t))) for t in targets]:
             file = graph.file(target.path)
             outer = file.class_of(file.graph.definitions[value.number].parent)
@@ -906,8 +1043,8 @@ class _Search:
     def bases_in(self, file: _File) -> Iterator[CodeUse]:
         """Yield the classes of a file that extend one of the targets."""
         for use in file.references.named(self.names):
-            if use.role != BASE:
-                continue
+            if use.role != BASE or use.within < 0 or file.graph.definitions[use.within].unit != "c":
+                continue  # the base of a class without a name
             if (certain := self._judge(file, use)) is not None:
                 line = file.graph.definitions[use.within].start
                 yield CodeUse(file.path, line, file.qualified(use.within), "base", certain=certain)
@@ -1026,14 +1163,14 @@ class _Search:
 
 def _in_package(folder: str) -> str:
     """Return the part of a folder below `src/main/java` or `src/test/java`."""
-    return re.sub(r"^(?:.*/)?src/(?:main|test|\w+Test)/(?:java|\w+)(?:/|$)", "", folder)
+    return re.sub(r"^(?:.*/)?src/(?:main|test|\w+Test|\w+Main)/(?:java|\w+)(?:/|$)", "", folder)
 
 
 def _family(language: str) -> str:
     """Return a name for the languages whose code is used by each other like its own."""
     if language in JAVASCRIPT:
         return "javascript"
-    return "c" if language == "cpp" else language
+    return {"cpp": "c", "kotlin": "java"}.get(language, language)
 
 
 def _import_names(path: str) -> list[str]:
@@ -1054,4 +1191,8 @@ def _is_exported(file: _File, one: Defined) -> bool:
         return "static" not in one.flags
     if file.language == "go":
         return one.name[:1].isupper()
+    if file.language == "elixir":
+        return not {"defp", "defmacrop", "defguardp"} & set(one.flags.split())
+    if file.language == "kotlin":
+        return not {"private", "internal"} & set(one.flags.split())
     return not one.name.startswith(("_", "#")) or one.name.startswith("__")

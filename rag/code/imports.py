@@ -161,6 +161,36 @@ def _java(node: Node) -> list[Import]:
     return [_import(node, text, [(name, name)])]
 
 
+def _kotlin(node: Node) -> list[Import]:
+    named = [child for child in node.named_children if child.type in ("qualified_identifier", "identifier")]
+    module = _text(named[0])
+    if any(child.type == "*" for child in node.children):
+        return [_import(node, module, [("*", "*")])]
+    name = module.rpartition(".")[2]
+    return [_import(node, module, [(name, _text(named[1]) if named[1:] else name)])]
+
+
+def _elixir(node: Node) -> list[Import]:
+    """`alias A.B`, `alias A.{B, C}`, `alias A.B, as: C`; `import` brings all names, `use` none."""
+    arguments = next((child for child in node.children if child.type == "arguments"), None)
+    first = arguments.named_children[0] if arguments is not None and arguments.named_children else None
+    if arguments is None or first is None or first.type not in ("alias", "dot"):
+        return []
+    prefix = _text(first.child_by_field_name("left")) + "." if first.type == "dot" else ""
+    inner = first.child_by_field_name("right")
+    modules = [
+        f"{prefix}{_text(child)}" for child in (inner.named_children if inner is not None else [first])
+    ]
+    renamed = re.search(r"\bas:\s*([\w.]+)", _text(arguments))
+    made = []
+    for module in modules:
+        here = renamed[1] if renamed else module.rpartition(".")[2]
+        kind = _text(node.child_by_field_name("target"))
+        names = {"alias": [("", here)], "import": [("*", "*")]}.get(kind, [])
+        made.append(_import(node, module, names))
+    return made
+
+
 def _c(node: Node) -> list[Import]:
     path = _text(node.child_by_field_name("path"))
     return [_import(node, path.strip('"') if path.startswith('"') else path, [("*", "*")])]
@@ -198,6 +228,8 @@ READERS: Mapping[str, Callable[[Node], list[Import]]] = {
     "go": _go,
     "rust": _rust,
     "java": _java,
+    "kotlin": _kotlin,
+    "elixir": _elixir,
     "c": _c,
     "cpp": _c,
     "ruby": _ruby,

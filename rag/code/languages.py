@@ -280,10 +280,13 @@ def language_of_text(language: str, path: str, text: str) -> str:
 _TEST_FOLDERS = frozenset(
     "test tests __tests__ __test__ spec specs e2e cypress testdata test-data testcases unittests "
     "unittest integration-tests integration_tests functional_tests androidtest fixtures __fixtures__ "
-    "__mocks__ mocks test_utils testutils unit_tests".split()
+    "__mocks__ mocks test_utils testutils unit_tests test-d testfixtures test_files test-files "
+    "testfiles".split()
 )
+_TEST_SOURCES = re.compile(r"(?:^|/)src/[a-z]\w*Tests?(?:/|$)")
+"""A source set of Gradle that holds tests: `src/commonTest/kotlin`."""
 _TEST_NAME = re.compile(
-    r"^(?:test_.*|tests?|conftest|.*[._-](?:test|tests|spec|specs|e2e|cy)|.*(?<=[a-z0-9])(?:Tests?|TestCase|Spec|IT)"
+    r"^(?:test_.*|tests?|conftest|.*[._-](?:test|tests|test-d|spec|specs|e2e|cy)|.*(?<=[a-z0-9])(?:Tests?|TestCase|Spec|IT)"
     r"|Test[A-Z]\w*)$"
 )
 _DOC_FOLDERS = frozenset("doc docs documentation man manual wiki".split())
@@ -311,7 +314,7 @@ _DATA_EXTENSIONS = (".txt", ".text")
 @lru_cache(maxsize=16384)
 def _part_of_folder(folder: str) -> Kind | None:
     parts = folder.lower().split("/")
-    if any(part in _TEST_FOLDERS for part in parts):
+    if any(part in _TEST_FOLDERS for part in parts) or _TEST_SOURCES.search(folder):
         return "test"
     if any(part in _DOC_FOLDERS for part in parts):
         return "doc"

@@ -89,11 +89,11 @@ def outline(
 def _outline(
     lines: list[str], language: str, is_large: Callable[[int, int], bool], parsed: _Parsed | None
 ) -> list[Definition]:
-    if parsed is None:
+    if parsed is not None and language == "markdown":
+        return sections(_markdown_headings(parsed.tree.root_node), len(lines))
+    if parsed is None or table_of(language) is None:
         return outline_by_lines(lines, language)
     root = parsed.tree.root_node
-    if language == "markdown":
-        return sections(_markdown_headings(root), len(lines))
     found = _collected(root, language, 0, is_large)
     if root.has_error and (not found or language == "sql"):
         # The parser failed: line patterns are more reliable.

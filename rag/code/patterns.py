@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _MAX_LINE = 400
 """Longer lines are not definitions."""
 
+_WITH_BLOCK_COMMENTS = frozenset(
+    "c cpp csharp css d dart glsl go groovy java javascript kotlin objc php proto rust scala scss swift"
+    " thrift tsx typescript".split()
+)
+
 _CLOSING = re.compile(
     r"[\]})>;,{]|(?:end|endif|endfunction|endmodule|esac|fi|done|else|elsif|elif|elseif|catch|rescue|ensure|finally"
     r"|except|begin|where|then)\b"
@@ -33,7 +38,20 @@ def outline_by_lines(lines: Sequence[str], language: str) -> list[Definition]:
     if found is not None:
         return sections(found, len(lines))
     rules = line_rules(language)
+    if language in _WITH_BLOCK_COMMENTS:
+        lines = _without_block_comments(lines)
     return _definitions(lines, rules) if rules is not None else []
+
+
+def _without_block_comments(lines: Sequence[str]) -> list[str]:
+    """Return the lines, empty where they are part of a comment `/* … */` that begins a line."""
+    found, is_inside = [], False
+    for line in lines:
+        is_inside = is_inside or line.lstrip().startswith("/*")
+        _, end, rest = line.partition("*/")
+        found.append("\n" if is_inside and not (end and rest.strip()) else line)
+        is_inside = is_inside and not end
+    return found
 
 
 def indent_of(line: str) -> int:

@@ -240,6 +240,74 @@ QUERIES = {
 (object_creation_expression type: (type_identifier) @call)
 (method_reference (identifier) @mention . )
 """,
+    "kotlin": """
+(class_declaration name: (identifier) @name) @class
+(object_declaration name: (identifier) @name) @class
+(companion_object "companion" @name) @class
+(class_declaration (modifiers (visibility_modifier) @modifier))
+(object_declaration (modifiers (visibility_modifier) @modifier))
+(function_declaration (modifiers (visibility_modifier) @modifier))
+(class_declaration (delegation_specifiers (delegation_specifier (user_type) @base)))
+(class_declaration (delegation_specifiers (delegation_specifier (_ (user_type) @base))))
+(object_declaration (delegation_specifiers (delegation_specifier (user_type) @base)))
+(object_declaration (delegation_specifiers (delegation_specifier (_ (user_type) @base))))
+(companion_object (delegation_specifiers (delegation_specifier (user_type) @base)))
+(companion_object (delegation_specifiers (delegation_specifier (_ (user_type) @base))))
+(function_declaration name: (identifier) @name) @function
+(function_declaration [(user_type) (nullable_type)] @owner name: (identifier))
+(function_declaration name: (identifier) [(user_type) (nullable_type)] @returns)
+(function_declaration (function_body . (call_expression) @made))
+(secondary_constructor "constructor" @name) @function
+(lambda_literal) @closure
+(anonymous_function) @closure
+(anonymous_initializer) @closure
+(getter) @closure
+(setter) @closure
+(import) @import
+(package_header (qualified_identifier) @package)
+(type_alias) @alias
+(class_parameter) @field
+(enum_entry) @constant
+(parameter) @typed
+(catch_block (identifier)) @typed
+(property_declaration (variable_declaration)) @assign
+(multi_variable_declaration (variable_declaration (identifier) @bind))
+(lambda_parameters (variable_declaration) @typed)
+(for_statement (variable_declaration) @typed)
+(when_subject (variable_declaration) @typed)
+(call_expression . (identifier) @call)
+(call_expression . (navigation_expression) @method)
+(infix_expression (_) . (identifier) . (_)) @method
+(binary_expression left: (binary_expression left: [(identifier) (navigation_expression)] @method "<") ">"
+  right: (parenthesized_expression))
+(callable_reference (identifier) @mention .)
+(value_argument [(identifier) (navigation_expression)] @mention .)
+""",
+    "elixir": """
+(call target: (identifier) @kw (#any-of? @kw "defmodule" "defprotocol" "defimpl")) @class
+(call target: (identifier) @kw (arguments . (alias) @name) (#any-of? @kw "defmodule" "defprotocol"))
+(call target: (identifier) @kw (arguments . (alias) @base) (#eq? @kw "defimpl"))
+(call target: (identifier) @kw (arguments . (alias) @base) (#eq? @kw "behaviour"))
+(call target: (identifier) @kw
+  (#any-of? @kw "def" "defp" "defmacro" "defmacrop" "defguard" "defguardp" "defdelegate")) @function
+(call target: (identifier) @kw
+  (arguments . [
+    (identifier) @name
+    (call target: (identifier) @name)
+    (binary_operator left: (identifier) @name)
+    (binary_operator left: (call target: (identifier) @name))])
+  (#any-of? @kw "def" "defp" "defmacro" "defmacrop" "defguard" "defguardp" "defdelegate"))
+(call target: (identifier) @modifier (#any-of? @modifier "defp" "defmacrop" "defguardp"))
+(call target: (identifier) @kw (#any-of? @kw "alias" "import" "use" "require")) @import
+(call target: (identifier) @call
+  (#not-match? @call "^(def[a-z]*|alias|import|use|require|if|unless|case|cond|with|for|quote|unquote)$"))
+(unary_operator operand: (call target: (identifier) @kw)
+  (#any-of? @kw "spec" "type" "typep" "opaque" "callback" "macrocallback")) @typing
+(call target: (dot left: (alias)) @method)
+(call target: (dot left: (identifier) @kw) @method (#eq? @kw "__MODULE__"))
+(unary_operator operand: (binary_operator left: (identifier) @mention) @kw (#match? @kw "/ *[0-9]+$"))
+(struct (alias) @mention)
+""",
     "csharp": """
 (class_declaration name: (identifier) @name) @class
 (interface_declaration name: (identifier) @name) @class

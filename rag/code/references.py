@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from rag.code.reference_queries import QUERIES
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-GRAPH_VERSION = 5
+GRAPH_VERSION = 6
 """Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000
@@ -37,6 +37,10 @@ CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
 """The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token
 is a call once it has been read.
 """
+COMPANION = "Companion"
+"""The name of the object that has the static members of a class of Kotlin."""
+OWN_MODULE = "__MODULE__"
+"""What a module of Elixir calls itself."""
 UNKNOWN = "?"
 """What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
 
@@ -190,7 +194,8 @@ def _query(name: str, language: Language) -> Query:
 class _Scope:
     """A function, class or closure while it is read. `bound` maps its local names to their values.
 
-    `number` is the definition it is, or that it is in; `self_name` is the variable that holds the object.
+    `number` is the definition it is, or that it is in; `self_name` is the variable that holds the object;
+    `receiver` is what `this` is in a lambda of Kotlin that has one, "" if that is unknown.
     """
 
     kind: str
@@ -201,6 +206,7 @@ class _Scope:
     self_name: str = ""
     bound: dict[str, str] = field(default_factory=dict)
     open_names: set[str] = field(default_factory=set)
+    receiver: str | None = None
 
 
 _NAMING = ("name", "bind", "member")
@@ -221,9 +227,11 @@ _CALLS = frozenset(
     """call call_expression method_invocation invocation_expression function_call_expression
     scoped_call_expression member_call_expression""".split()
 )
+_ON_ITEM, _ON_RECEIVER, _SAME_OBJECT = ("let", "also"), ("apply", "run"), ("apply", "also")
+"""Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
 _MEMBERS = frozenset(
     """attribute member_expression selector_expression field_expression scoped_identifier field_access
-    member_access_expression scope_resolution""".split()
+    member_access_expression scope_resolution navigation_expression infix_expression dot""".split()
 )
 _ELEMENTS = frozenset({"subscript_expression", "subscript", "index_expression"})
 _MADE = frozenset("new_expression object_creation_expression composite_literal struct_expression".split())
@@ -244,23 +252,21 @@ class _Reader:
         self.naming: set[int] = set()
 
     def read(self, captures: dict[str, list[Node]]) -> FileGraph:
-        handlers: dict[str, Callable[[Node], None]] = {
-            name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
-        }
-        events = [
-            (node.start_byte, -node.end_byte, _ORDER.get(name, 2), n, name, node)
-            for name, nodes in captures.items()
-            if name in handlers
-            for n, node in enumerate(nodes)
-        ]
-        events.sort(key=lambda event: event[:4])
+        handlers = {name: getattr(self, f"on_{name}") for name in _handled() & captures.keys()}
+        # The parser returns captures that begin and end together in any order, so the names decide. No two
+        # have the same first five values: handlers and nodes are not compared.
+        events = sorted(
+            (node.start_byte, -node.end_byte, _ORDER.get(name, 2), name, n, handlers[name], node)
+            for name in handlers
+            for n, node in enumerate(captures[name])
+        )
         end_s = time.thread_time() + _SECONDS
-        for n, (start, _, _, _, name, node) in enumerate(events):
+        for n, (start, _, _, _, _, handler, node) in enumerate(events):
             if not n % 256 and time.thread_time() > end_s:
                 return FileGraph()  # far from any text that people write
             while start >= self.scope.end and self.scope.outer is not None:
                 self.scope = self.scope.outer
-            handlers[name](node)
+            handler(node)
         self.naming = {node.start_byte for name in _NAMING for node in captures.get(name, ())}
         references = tuple(dict.fromkeys(self._references()))[:_MAX_REFERENCES]
         return FileGraph(
@@ -303,6 +309,29 @@ class _Reader:
 
     def on_closure(self, node: Node) -> None:
         self._open(node, "closure")
+        if node.type == "lambda_literal":
+            self._bind_object(node)
+
+    def on_typing(self, node: Node) -> None:
+        """A type of Elixir, `@spec run(integer()) :: atom()`: nothing in it is called."""
+        self._open(node, "closure")
+        self.scope.kind = "typing"
+
+    def _bind_object(self, node: Node) -> None:
+        """Bind what a lambda of Kotlin has without naming it: `it`, and `this` if it has a receiver."""
+        call = node.parent.parent if node.parent is not None else None
+        called = call.named_children[0] if call is not None and call.type == "call_expression" else None
+        before, name = None, ""
+        if called is not None and called.type == "navigation_expression":
+            before, name = called.named_children[0], self.words(called.named_children[-1])
+        elif called is not None and called.type == "call_expression":
+            given = called.named_children[-1].named_children
+            if self.words(called.named_children[0]) == "with" and given and given[-1].named_children:
+                before, name = given[-1].named_children[-1], "run"
+        value = (self._expression(before, 0) or "") if before is not None else ""
+        self._bind("it", value if name in _ON_ITEM else "")
+        if name in _ON_RECEIVER and before is not None:
+            self.scope.receiver = value
 
     def on_decorator(self, node: Node) -> None:
         self.decorators.append(self.words(node).lstrip("@").partition("(")[0].strip()[:_MAX_EXPRESSION])
@@ -319,12 +348,23 @@ class _Reader:
         if scope.kind not in ("function", "class") or scope.is_named:
             return
         scope.is_named = True
-        name = self.words(node)
+        name = self.words(node) if node.type != "companion" else COMPANION
         if name == "exports" and node.parent is not None and node.parent.parent is not None:
             made = node.parent.parent.child_by_field_name("right")  # `module.exports = function name() {`
             own = made.child_by_field_name("name") if made is not None else None
             name = name if own is None else self.words(own)
         self.definitions[scope.number][0] = name[:_MAX_EXPRESSION]
+        if self.language == "elixir" and scope.kind == "function":
+            self._join_clauses(scope)
+
+    def _join_clauses(self, scope: _Scope) -> None:
+        """Make the clauses of a function of Elixir, which follow each other, one definition."""
+        *_, last = self.definitions
+        before = self.definitions[-2] if len(self.definitions) > 1 else None
+        if before is not None and before[:3] == last[:3] and scope.number == len(self.definitions) - 1:
+            before[4] = last[4]
+            self.definitions.pop()
+            scope.number -= 1
 
     def on_key(self, node: Node) -> None:
         """The name of a property that is a function; such a name means nothing on its own."""
@@ -334,7 +374,7 @@ class _Reader:
 
     def on_owner(self, node: Node) -> None:
         if self.scope.number >= 0 and (not self.scope.is_named or self.language == "go"):
-            text = self.words(node).lstrip("*&").partition("[")[0].partition("<")[0]
+            text = self.words(node).lstrip("*&").partition("[")[0].partition("<")[0].rstrip("?")
             if _PATH.fullmatch(text):
                 self.definitions[self.scope.number][5] = text
 
@@ -345,7 +385,33 @@ class _Reader:
         if self.scope.kind == "function":
             self.definitions[self.scope.number][6] = annotated(self.words(node))
 
+    def on_made(self, node: Node) -> None:
+        """The call that a function of Kotlin without a declared type consists of."""
+        scope = self.scope
+        if scope.kind != "function" or self.definitions[scope.number][6]:
+            return
+        made = self._expression(node, 0) or ""
+        if (
+            made.removesuffix("()") in _SAME_OBJECT
+            and scope.outer is not None
+            and scope.outer.kind == "class"
+        ):
+            made = "self"
+        self.definitions[scope.number][6] = made if made == "self" or made[:1].isupper() else ""
+
     # ------------------------------------------------------------ names
+
+    def on_package(self, node: Node) -> None:
+        """The package of a file of Kotlin, which is not always that of its folder."""
+        self.attributes.append((-1, "package", None, self.top, self.words(node)))
+
+    def on_constant(self, node: Node) -> None:
+        """A constant of an enumeration, an object of it."""
+        if self.scope.kind == "class":
+            made = f"{self.definitions[self.scope.number][0]}()"
+            self.attributes.append(
+                (self.scope.number, self.words(node.named_children[0]), None, self.scope, made)
+            )
 
     def on_import(self, node: Node) -> None:
         types = self._is_for_types(node)
@@ -417,6 +483,8 @@ class _Reader:
     def on_alias(self, node: Node) -> None:
         """`type Name = Other`"""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if node.type == "type_alias":
+            name, value = node.child_by_field_name("type"), node.named_children[-1]
         if self.scope is self.top and name is not None and value is not None:
             self.attributes.append((-1, self.words(name), None, self.top, annotated(self.words(value))))
 
@@ -439,7 +507,7 @@ class _Reader:
         self._bind(name, "")
 
     def on_typed(self, node: Node) -> None:
-        kind = node.child_by_field_name("type")
+        kind = _type_of(node)
         value = annotated(self.words(kind)) if kind is not None else ""
         if value == "var()" and (declared := node.child_by_field_name("declarator")) is not None:
             made = declared.child_by_field_name("value")
@@ -456,7 +524,7 @@ class _Reader:
         named: list[Node] = []
         for key in ("name", "pattern", "declarator"):
             named = named or node.children_by_field_name(key)
-        for each in named or node.named_children[:1]:
+        for each in named or [child for child in node.named_children if child.type != "modifiers"][:1]:
             if each.type == "variable_declarator":
                 each = each.child_by_field_name("name") or each
             text = self.words(each).lstrip("*&").removeprefix("mut ")
@@ -467,7 +535,11 @@ class _Reader:
         """`name = value`, with or without a type; attributes of the object belong to its class."""
         left = _first(node, "left", "name", "pattern")
         right = _first(node, "right", "value")
-        kind = node.child_by_field_name("type")
+        kind = _type_of(node)
+        if node.type == "property_declaration":
+            declared = next(child for child in node.named_children if child.type == "variable_declaration")
+            left, kind = declared.named_children[0], _type_of(declared)
+            right = next((c.next_named_sibling for c in node.children if c.type == "="), None)
         if left is None:
             return
         while right is not None and right.type == "assignment_expression":
@@ -508,7 +580,7 @@ class _Reader:
 
     def on_field(self, node: Node) -> None:
         """A field that a class declares with its type."""
-        kind = node.child_by_field_name("type")
+        kind = _type_of(node)
         if self.scope.kind == "class" and kind is not None:
             value = annotated(self.words(kind))
             for name in self._names_of(node):
@@ -535,10 +607,11 @@ class _Reader:
     # ------------------------------------------------------------ references
 
     def on_call(self, node: Node) -> None:
-        self.raw.append((CALL, node, self.scope))
+        if self.scope.kind != "typing":
+            self.raw.append((CALL, node, self.scope))
 
     def on_method(self, node: Node) -> None:
-        self.raw.append((CALL, node, self.scope))
+        self.on_call(node)
 
     def on_token(self, node: Node) -> None:
         """A name with arguments in those of a macro of Rust, which the grammar leaves as they are."""
@@ -576,10 +649,10 @@ class _Reader:
                 name = self._last_name(node)
                 if name and role == CALL:
                     receiver = UNKNOWN + self._container(node)
-                    yield Reference(name, receiver, self._line(node, name), scope.number, role)
+                    yield Reference(name, receiver, self._line(node), scope.number, role)
                 continue
-            if node.start_byte in self.naming and self.language == "ruby":
-                continue  # any identifier may be a call
+            if node.start_byte in self.naming and self.language in ("ruby", "elixir"):
+                continue  # any identifier may be a call, and a head of a function is one
             if role == BASE:
                 bases.setdefault(scope.number, written)
                 receiver, name = self._rpartition(written)
@@ -590,11 +663,20 @@ class _Reader:
             value = self._value(first, scope, 0)
             if value is not None and not rest:
                 continue  # a local variable is called
+            if not rest and role == CALL and (owner := self._receiver(scope)) is not None:
+                written = f"{UNKNOWN}{owner.rpartition('.')[2]}.{written}"  # its member, or a function
             if value is not None:
                 written = f"{value}.{rest}" if value else f"{UNKNOWN}{written}"
             receiver, name = self._rpartition(written)
             if name and len(written) <= _MAX_EXPRESSION:
-                yield Reference(name, receiver, self._line(node, name), scope.number, role)
+                yield Reference(name, receiver, self._line(node), scope.number, role)
+
+    @staticmethod
+    def _receiver(scope: _Scope | None) -> str | None:
+        """Return the object that a bare name may be a member of, in a lambda with a receiver."""
+        while scope is not None and scope.kind == "closure" and scope.receiver is None:
+            scope = scope.outer
+        return scope.receiver if scope is not None else None
 
     @staticmethod
     def _rpartition(written: str) -> tuple[str, str]:
@@ -603,10 +685,11 @@ class _Reader:
             receiver = UNKNOWN + receiver.lstrip(UNKNOWN).rpartition(".")[2]
         return receiver, name
 
-    def _line(self, node: Node, name: str) -> int:
+    @staticmethod
+    def _line(node: Node) -> int:
         """Return the line of the name in a chain that may begin lines above."""
-        end = node.end_point
-        return int(end.row) + 1 if "\n" in self.words(node) else int(node.start_point.row) + 1
+        node = node.named_children[1] if node.type == "infix_expression" else node
+        return int(node.end_point.row) + 1
 
     def _container(self, node: Node) -> str:
         """Return the name of the array or mapping whose element a call is on; "" if it is on none."""
@@ -617,7 +700,7 @@ class _Reader:
         return self._last_name(held) if held is not None else ""
 
     def _last_name(self, node: Node) -> str:
-        last = _first(node, "attribute", "property", "field", "name") or node
+        last = _first(node, "attribute", "property", "field", "name") or _kotlin_name(node) or node
         text = self.words(last)
         return text if _PATH.fullmatch(text) and len(text) < _MAX_EXPRESSION else ""
 
@@ -629,6 +712,8 @@ class _Reader:
             yield Variable(number, name, value if len(value) <= _MAX_EXPRESSION else "")
 
     def _substituted(self, written: str, scope: _Scope) -> str:
+        if not written:
+            return ""
         first, dot, rest = written.partition(".")
         called = first.endswith("()")
         value = self._value(first.removesuffix("()"), scope, 0)
@@ -646,6 +731,10 @@ class _Reader:
             return None
         inner: _Scope | None = scope
         while inner is not None and inner is not self.top:
+            if first == "this" and inner.receiver is not None:
+                return inner.receiver and self._substituted(inner.receiver, inner.outer or self.top)
+            if first == OWN_MODULE:
+                return "self"
             if first == inner.self_name or (first in _SELVES and self.language != "python"):
                 return "self()" if called else "self"
             if first in inner.open_names:
@@ -674,6 +763,8 @@ class _Reader:
     def _expression(self, node: Node, depth: int) -> str | None:
         """Return a chain of names and calls without arguments, `a.b().c`; None for anything else."""
         text = self.words(node) if node.end_byte - node.start_byte <= _MAX_EXPRESSION else ""
+        if text.isidentifier() and text.isascii():
+            return text
         if text and _PATH.fullmatch(text):
             return _SEPARATOR.sub(".", text)
         if depth > _MAX_DEPTH:
@@ -691,18 +782,38 @@ class _Reader:
             return f"{inner}()" if inner else None
         if kind in _CALLS:
             called = node.child_by_field_name("function")
+            if called is None and kind == "call_expression":
+                return self._called(node.named_children[0], depth)
             if called is None:
                 return self._invoked(node, depth)
             inner = self._expression(called, depth + 1)
             return f"{inner}()" if inner else None
         if kind in _MEMBERS:
-            before = _first(node, "object", "operand", "value", "expression", "path", "argument")
-            name = _first(node, "attribute", "property", "field", "name")
+            before = _first(node, "object", "operand", "value", "expression", "path", "argument", "left")
+            name = _first(node, "attribute", "property", "field", "name", "right")
+            if name is None and (name := _kotlin_name(node)) is not None:
+                before = node.named_children[0]
             inner = self._expression(before, depth + 1) if before is not None else None
             return f"{inner}.{self.words(name)}" if inner and name is not None else None
         if kind in ("generic_type", "generic_name", "generic_function", "template_type"):
             return self._expression(node.named_children[0], depth + 1) if node.named_children else None
+        if kind == "binary_expression" and any(child.type == "?:" for child in node.children):
+            return self._expression(node.named_children[0], depth + 1)
+        if kind == "identifier":
+            return text or None  # a name of Elixir with ? or !
+        if kind == "user_type":
+            return ".".join(self.words(child) for child in node.children if child.type == "identifier")
+        if kind in ("this_expression", "super_expression"):  # `this@Outer`, `super<Base>`
+            return next((f"{self.words(child)}()" for child in node.named_children), None)
         return text if kind in ("this", "super") else None
+
+    def _called(self, called: Node, depth: int) -> str | None:
+        """Return the expression of a call of Kotlin; a lambda after the arguments is a call of its own."""
+        if called.type == "navigation_expression" and self._last_name(called) in _SAME_OBJECT:
+            called = called.named_children[0]
+            return self._expression(called, depth + 1)
+        inner = self._expression(called, depth + 1)
+        return inner if called.type == "call_expression" or not inner else f"{inner}()"
 
     def _invoked(self, node: Node, depth: int) -> str | None:
         """Return the expression of a call whose receiver and name are fields of one node."""
@@ -714,11 +825,29 @@ class _Reader:
         return None if inner is None else f"{inner}.{self.words(name)}()".lstrip(".")
 
 
+@cache
+def _handled() -> frozenset[str]:
+    """Return the names of the captures that are read as events."""
+    return frozenset(name.removeprefix("on_") for name in dir(_Reader) if name.startswith("on_"))
+
+
 def _first(node: Node, *fields: str) -> Node | None:
     for name in fields:
         if (found := node.child_by_field_name(name)) is not None:
             return found
     return None
+
+
+def _type_of(node: Node) -> Node | None:
+    """Return the declared type of a parameter or variable; in Kotlin's grammar it is no field."""
+    kinds = ("user_type", "nullable_type")
+    return node.child_by_field_name("type") or next((c for c in node.named_children if c.type in kinds), None)
+
+
+def _kotlin_name(node: Node) -> Node | None:
+    """Return the name of a member of Kotlin: the last part of `a.b`, the middle one of `a b c`."""
+    at = {"navigation_expression": -1, "infix_expression": 1}.get(node.type)
+    return None if at is None else node.named_children[at]
 
 
 def annotated(text: str) -> str:
@@ -727,7 +856,7 @@ def annotated(text: str) -> str:
     found = _ANNOTATION.match(text)
     if found is None or _NO_TYPE.search(text.partition("<")[0]):
         return ""
-    rest = text[found.end() :].strip("'\"] \t\n")
+    rest = text[found.end() :].strip("'\"] \t\n?")
     if rest and not rest.startswith("<"):
         return ""
     return f"{found[1].replace('::', '.')}()"

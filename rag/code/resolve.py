@@ -19,6 +19,9 @@ from rag.parsing import parse_json
 _STANDARD = sys.stdlib_module_names
 _JS_ENDINGS = ("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".vue", ".svelte", ".d.ts", ".json")
 _MAX_MANIFEST_CHARS = 100_000
+_JVM = (".kt", ".java")
+_MAX_NESTED_NAMES = 3
+"""At most three last parts of an import of Kotlin are names in a file: `Outer.Inner.member`."""
 _JS_INDEXES = tuple(f"/index{ending}" for ending in _JS_ENDINGS[1:])
 
 
@@ -35,7 +38,7 @@ class Resolver:
 
     Args:
         files: the paths of its files.
-        read: returns the text of one of them; only manifests are read.
+        read: returns the text of one of them; only manifests are read, and files of Kotlin for their package.
     """
 
     def __init__(self, files: Collection[str], read: Callable[[str], str]) -> None:
@@ -48,6 +51,8 @@ class Resolver:
             "go": self._go,
             "rust": self._rust,
             "java": self._java,
+            "kotlin": self._kotlin,
+            "elixir": self._elixir,
             "c": self._c,
             "cpp": self._c,
             "ruby": self._ruby,
@@ -290,12 +295,70 @@ class Resolver:
     def _java(self, path: str, imported: Import) -> Iterator[Binding]:
         base = imported.module.replace(".", "/")
         name, here = imported.names[0]
-        target = self._only_file(f"{base}.java")
+        target = self._only_file(f"{base}.java") or self._only_file(f"{base}.kt")
         if target is not None:
             yield Binding(target, name, here)
         elif name == "*":
             folders = [f for f in self.folders if f == base or f.endswith(f"/{base}")]
             yield from (Binding(f"{folder}/", "*", "*") for folder in folders[:1] if len(folders) == 1)
+
+    def _kotlin(self, path: str, imported: Import) -> Iterator[Binding]:
+        """Yield a class by the name of its file, else what the folders of its package define."""
+        there, here = imported.names[0]
+        parts = imported.module.split(".")
+        if there == "*":
+            yield from (Binding(f"{folder}/", "*", "*") for folder in self._folders_of(path, parts))
+            return
+        for length in range(len(parts), max(0, len(parts) - _MAX_NESTED_NAMES), -1):
+            name = ".".join(parts[length - 1 :])
+            file = "/".join(parts[:length])
+            target = self._only_file(f"{file}.kt") or self._only_file(f"{file}.java")
+            if target is not None:
+                yield Binding(target, name, here)
+                return
+            if folders := self._folders_of(path, parts[: length - 1]):
+                yield from (Binding(f"{folder}/", name, here) for folder in folders)
+                return
+
+    def _elixir(self, path: str, imported: Import) -> Iterator[Binding]:
+        """Yield the file that is named like a module: `My.HTTPServer` is in `my/http_server.ex`."""
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", imported.module).lower()
+        target = self._only_file(f"{snake.replace('.', '/')}.ex")
+        if target is not None:
+            yield from (Binding(target, name, here) for name, here in imported.names or (("", ""),))
+
+    def _folders_of(self, path: str, package: list[str]) -> list[str]:
+        """Return the folders of a package of Kotlin, one for each source set.
+
+        Folders may omit the packages that all files of a source set share.
+        """
+        tail = "/".join(package)
+        named = self._source_folders.get(package[-1] if package else "", ())
+        found = [folder for folder in named if folder == tail or folder.endswith(f"/{tail}")]
+        if not found:
+            root, omitted = self._source_root(path)
+            inner = posixpath.join(root, *package[len(omitted) :]).rstrip("/")
+            if omitted and package[: len(omitted)] == omitted and inner in self.folders:
+                return [inner]
+        return found
+
+    def _source_root(self, path: str) -> tuple[str, list[str]]:
+        """Return the folder below which a file's packages are folders, and the packages that are none."""
+        declared = re.search(r"^package\s+([\w.]+)", self._read(path), re.MULTILINE)
+        folders = posixpath.dirname(path).split("/")
+        omitted = declared[1].split(".") if declared else []
+        while omitted and folders and omitted[-1] == folders[-1]:
+            omitted.pop()
+            folders.pop()
+        return "/".join(folders), omitted
+
+    @cached_property
+    def _source_folders(self) -> Mapping[str, list[str]]:
+        """The folders with files of Kotlin or Java, by their last name."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for folder in sorted({posixpath.dirname(path) for path in self._files if path.endswith(_JVM)}):
+            found[posixpath.basename(folder)].append(folder)
+        return found
 
     def _c(self, path: str, imported: Import) -> Iterator[Binding]:
         written = imported.module

@@ -190,7 +190,7 @@ class Survey:
         uses = map(_of_function, file.references) if file.language in JAVASCRIPT else file.references
         for use in uses:
             values = self.graph.resolve(file, use) if use.role == role else ()
-            if len(values) == 1 and values[0].kind == "def":
+            if values and values[0].kind == "def" and self.graph.is_one(values):
                 other = self.graph.file(values[0].path)
                 callee = self.symbol(values[0].path, other.qualified(values[0].number))
                 if callee is not None and callee != callers.get(use.line):

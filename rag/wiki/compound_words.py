@@ -27,6 +27,8 @@ _MIN_CHARS = 6
 _MIN_PART_CHARS = 3
 _CAPITAL_SHARE = 0.5
 """A word that prose writes with a capital as often as this is a name."""
+_MIN_CAPITALS, _ACRONYM_SHARE = 3, 0.7
+"""A word that prose writes in capitals this often, and in few other ways, is an acronym."""
 _MAX_PROSE_CHARS = 200_000
 
 
@@ -39,25 +41,27 @@ class CompoundWords:
     """
 
     def __init__(self, survey: Survey, names: Iterable[str]) -> None:
+        names = set(names)
         known = {name for name in names if len(name) >= _MIN_CHARS}
+        self._short = frozenset(name for name in names if _MIN_PART_CHARS <= len(name) < _MIN_CHARS)
         self._names = frozenset(known | {name.removesuffix("s") for name in known})
         self._project = re.sub(r"[^a-z0-9]", "", survey.name.lower())
         self._apart: dict[str, Counter[str]] = {}
         self._whole: dict[str, Counter[str]] = {}
         self._words: set[str] = set()
-        if self._names:
+        if self._names or self._short:
             for name in dict.fromkeys(one.name for path in survey.files for one in survey.symbols(path)):
                 self._read([word.lower() for word in _NAME_WORDS.findall(name)])
             for text in dict.fromkeys(_prose(survey)):
                 self._read([word.lower() for word in _PROSE_WORD.findall(text)])
                 for word in _INSIDE.findall(text):
-                    if word.lower() in self._names:
+                    if word.lower() in self._names or len(word) < _MIN_CHARS:
                         self._whole.setdefault(word.lower(), Counter())[word] += 1
 
     def __call__(self, word: str) -> str:
         """Return a word of a file's name as words that a reader knows; acronyms are in capitals."""
         name = word.lower()
-        if name in ACRONYMS:
+        if self._is_acronym(name):
             return name.upper()
         if name not in self._names:
             return word
@@ -67,20 +71,31 @@ class CompoundWords:
             return f"{written}s"
         rest = name.removeprefix(self._project) if self._project else name
         if len(rest) >= _MIN_PART_CHARS and rest != name and (rest in self._words or rest in ACRONYMS):
-            return _cased(rest)
+            return self._cased(rest)
         return word
+
+    def _is_acronym(self, name: str) -> bool:
+        """Return whether a word is an acronym for everybody, or in the prose of this repository."""
+        found = self._whole.get(name, Counter())
+        is_own = len(name) < _MIN_CHARS and found[name.upper()] >= max(
+            _MIN_CAPITALS, _ACRONYM_SHARE * found.total()
+        )
+        return name in ACRONYMS or is_own
 
     def _written(self, name: str) -> str:
         """Return how the repository writes a name: its words apart, or with its capitals; "" as it is."""
         whole, apart = self._whole.get(name, Counter()), self._apart.get(name, Counter())
         if apart.total() > whole.total():
-            return " ".join(_cased(part) for part in self._best(apart).split())
+            return " ".join(self._cased(part) for part in self._best(apart).split())
         capital = Counter({text: n for text, n in whole.items() if not (text.islower() or text.isupper())})
         if capital.total() < _CAPITAL_SHARE * max(1, whole.total()):
             return ""
         best = self._best(capital)
         parts = [part.lower() for part in _NAME_WORDS.findall(best)]
         return best if len(parts) == 1 or set(parts) & ACRONYMS else " ".join(parts)
+
+    def _cased(self, word: str) -> str:
+        return word.upper() if self._is_acronym(word) else word
 
     @staticmethod
     def _best(found: Counter[str]) -> str:
@@ -92,10 +107,9 @@ class CompoundWords:
             joined = one + other
             if joined in self._names and min(len(one), len(other)) >= _MIN_PART_CHARS:
                 self._apart.setdefault(joined, Counter())[f"{one} {other}"] += 1
-
-
-def _cased(word: str) -> str:
-    return word.upper() if word in ACRONYMS else word
+        for three in zip(words, words[1:], words[2:], strict=False):
+            if "".join(three) in self._names:
+                self._apart.setdefault("".join(three), Counter())[" ".join(three)] += 1
 
 
 def _prose(survey: Survey) -> Iterator[str]:

@@ -27,7 +27,7 @@ _MIN_NAME_CHARS = 3
 _MAX_ALIKE = 0.5
 """Of two names that share more of their words only the first is in a title."""
 _STEM_PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[^\W_]+")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[()/]")
+_WORDS = re.compile(r"[a-z]+\d[a-z](?![a-z\d])|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[()/]")
 _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
 )
@@ -35,6 +35,11 @@ _PLAIN_FOLDERS = frozenset(
     "src lib source sources pkg app main core python java js ts internal cmd crates packages"
     " typescript javascript golang rust".split()
 )
+_ROOT_PACKAGE = re.compile(
+    r"/?(?<![^/])src/\w+/(?:java|kotlin|scala|groovy)(?:/(?:[a-z]{2,3}(?:/[^/]+)?)?)?$"
+)
+"""The folders of a source set down to the package that all of its code has: `src/main/java/org/project`."""
+_SOURCE_FOLDERS = frozenset("src lib source sources".split())
 _PLAIN_STEMS = frozenset("__init__ index mod lib main doc types utils util".split())
 _VAGUE_FOLDERS = frozenset("modules common base types backends handlers plugins impl helpers utils".split())
 """Folders that say what they hold only together with the folder around them."""
@@ -68,9 +73,17 @@ def concept_titles(
         if not (is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
             title = _with_topic(title, names.topic(folder), known, project)
         if title in titles:
-            title = f"{title} ({folder or concept.files[0].path})"
+            title = (
+                f"{title} ({_distinguishing(folder, folders[titles.index(title)]) or concept.files[0].path})"
+            )
         titles.append(title if title not in titles else f"{title} {len(titles) + 1}")
     return titles
+
+
+def _distinguishing(folder: str, other: str) -> str:
+    """Return the last part of a folder's path that another path does not have, else the whole path."""
+    known = set(other.split("/"))
+    return next((part for part in reversed(folder.split("/")) if part not in known), folder)
 
 
 def path_words(path: str) -> list[str]:
@@ -105,12 +118,16 @@ class _FileNames:
 
     def _stem(self, path: str) -> str:
         stem = posixpath.basename(path).partition(".")[0]
+        if stem not in self._vague:
+            return stem
         folder = posixpath.basename(self.folder(posixpath.dirname(path)))
-        return folder or stem if stem in self._vague else stem
+        parts = reversed(posixpath.dirname(path).split("/"))
+        return folder or next((part for part in parts if part not in _SOURCE_FOLDERS), "") or stem
 
     @staticmethod
     def folder(folder: str) -> str:
         """Return a folder without the inner ones that any project has; "" if it has no others."""
+        folder = _ROOT_PACKAGE.sub("", folder)
         while folder and posixpath.basename(folder) in _PLAIN_FOLDERS:
             folder = posixpath.dirname(folder)
         return folder
@@ -134,7 +151,7 @@ class _FileNames:
         best = sorted(stems, key=lambda stem: (-math.sqrt(stems[stem]) / (order[stem] + 2), order[stem]))
         shared = [w for w, n in lines.most_common(1) if n >= _WORD_SHARE * concept.lines and len(stems) > 2]
         named = list(shared)
-        for stem in best:
+        for stem in [stem for stem in best if stem not in _PLAIN_STEMS] or best:
             if not any(_are_alike(stem, other) for other in named):
                 named.append(stem)
         return _tidy(", ".join(named[:_NAMED_FILES]))
@@ -173,7 +190,7 @@ def _readable(name: str, known: Callable[[str], str], project: str) -> str:
     others = [part for part in named if _key(part) != _key(project)]
     parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in others or named]
     parts = list({_key(part): part.replace(" / ", "/") for part in reversed(parts) if part}.values())[::-1]
-    words = list(dict.fromkeys(" ".join(_word(word, known) for word in part.split()) for part in parts))
+    words = list(dict.fromkeys(_words(part, known) for part in parts))
     while len(words) > 1 and len(", ".join(words)) > _MAX_TITLE:
         words.pop()
     text = " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
@@ -188,6 +205,11 @@ def _telling(words: list[str], project: str) -> list[str]:
     """Return the words without single letters (`t_zset`) and the project's name, if there are others."""
     long = [word for word in words if len(word) > 1 or not word.isalpha()] or words
     return long if "/" in long else [word for word in long if _key(word) != _key(project)] or long
+
+
+def _words(text: str, known: Callable[[str], str]) -> str:
+    """Return words, some of them joined by "/", each as it is written."""
+    return " ".join("/".join(_word(one, known) for one in word.split("/")) for word in text.split())
 
 
 def _word(word: str, known: Callable[[str], str]) -> str:

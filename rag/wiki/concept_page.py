@@ -125,8 +125,9 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
         parts.append("Fields:\n\n" + "\n".join(rows) + more)
     members = [s for s in _inside(context, symbol, symbol.path) if s.public]
     members += _methods_elsewhere(context, symbol)
-    if members:
-        parts.append(_members(context, members, cited))
+    if methods := [s for s in members if s.unit == "function"]:
+        parts.append(_members(context, methods, cited))
+    parts.append(_others([s.name for s in members if s.unit == "class"], "Types inside"))
     inner = [*_inside(context, symbol, symbol.path), *_methods_elsewhere(context, symbol, public=False)]
     parts.append(_internal(context, inner, _MAX_INTERNAL, cited))
     parts = [part for part in parts if part]
@@ -158,6 +159,7 @@ def _members(context: PageContext, members: Sequence[Symbol], cited: CitationWri
     """Return the most important methods, under the sections of the file, and the names of the others."""
     facts = context.facts
     best = sorted(members, key=lambda s: (-facts.importance(s), s.start))
+    best = list({s.name: s for s in reversed(best)}.values())[::-1]  # overloads and clauses are one row
     running = sorted(best, key=lambda s: -facts.graph.reach(s))
     shown = [s for s in best if s.summary is not None][:_MAX_METHODS]
     shown += [s for s in running if s not in shown and facts.graph.furthest(s)][

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
-from rag.wiki.roles import is_carried, is_tool
+from rag.wiki.roles import is_carried, is_tool, role_of
 
 MANIFESTS = frozenset(
     "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "
@@ -35,6 +35,7 @@ _SETUP_SCRIPT = re.compile(
     re.IGNORECASE,
 )
 """Scripts that build, install or check, and shell libraries."""
+_STARTING = re.compile(r"entrypoint|start|run|serve|launch", re.IGNORECASE)
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
@@ -75,7 +76,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
     """Return console scripts, `bin`s, main functions and guards, container commands and scripts.
 
     Vendored code and examples have none, and neither has a main function that is compiled for tests only.
-    Scripts for development are left out where there are others.
+    Scripts for development are left out, but in a project of scripts without any other.
     Installed commands come first; within a kind those nearest to the top, then by path.
     """
     found: list[EntryPoint] = []
@@ -99,16 +100,27 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
     found = list({(one.name, one.what, one.leads_to or one.path): one for one in reversed(found)}.values())[
         ::-1
     ]
+    lines: Counter[str] = Counter()
+    for file in survey.of_kind("code"):
+        lines["scripts" if file.language == "bash" else role_of(file)] += len(file.lines)
     users = [one for one in found if not _is_development(one)]
+    if lines["own"] > lines["scripts"]:
+        found = users = [one for one in users if not _is_helper(one)]
     return sorted(
         users or [one for one in found if not one.path.startswith(".")],
         key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start),
     )
 
 
+def _is_helper(point: EntryPoint) -> bool:
+    """Return whether a script helps those who develop a project in another language."""
+    name = point.path.rpartition("/")[2]
+    return point.what == "script" and name.endswith((".sh", ".bash")) and not _STARTING.search(name)
+
+
 def _is_development(point: EntryPoint) -> bool:
     """Return whether an entry point is for those who develop the project."""
-    if point.path.startswith(".") or point.path.rpartition("/")[2] == "build.rs":
+    if point.path.startswith((".", "ci/", "xtask/")) or point.path.rpartition("/")[2] == "build.rs":
         return True
     if point.what not in _SCRIPTS:
         return False

@@ -18,6 +18,10 @@ _COMPILED = frozenset("c cpp csharp go java kotlin rust scala swift".split())
 """Languages without decorators that register what follows them."""
 _HANDLER = re.compile(r"(?:[Hh]andler|[Hh]ook|[Pp]lugin|[Mm]iddleware)$")
 _SETS = re.compile(r"(?i:add|set|register|install|use|with|on|append|push|attach|bind)(?![a-z])")
+_ON = re.compile(r"on_?[A-Z]")
+_TAKES_CODE = re.compile(
+    r"callback|handler|listener|hook|block|action|=>|->|(?<![a-z])(?:cb|fn|func|f)\b", re.IGNORECASE
+)
 _INTERFACE = re.compile(r"\b(?:interface|trait|protocol|Protocol|ABC|abstract)\b")
 
 
@@ -66,5 +70,7 @@ def registering(survey: Survey, own: Iterable[str]) -> list[Symbol]:
 
 def _registers(survey: Survey, symbol: Symbol) -> bool:
     """Return whether code is registered by a function, by its name; a compiled `DataHandler` is a handler."""
+    if _ON.match(symbol.name) and not _TAKES_CODE.search(symbol.signature):
+        return False  # it handles an event itself
     is_handler = survey.files[symbol.path].language in _COMPILED and not _SETS.match(symbol.name)
     return bool(_REGISTERS.match(symbol.name)) and not (is_handler and _HANDLER.search(symbol.name))

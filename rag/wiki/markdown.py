@@ -165,9 +165,13 @@ def said(text: str, limit: int = 320) -> str:
     return first if not first or first.endswith((".", "!", "?", "…", ":")) else f"{first}."
 
 
+_LIST = re.compile(r"(?<=\w):\s+[-*•](?=\s+[\w`])")
+"""Where a sentence goes on as a list, whose lines were joined."""
+
+
 def sentence(text: str, limit: int = 220) -> str:
     """Return the first sentence of `text`, cut at a word with `…` when it is too long."""
-    text = " ".join(text.split())
+    text = _LIST.split(" ".join(text.split()))[0]
     end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z])", text)
     first = text[: end.start()].rstrip() if end else text
     return first if len(first) <= limit else first[:limit].rsplit(" ", 1)[0].rstrip(",;:") + " …"

@@ -22,6 +22,8 @@ _MIN_LEAD = 1.25
 _MAX_DOCUMENTS = 400
 _PARAGRAPHS = 2
 _CHANGES = re.compile(r"(?:^|/)(?:change|history|release|news|contributing|license|authors)", re.IGNORECASE)
+_NAVIGATION = re.compile(r"\W*(?:(?:next|previous|prev|back|top|up)\W{0,3}:|back to )", re.IGNORECASE)
+"""How the line begins that leads from one document to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def placed_documents(
             continue
         sections: dict[str, list[Quote]] = defaultdict(list)
         for title, quote in paragraphs(file.text, file.path):
-            if len(quote.text.split()) > 3 and not quote.text.endswith(":"):
+            if _is_informative(quote):
                 sections[title].append(quote)
         for title, quotes in sections.items():
             name = title.partition(" ")[2]
@@ -62,6 +64,12 @@ def placed_documents(
         name: sorted(placed, key=lambda one: (-one.score, one.quotes[0].path, one.quotes[0].start))
         for name, placed in found.items()
     }
+
+
+def _is_informative(quote: Quote) -> bool:
+    """Return whether a paragraph says something by itself: it announces nothing, and is no navigation."""
+    is_other = quote.text.endswith(":") or _NAVIGATION.match(quote.text)
+    return len(quote.text.split()) > 3 and not is_other
 
 
 def _names(survey: Survey, concepts: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, float]]:
@@ -105,7 +113,7 @@ def sections_named(survey: Survey, pattern: re.Pattern[str]) -> list[PlacedSecti
         document = title_of(file.text, file.path).text
         taken: dict[str, list[Quote]] = defaultdict(list)
         for name, quote in paragraphs(file.text, file.path):
-            if len(quote.text.split()) > 3 and not quote.text.endswith(":"):
+            if _is_informative(quote):
                 taken[name].append(quote)
         for name, quotes in taken.items():
             section = name.partition(" ")[2]

@@ -14,6 +14,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,8 @@ def _own_readmes(survey: Survey) -> list[str]:
 def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
     """Return a paragraph and the informative ones that follow it with nothing but blank lines between."""
     section, first = texts[number]
+    if first.text.endswith(":"):
+        return [_without_announcement(first)]
     found = [first]
     for other, quote in texts[number + 1 :]:
         is_next = other == section and quote.start <= found[-1].end + 2
@@ -130,6 +133,12 @@ def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
             break
         found.append(quote)
     return found
+
+
+def _without_announcement(quote: Quote) -> Quote:
+    """Return a paragraph without the end that announces a list: "…, with the following features:"."""
+    text = re.sub(r",?\s+(?:with|having|including|offering)\s+(?:the\s+)?following\b[^.]*:$", "", quote.text)
+    return replace(quote, text=f"{text.removesuffix(':')}.")
 
 
 def _names(survey: Survey, readme: str) -> list[str]:

@@ -22,11 +22,12 @@ STYLE_FILE = "assets/wiki.css"
 
 STYLE = """\
 .wy-nav-content { max-width: 1100px; }
+.rst-content, .wy-menu-vertical a { overflow-wrap: anywhere; }
 .wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
 .rst-content code { white-space: normal; overflow-wrap: anywhere; }
 .wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6.8em; }
 .wy-table-responsive table td:first-child code { overflow-wrap: break-word; }
-.wiki-diagram { overflow-x: auto; margin: 1em 0; }
+.wiki-diagram { overflow-x: auto; overflow-wrap: normal; margin: 1em 0; }
 @media (prefers-color-scheme: dark) {
   .wy-nav-content-wrap, .wy-nav-content, .wy-body-for-nav { background: #14171a; color: #d8dcdf; }
   .rst-content h1, .rst-content h2, .rst-content h3, .rst-content th { color: #f0f2f4; }
@@ -147,7 +148,7 @@ def mkdocs_yml(structure: WikiStructure, *, commit: str, draws: bool) -> str:
         "    unrecognized_links: warn",
     ]
     if commit:
-        lines.append(f"copyright: {_yaml(f'Written from commit {commit}')}")
+        lines.append(f"copyright: {_yaml(f'Written from commit {commit[:12]}')}")
     lines += ["extra_css:", f"  - {_yaml(STYLE_FILE)}"]
     if draws:
         lines += ["extra_javascript:", f"  - {_yaml(MERMAID_FILE)}", f"  - {_yaml(DRAWING_FILE)}"]

@@ -204,7 +204,7 @@ def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -
     between = page_links(facts.survey, page_of)
     weights = {name: concept.lines for name, concept in zip(ids, found, strict=True)}
     pages = []
-    quoted: set[Quote] = set()
+    quoted = _repeated(facts, found)
     for page_id, title, concept in zip(ids, titles, found, strict=True):
         near: Counter[str] = Counter()
         for (source, target), count in between.items():
@@ -261,21 +261,36 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     return None
 
 
-def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[Quote]) -> str:
+def _main_paths(concept: Concept) -> list[str]:
+    """Return the files of the folder that has most of a concept's code, else all its files."""
+    lines: Counter[str] = Counter()
+    for file in concept.files:
+        lines[file.folder] += len(file.lines)
+    main = [file.path for file in concept.files if lines[file.folder] * 2 > lines.total()]
+    return main or [file.path for file in concept.files]
+
+
+def _repeated(facts: WikiFacts, found: Sequence[Concept]) -> set[str]:
+    """Return what several packages say of themselves: that they are parts, and not which."""
+    quotes = {quote for one in found if (quote := package_quote(facts.survey, _main_paths(one)))}
+    return {text for text, count in Counter(quote.text for quote in quotes).items() if count > 1}
+
+
+def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str]) -> str:
     """Return the concept's own description, unless it is in `quoted`, to which it is added; else its main
     definitions.
     """
-    folders = Counter(file.folder for file in concept.files)
-    main = [file.path for file in concept.files if folders[file.folder] * 2 > len(concept.files)]
-    paths = main or [file.path for file in concept.files]
-    if (quote := package_quote(facts.survey, paths)) and quote not in quoted:
-        quoted.add(quote)
+    paths = _main_paths(concept)
+    if (quote := package_quote(facts.survey, paths)) and quote.text not in quoted:
+        quoted.add(quote.text)
         return sentence(documented(quote.text), 320)
     outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
-    if outer and outer[0].summary:
+    first = (
+        sentence(documented(outer[0].summary.text), 320).rstrip(".:") if outer and outer[0].summary else ""
+    )
+    if re.sub(r"\W", "", first).lower() not in ("", outer[0].name.lower() if outer else ""):
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""
-        first = sentence(documented(outer[0].summary.text), 320).rstrip(".:")
         return f"{names[0]}: {first}.{rest}"
     members = list(dict.fromkeys(f"`{short_name(symbol)}`" for symbol in facts.ranked(paths)))[:5]
     if names or members:

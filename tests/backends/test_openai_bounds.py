@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 import zlib
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from rag.backends.adal_generator import AdalGenerator
+from rag.backends.openai import bounds
 from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.embedder import OpenAIEmbedder
@@ -517,3 +519,20 @@ def test_a_count_of_tokens_that_is_none_is_not_believed() -> None:
     for odd in (b'"x"', b"-5", b"9" * 30, b"[]", b"1.5"):
         with serving(once(STREAM + EVENT % b'{"content":"yes"}' + end % odd)) as server:
             assert asked(server, "stream") == ("yes", "stop")
+
+
+def test_the_clients_of_a_process_load_the_trusted_certificates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[ssl.SSLContext] = []
+    load = bounds._httpx.create_ssl_context
+
+    def counted() -> ssl.SSLContext:
+        loaded.append(load())
+        return loaded[-1]
+
+    monkeypatch.setattr(bounds._httpx, "create_ssl_context", counted)
+    bounds._trusted_certificates.cache_clear()
+    for _ in range(2):
+        bounds.http_client().close()
+        asyncio.run(bounds.async_http_client().aclose())
+    (only,) = loaded
+    assert only.verify_mode == ssl.CERT_REQUIRED and only.check_hostname

@@ -256,6 +256,152 @@ def test_types_of_java_in_packages_fields_and_chains():
     assert called(graph, "Item.touch") == [("src/main/java/p/Item.java", 8, True), *lines]
 
 
+KOTLIN = {
+    "app/src/main/kotlin/a/core/Queue.kt": (
+        "package a.core\n\ninterface Store { fun put(x: Int) }\n\n"
+        "open class Base(protected val store: Store) {\n  open fun both() { store.put(1) }\n}\n\n"
+        "class Queue(store: Store) : Base(store), Store {\n  override fun put(x: Int) { helper() }\n"
+        "  override fun both() { super.both(); this.put(2) }\n"
+        "  companion object {\n    fun create(): Queue = Queue(FileStore())\n  }\n}\n\n"
+        "enum class Mode {\n  FAST, SLOW;\n  fun go() {}\n}\n\n"
+        "object Registry { fun find(name: String) = Queue.create() }\n\ninternal fun helper() {}\n"
+        "fun Queue.drain(times: Int): Queue = apply { put(times) }\n"
+    ),
+    "app/src/main/kotlin/a/core/FileStore.kt": (
+        "package a.core\n\nclass FileStore : Store { override fun put(x: Int) = helper() }\n"
+    ),
+    "app/src/test/kotlin/a/use/Use.kt": (
+        "package a.use\n\nimport a.core.Mode\nimport a.core.Queue as Line\nimport a.core.Registry\n"
+        "import a.core.drain\nimport a.core.*\n\n"
+        "fun run(line: Line?, any: Any, other: List<Int>) {\n"
+        "  line?.drain(1)!!.put(3)\n  val made = Line.create()\n  made.put(4)\n  any.drain(5)\n"
+        '  Mode.FAST.go()\n  Registry.find("x").put(6)\n  other.forEach { it.put(7) }\n'
+        "  made.let { it.put(8) }\n  made.apply { put(9) }\n  listOf(1).map(::helper)\n"
+        "  helper()\n  Queue<String>(FileStore())\n}\n"
+    ),
+}
+CORE, USE = "app/src/main/kotlin/a/core/Queue.kt", "app/src/test/kotlin/a/use/Use.kt"
+
+
+def test_methods_of_kotlin_through_properties_companions_and_scope_functions():
+    graph = survey_of(KOTLIN).graph
+    assert called(graph, "Store.put") == [(CORE, 6, True)]
+    certain = [(path, line) for path, line, is_certain in called(graph, "Queue.put") if is_certain]
+    assert certain == [(CORE, 6), (CORE, 11), (CORE, 25), (USE, 10), (USE, 12), (USE, 15), (USE, 17)]
+    assert called(graph, "create") == [(CORE, 22, True), (USE, 11, True)]
+    assert called(graph, "Base.both") == [(CORE, 11, True)]
+    assert called(graph, "Mode.go") == [(USE, 14, True)]
+    assert [use.within for use in graph.overrides(graph.definitions("Store.put")[0])] == [
+        "FileStore.put",
+        "Queue.put",
+    ]
+
+
+def test_functions_constructors_and_extension_functions_of_kotlin():
+    graph = survey_of(KOTLIN).graph
+    store = "app/src/main/kotlin/a/core/FileStore.kt"
+    assert called(graph, "helper") == [(store, 3, True), (CORE, 10, True), (USE, 20, True)]
+    assert [use.line for use in graph.uses(graph.definitions("helper")) if use.role == "mention"] == [19]
+    assert called(graph, "FileStore") == [(CORE, 13, True), (USE, 21, True)]
+    assert called(graph, "Queue") == [(CORE, 13, True), (USE, 21, True)]
+    assert called(graph, "Queue.drain") == [(USE, 10, True), (USE, 13, True)]
+    assert not graph.definitions("helper")[0].is_exported
+
+
+def test_an_extension_function_of_kotlin_extends_its_type_only():
+    files = {
+        "a/A.kt": (
+            "package a\nopen class Rule\nclass Long : Rule()\nclass Other\n"
+            "fun Rule.lint() {}\nfun <T : Rule> T.lintAll() {}\n"
+            "fun run(value: Any) {\n  Long().lint()\n  Other().lint()\n"
+            "  Long().lintAll()\n  value.lint()\n}\n"
+            "class Visitor : Foreign() {\n  private fun Node.isPlain() = true\n"
+            "  fun visit(node: Node) = node.isPlain()\n}\n"
+        )
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "lint") == [("a/A.kt", 8, True), ("a/A.kt", 11, True)]
+    assert called(graph, "lintAll") == [("a/A.kt", 10, True)]
+    assert called(graph, "isPlain") == [("a/A.kt", 15, True)]
+    assert graph.definitions("isPlain")[0].scope == "Visitor.Node"
+
+
+def test_packages_of_kotlin_whose_folders_omit_what_all_share():
+    files = {
+        "common/src/flow/Flow.kt": "package lib.io.flow\n\nfun collect() {}\nclass Flow { fun emit() {} }\n",
+        "common/src/Use.kt": (
+            "package lib.io\n\nimport lib.io.flow.collect\nimport lib.io.flow.Flow\n\n"
+            "fun run(): Flow {\n  collect()\n  Flow().emit()\n}\n"
+        ),
+        "java/Main.java": "package m;\nimport lib.io.flow.Flow;\nclass Main {}\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "collect") == [("common/src/Use.kt", 7, True)]
+    assert called(graph, "Flow.emit") == [("common/src/Use.kt", 8, True)]
+
+
+ELIXIR = {
+    "lib/shop/cart.ex": (
+        "defmodule Shop.Cart do\n  alias Shop.{Item, Store}\n  import Shop.Prices\n\n"
+        "  @spec total(list()) :: integer()\n"
+        "  def total([]), do: 0\n  def total([first | rest]) when is_list(rest) do\n"
+        "    round!(first) + total(rest)\n  end\n\n"
+        "  def add(cart, item) do\n    cart |> Item.check(item) |> empty?() |> Store.HTTPKeep.put()\n"
+        "    Enum.map(cart, &empty?/1)\n    __MODULE__.total(cart)\n"
+        "    Shop.Item.check(cart, item)\n  end\n\n"
+        "  defp empty?(cart), do: cart == []\n\n"
+        "  defmodule Line do\n    def new(x), do: x\n  end\n\n  def line, do: Line.new(1)\nend\n"
+    ),
+    "lib/shop/item.ex": (
+        "defmodule Shop.Item do\n  @behaviour Shop.Checked\n  def check(cart, _item), do: cart\nend\n"
+    ),
+    "lib/shop/prices.ex": "defmodule Shop.Prices do\n  def round!(x), do: x\nend\n",
+    "lib/shop/store/http_keep.ex": "defmodule Shop.Store.HTTPKeep do\n  def put(x), do: x\nend\n",
+    "lib/shop/checked.ex": "defprotocol Shop.Checked do\n  def check(a, b)\nend\n",
+}
+
+
+def test_modules_and_functions_of_elixir():
+    survey = survey_of(ELIXIR)
+    graph, cart = survey.graph, "lib/shop/cart.ex"
+    assert called(graph, "Shop.Cart.total") == [(cart, 8, True), (cart, 14, True)]
+    assert called(graph, "Item.check") == [(cart, 12, True), (cart, 15, True)]
+    assert called(graph, "empty?") == [(cart, 12, True)]
+    assert [use.line for use in graph.uses(graph.definitions("empty?")) if use.role == "mention"] == [13]
+    assert called(graph, "round!") == [(cart, 8, True)]
+    assert called(graph, "HTTPKeep.put") == [(cart, 12, True)]
+    assert called(graph, "Line.new") == [(cart, 24, True)]
+    assert [use.within for use in graph.subclasses(graph.definitions("Checked")[0])] == ["Shop.Item"]
+    total = graph.definitions("Cart.total")
+    assert [(one.qualified_name, one.start, one.end) for one in total] == [("Shop.Cart.total", 6, 9)]
+    assert not graph.definitions("empty?")[0].is_exported
+    assert {link.target for link in survey.links} == {
+        "lib/shop/item.ex",
+        "lib/shop/prices.ex",
+    }
+    assert ("Shop.Cart.add", "lib/shop/cart.ex:Shop.Cart.empty?") in {
+        (c.caller.qualified_name, f"{c.callee.path}:{c.callee.qualified_name}")
+        for c in survey.calls
+        if c.caller
+    }
+
+
+def test_a_class_without_a_name_makes_no_subclass_of_the_function_around_it():
+    text = (
+        "<?php\ninterface Store {}\nclass Disk implements Store {}\n"
+        "function test_it() {\n    return new class implements Store {};\n}\n"
+    )
+    graph = survey_of({"a.php": text}).graph
+    assert [use.within for use in graph.subclasses(graph.definitions("Store")[0])] == ["Disk"]
+
+
+def test_an_attribute_with_a_plain_value_is_no_object_of_its_class():
+    text = (
+        "class Box:\n    limit = 1\n    def put(self): pass\n    def run(self):\n        self.limit.put()\n"
+    )
+    assert called(survey_of({"a.py": text}).graph, "Box.put") == []
+
+
 def test_go_assertions_named_types_and_interfaces():
     files = {
         "a.go": (

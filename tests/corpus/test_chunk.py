@@ -163,6 +163,13 @@ def test_each_language_tells_what_it_defines(path: Path) -> None:
     assert outline_of(path) == path.with_suffix(".outline").read_text().splitlines()
 
 
+def test_comments_define_nothing_where_the_parser_fails() -> None:
+    text = "/* of this software and\n * files (the copies) of\n   files (the rest) of\n */\n"
+    text += "int run(int a) {\n}\n"
+    found = outline_by_lines(text.splitlines(keepends=True), "c")
+    assert [definition.symbol for definition in found] == ["run"]
+
+
 def test_every_grammar_has_a_snippet() -> None:
     covered = {language_of_path(path.stem) for path in SNIPPET_FILES}
     missing = {language for language in LANGUAGES if has_grammar(language)} - covered

@@ -328,6 +328,11 @@ def test_seven_thousand_files_are_listed_quickly(root: Path) -> None:
         ("include/a.h", "c", "code"),
         ("notebooks/a.ipynb", "json", "code"),
         ("bin/run", "text", "code"),
+        ("core/src/commonTest/kotlin/org/a/B.kt", "kotlin", "test"),
+        ("core/src/commonMain/kotlin/org/a/B.kt", "kotlin", "code"),
+        ("core/src/testFixtures/java/org/a/B.java", "java", "test"),
+        ("test-d/stdio/input.test-d.ts", "typescript", "test"),
+        ("types/index.test-d.ts", "typescript", "test"),
     ],
 )
 def test_a_path_tells_language_and_kind(path: str, language: str, kind: str) -> None:

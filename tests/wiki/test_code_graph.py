@@ -118,6 +118,16 @@ TREES = {
             ("Main.run", "src/org/app/io/Disk.java:Disk.write"),
         },
     ),
+    "java, overloads": (
+        {
+            "Main.java": (
+                "class Main {\n  void run() {\n    help(1);\n  }\n  void help() {\n  }\n"
+                "  void help(int a) {\n  }\n}\n"
+            )
+        },
+        set(),
+        {("Main.run", "Main.java:Main.help")},
+    ),
     "c": (
         {
             "src/main.c": (

@@ -158,6 +158,41 @@ def test_a_word_that_the_repository_writes_apart_is_apart_in_titles():
     assert sorted(_titles(texts)) == ["FastCGI", "Reverse proxy"]
 
 
+def test_acronyms_of_a_repository_are_in_capitals_and_names_with_digits_whole():
+    prose = (
+        "It has an ACME client. Then ACME asks, and the ACME server answers with OCSP. See OCSP, and OCSP."
+    )
+    texts = {
+        "acmeclient/handler.go": "package a\n// AcmeClient is one.\ntype AcmeClient struct{}\n" * 60,
+        "ocsp/staple.go": "package ocsp\nfunc Staple() {}\n" * 60,
+        "md4c/parse.go": "package md4c\nfunc Parse() {}\n" * 60,
+        "README.md": f"# App\n\n{prose} The MD4C and an MD4C or the MD4C.\n",
+    }
+    assert sorted(_titles(texts)) == ["ACME client", "MD4C", "OCSP"]
+
+
+def test_one_folder_distinguishes_equal_titles():
+    text = "def a():\n    return 1\n\n" * 60
+    survey = survey_of({f"{one}module/dsl/view.py": text for one in ("", "plugin/")})
+    groups = [Concept([file]) for file in survey.files.values()]
+    assert concept_titles(groups) == ["Module/DSL", "Module/DSL (plugin)"]
+
+
+def test_a_file_of_a_library_is_named_after_its_folder():
+    text = "pub fn a() {}\npub fn b() {}\n" * 60
+    texts = {"crates/core/src/lib.rs": text, "crates/core/src/terminal.rs": text, "src/git.rs": text}
+    assert all("Lib" not in title and "lib" not in title.split() for title in _titles(texts))
+
+
+def test_the_folders_of_a_root_package_are_in_no_title():
+    line = "fun a() = 1\n" * 60
+    texts = {
+        "core/src/commonMain/kotlin/org/app/Scope.kt": line,
+        "ktor/src/jvmMain/kotlin/org/app/Plugin.kt": line,
+    }
+    assert all("org" not in title.lower() for title in _titles(texts))
+
+
 def test_the_prefix_that_all_files_share_is_in_no_title():
     names = "request upstream parse cache script proxy log index access".split()
     texts = {f"src/app_{name}.c": f"int app_{name}(void) {{ return 1; }}\n" * 60 for name in names}

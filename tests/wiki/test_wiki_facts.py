@@ -290,6 +290,30 @@ def test_a_document_is_placed_with_the_code_that_it_names():
     assert (quote.path, quote.start, quote.end) == ("docs/guide.md", 5, 5)
 
 
+def test_a_function_that_handles_an_event_registers_nothing():
+    texts = {
+        "a.js": (
+            "/** Ends it. */\nexport const onFinished = async ({stream}) => {\n  await end(stream)\n}\n\n"
+            "/** Calls it at the end. */\nexport function onEnd(callback) {\n  all.push(callback)\n}\n"
+        )
+    }
+    assert [symbol.name for symbol in registering(survey_of(texts), texts)] == ["onEnd"]
+
+
+def test_the_line_that_leads_to_the_next_document_is_no_quotation():
+    texts = {
+        "a/routes.py": "def add_route():\n    pass\n",
+        "docs/a.md": (
+            "# Guide\n\n## Routes\n\nCall `add_route` for each of the pages.\n\n"
+            "[**Next**: Escaping and quoting](b.md)\\\n[**Previous**: Routes](c.md)\n"
+        ),
+    }
+    placed = placed_documents(survey_of(texts), {"a": ["a/routes.py"]})
+    assert [quote.text for section in placed["a"] for quote in section.quotes] == [
+        "Call add_route for each of the pages."
+    ]
+
+
 def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
     main = "int main(void) {\n  return 0;\n}\n"
     texts = {
@@ -302,6 +326,18 @@ def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
     assert [(point.path, point.what) for point in entry_points(survey_of(texts))] == [
         ("src/server.c", "main function")
     ]
+
+
+def test_a_library_starts_nowhere_though_it_has_scripts_for_its_developers():
+    texts = {
+        "src/kiln.kt": "class Kiln {\n  fun fire() {}\n}\n" * 9,
+        "projects/clean.sh": "#!/bin/sh\nrm -r build\n",
+        "ci/publish.rs": "fn main() {\n}\n",
+        "scripts/gen.py": "if __name__ == '__main__':\n    run()\n",
+    }
+    assert entry_points(survey_of(texts)) == []
+    texts["docker-entrypoint.sh"] = "#!/bin/sh\nexec kilnd\n"
+    assert [one.path for one in entry_points(survey_of(texts))] == ["docker-entrypoint.sh"]
 
 
 def test_a_console_script_on_the_line_of_its_list_is_an_entry_point():

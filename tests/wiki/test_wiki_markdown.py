@@ -54,6 +54,19 @@ def test_stress_is_left_out_and_stars_of_code_stay():
     )
 
 
+def test_stress_of_several_words_by_underscores_is_left_out_and_names_stay():
+    text = "because _it keeps all data for\ninspection_. A __very old__ one; the _name_ and a_b c_d stay"
+    assert "_" not in words(" ".join(text.split())).partition(";")[0]
+    assert "&#95;name&#95;" in words(text)
+
+
+def test_a_sentence_ends_where_its_list_begins():
+    assert said("Provides the following features: - template strings - options") == (
+        "Provides the following features."
+    )
+    assert said("Returns one of: None, or a name.") == "Returns one of: None, or a name."
+
+
 def test_a_bar_stays_in_code_and_ends_no_cell():
     assert code("str | None") == "`str | None`"
     assert table(("A", "B"), [("`a | b`", "c")]).split("\n")[2] == "| a &#124; b | c |"

@@ -160,3 +160,17 @@ def test_copies_of_different_files_have_different_names_on_every_system():
     assert len({name.lower() for name in names}) == len(paths)
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._/-]*\.html", name) for name in names)
     assert not any("/." in name for name in names)
+
+
+def test_a_type_lists_overloads_once_and_its_inner_types_apart(tmp_path):
+    text = (
+        "package a\n\n/** Fires pots. */\nclass Kiln {\n  /** Fire one. */\n  fun fire(a: Int) { heat() }\n\n"
+        "  /** Fire two. */\n  fun fire(a: Long) { heat() }\n\n  fun heat() {}\n\n"
+        "  companion object {\n    fun make(): Kiln = Kiln()\n  }\n}\n"
+    )
+    (tmp_path / "Kiln.kt").write_text(text)
+    written = wiki_contents(wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path)))))
+    assert len(re.findall(r"^- (?:\[)?`fire`", written, re.MULTILINE)) == 1
+    assert "Types inside: `Companion`." in written
+    methods = [line for line in written.splitlines() if line.startswith("Other methods:")]
+    assert not any("Companion" in line for line in methods)

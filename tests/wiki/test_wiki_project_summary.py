@@ -13,6 +13,13 @@ from rag.wiki.structure import describe
 BADGE = "[![Build Status](https://example.org/b.svg)](https://example.org)\n\n"
 
 PROJECTS: dict[str, tuple[dict[str, str], str]] = {
+    # ---- a paragraph that announces a list
+    "md4c": (
+        {
+            "README.md": "# MD4C\n\nMD4C is a parser in C, with the following features:\n\n* **Fast:** It is.\n"
+        },
+        "MD4C is a parser in C.",
+    ),
     # ---- words in HTML, a wrapped link, a manual page
     "caddy": (
         {

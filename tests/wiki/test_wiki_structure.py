@@ -144,3 +144,26 @@ def test_exactly_the_pages_that_the_repository_asks_for_are_made(sample_repo):
 def test_a_steering_file_that_contradicts_itself_says_how(text, said):
     with pytest.raises(WikiSteeringInvalid, match=said):
         parse_steering(text)
+
+
+def test_what_several_packages_say_of_themselves_describes_none_of_them(tmp_path):
+    for name in ("ftp", "zip", "local"):
+        folder = tmp_path / "src" / name
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text("# Part\n\nThis is a part of the whole, for issues see there.\n")
+        lines = "".join(f"    public function f{n}() {{}}\n" for n in range(60))
+        (folder / f"{name}.php").write_text(f"<?php\nclass {name.title()}Adapter\n{{\n{lines}}}\n")
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    described = [page.description for page in structure.pages if page.kind == "package"]
+    assert described
+    assert not any("part of the whole" in text for text in described)
+
+
+def test_documentation_that_repeats_the_name_describes_no_concept(tmp_path):
+    lines = "".join(f"    fun f{n}() {{}}\n" for n in range(60))
+    (tmp_path / "Kiln.kt").write_text(f"/** Kiln */\nclass Kiln {{\n{lines}}}\n")
+    (tmp_path / "Oven.kt").write_text(f"/** Bakes slowly. */\nclass Oven {{\n{lines}}}\n")
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    described = [page.description for page in structure.pages if page.kind == "package"]
+    assert described
+    assert not any("Kiln`: Kiln" in text for text in described)

@@ -318,7 +318,8 @@ def _comment_diff(program: Path, root: Path, folder: Path, home: Path) -> int:
     before = folder.with_name(f"{folder.name}-before")
     shutil.copytree(folder, before)
     text = (root / central).read_text(encoding="utf-8")
-    end = text.index("\n") + 1
+    is_docstring = central.endswith(".py") and text.startswith(('"', "'", "r"))
+    end = 0 if is_docstring else text.index("\n") + 1
     comment = f"{_COMMENTS[Path(central).suffix]} Only a comment.\n"
     (root / central).write_text(text[:end] + comment + text[end:], encoding="utf-8")
     who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]

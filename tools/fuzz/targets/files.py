@@ -32,7 +32,7 @@ _SNIPPETS = ROOT / "tests" / "corpus" / "snippets"
 
 GRAMMAR_FILES = """
     a.py a.js a.jsx a.ts a.tsx a.java a.go a.rs a.c a.h a.cpp a.cu a.rb a.php a.cs a.kt a.scala a.swift
-    a.lua a.sh a.sql
+    a.lua a.sh a.sql a.ex
     a.html a.j2 a.vue a.svelte a.css a.json a.jsonl a.yaml a.toml a.md a.mdx a.ipynb
 """.split()
 """A file name for each language with a grammar."""

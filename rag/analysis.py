@@ -31,7 +31,7 @@ _SPACED = bytes(code if _WORD.match(chr(code)) else ord(" ") for code in range(1
 times faster.
 """
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\u00df-\u024f\u0370-\u052f]+|[A-Z\u00c0-\u00de]+|\d+")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_CJK = (("\u3040", "\u30ff"), ("\u3400", "\u9fff"), ("\uac00", "\ud7af"))
 
 _STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being between both but by can
@@ -56,7 +56,7 @@ def _stemmer() -> Any:
 
 def _split_word(word: str) -> tuple[str, ...]:
     """Return all terms of one word, the whole identifier last; empty for function words."""
-    if _CJK.match(word):
+    if not word.isascii() and any(first <= word[0] <= last for first, last in _CJK):
         return (word,) if len(word) == 1 else tuple(word[i : i + 2] for i in range(len(word) - 1))
     word = word[:_MAX_WORD].strip("_$")
     lower = word.lower()

@@ -222,11 +222,12 @@ class ShelfRefused(ShelfError):
 class ShelfFull(ShelfError):
     """There is no space left at the shared stores; what is published stays as it is."""
 
-    def __init__(self, *, shelf: str) -> None:
+    def __init__(self, *, shelf: str, code: str = "") -> None:
         super().__init__(
             shelf=shelf,
-            why="no space is left there, so nothing was published",
-            fix="make room (`rag storage shared --collect` removes unused files), and publish again",
+            why=f"no space is left there{f' ({code})' if code else ''}, so nothing was published",
+            fix="make room (`rag storage shared --collect` removes unused files) or raise the quota, and "
+            "publish again",
         )
 
 

@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -32,6 +33,7 @@ CPU_S, CPU_S_PER_BYTE = 1.0, 2e-6
 OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
 
 _JOURNAL = 2
+_PARENT_CHECK_S = 5.0
 _PAGE_BYTES = resource.getpagesize()
 
 
@@ -56,17 +58,30 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and closes the input
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    bounds = ProcessLimits()
+    bounds, parent = ProcessLimits(), os.getppid()
     for module in sys.argv[1:]:
         importlib.import_module(module)
-    while head := requests.read(LENGTH.size):
+    while _is_wanted(parent) and (head := requests.read(LENGTH.size)):
         name, calls = parsed_frame(requests.read(*LENGTH.unpack(head)))
         module, _, attribute = name.partition(":")
         function = getattr(importlib.import_module(module), attribute)
         for arguments in calls:
+            if os.getppid() != parent:
+                return
             write_frame(answers, _answer(function, arguments, bounds))
         bounds.lift()
         answers.flush()
+
+
+def _is_wanted(parent: int) -> bool:
+    """Wait for a request; return False if the parent has ended.
+
+    Then the input mostly ends too, but not if a process that the parent forked has its other end.
+    """
+    while not select.select([sys.stdin.fileno()], [], [], _PARENT_CHECK_S)[0]:
+        if os.getppid() != parent:
+            return False
+    return True
 
 
 def _answer(function: Callable[..., Any], arguments: list[Any], bounds: ProcessLimits) -> dict[str, Any]:

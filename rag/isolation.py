@@ -104,6 +104,7 @@ class Isolated:
         self._modules = modules
         self._lock = threading.Lock()
         self._process: Process[bytes] | None = None
+        self._is_closing = False
 
     def begin(self) -> None:
         """Start the child now, so that it is ready when needed. Without this it starts on first use."""
@@ -131,14 +132,23 @@ class Isolated:
         return found
 
     def close(self) -> None:
-        """End the child."""
-        with self._lock:
+        """End the child. A request that another thread waits for fails with RagError."""
+        self._is_closing = True
+        while not self._lock.acquire(timeout=_POLL_MS / 1000):
+            if (process := self._process) is not None:
+                process.kill()
+        try:
             self._end()
+        finally:
+            self._is_closing = False
+            self._lock.release()
 
     def _run_calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         values: list[Any] = [None] * len(calls)
         todo, lost, silent = list(range(len(calls))), 0, 0
         while todo:
+            if self._is_closing:
+                raise RagError("the process that reads source text was ended")
             if lost == MAX_LOST:
                 for number in todo:
                     values[number] = Lost(NOT_TRIED)

@@ -126,8 +126,8 @@ class Settings:
     """The part of `context_tokens` that is reserved for the answer."""
     timeout_s: float = 120.0
     """Seconds to wait for the model's server. A complete answer may take five times as long. A model on this
-    machine may take as long as pieces of the answer arrive, each within this time; if this is not set, the
-    first one may take a second for 30 tokens of `context_tokens`."""
+    machine may take a second for each token of the answer while pieces of it arrive, each within this time;
+    if this is not set, the first one may take a second for 30 tokens of `context_tokens`."""
     model_concurrency: int | None = None
     """How many requests the model's server gets at once from one process; others wait. Default: 1 for a
     model on this machine (a GGUF file, or a `base_url` of localhost), else no limit."""

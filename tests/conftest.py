@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import ipaddress
 import itertools
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
         _put_files_into_memory(config)
     # A developer's own encodings folder may lack the one we ship, and tiktoken would then download it.
     os.environ.pop("TIKTOKEN_CACHE_DIR", None)
+    # A runner would make all commands of the command line again for each call: a third of the time of a call.
+    typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
     # How long an example takes says more about the machine than about us.
     settings.register_profile("any machine", deadline=None)
     settings.load_profile("any machine")
@@ -91,7 +95,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return processors + (processors + 1) // 2
 
 
-_LONGEST = ("worker/test_worker",)
+_LONGEST = (
+    "serve/test_page_browser",
+    "worker/test_worker",
+    "test_bad_input",
+    "corpus/test_chunk",
+    "test_cli",
+    "serve/test_shared",
+    "test_app",
+    "wiki/test_wiki_writer",
+    "database/test_parts",
+    "integrations/test_mkdocs_plugin",
+    "backends/test_openai_bounds",
+    "fuzz/test_fuzz",
+    "database/test_update",
+    "serve/test_damaged_stores",
+    "fuzz/test_fuzz_kept",
+    "test_notebooks",
+    "test_examples",
+    "test_scale_demo",
+)
 """The modules that take longest. A module runs in one worker: begun last, one would run alone at the end."""
 
 

@@ -562,7 +562,7 @@ def test_the_data_folder_is_the_users_own_whatever_makes_it_first(rag_home, word
 def test_one_function_makes_folders_that_are_kept():
     """What writes elsewhere than in the data folder is named: shared stores, archives that are unpacked, a
     wiki, the folders of agents."""
-    elsewhere = {"evaluation/repositories.py": 1, "integrations/agents.py": 1, "wiki/build_state.py": 1}
+    elsewhere = {"evaluation/repositories.py": 1, "integrations/agents.py": 1, "wiki/output_files.py": 1}
     elsewhere |= {"backends/shelf/folder.py": 1}
     package = Path(rag_module.__file__).parent
     found = {}
@@ -570,3 +570,35 @@ def test_one_function_makes_folders_that_are_kept():
         if count := file.read_text(encoding="utf-8").count(".mkdir(parents=True"):
             found[str(file.relative_to(package))] = count
     assert found == elsewhere
+
+
+ENDLESS = {
+    "zeros": ("exec cat /dev/zero", "a line has more than 1 MB"),
+    "lines": ("exec yes ''", "it sends more than 3 MB"),
+    "other lines": ("exec yes", "not JSON|Expecting value"),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_import_without_end_ends(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("rag.cli.turns_move._MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr("rag.cli.turns_move._MAX_STREAM_BYTES", 3 << 20)
+    script, why = ENDLESS[name]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = subprocess.Popen(["sh", "-c", f"{script} > {pipe} 2> /dev/null"])
+    try:
+        ran = rag("turns", "import", pipe)
+    finally:
+        writer.kill()
+        writer.wait()
+    assert ran.code == 2 and re.search(why, ran.err.replace("\n", " ")), ran.err
+    assert "nothing was stored" in ran.err.replace("\n", " ")
+
+
+def test_an_import_reads_its_input_in_pieces(tmp_path):
+    file = tmp_path / "turns.jsonl"
+    file.write_text("\r\n\n  \n" * 5)
+    assert rag("turns", "import", file).out == "stored 0 conversations\n"
+    assert rag("turns", "import", "-", stdin="\n\n").out == "stored 0 conversations\n"
+    assert rag("turns", "import", tmp_path).code == 2

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
+from typer.core import TyperOption
 
+from rag.cli.options import WordsCommand
+from rag.code import grammars
 from rag.serve.settings import ServerSettings
 from rag.settings import ENVIRONMENT
 from tools.docs import commands, http_api, links
 from tools.docs import fields as settings
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_every_command_has_its_section_with_examples_and_options() -> None:
@@ -22,6 +28,35 @@ def test_every_command_has_its_section_with_examples_and_options() -> None:
             assert "```sh" in section
             options = [option for each in command.params for option in each.opts if option.startswith("-")]
             assert all(f"`{option}`" in section for option in options if option not in ("-h", "--help"))
+
+
+def test_help_says_what_can_be_repeated() -> None:
+    for name, command in commands.commands():
+        for each in command.params:
+            if isinstance(each, TyperOption) and each.multiple:
+                assert "Repeatable." in (each.help or ""), (name, each.opts)
+            elif each.nargs == -1 and not isinstance(command, WordsCommand):
+                assert (each.metavar or f"{each.name}...").endswith("..."), (name, each.name)
+
+
+def test_the_first_page_says_how_many_languages_are_split_by_syntax() -> None:
+    assert f"(tree-sitter, {len(grammars._MODULES)} languages)" in (ROOT / "docs/index.md").read_text()
+
+
+def test_everything_in_the_data_folder_is_listed() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "rag").rglob("*.py"))
+    made = set(re.findall(r"\bself\._home / \"(\w[^\"]*)\"|\bhome / \"(\w[^\"]*)\"", code))
+    table = (ROOT / "docs/operations.md").read_text().partition("## Disk space")[0]
+    names = {one or other for one, other in made} - {"Library"}  # the home folder of the user, on macOS
+    assert len(names) > 12
+    assert [name for name in sorted(names) if f"`{name}" not in table] == []
+
+
+def test_the_size_of_the_drawing_program_is_said_as_it_is() -> None:
+    size = f"{(ROOT / 'rag/serve/page/static/vendor/mermaid.min.js').stat().st_size / 1e6:.1f} MB"
+    wiki = next(command for name, command in commands.commands() if name == "wiki")
+    assert any(f"mermaid ({size})" in (getattr(each, "help", "") or "") for each in wiki.params)
+    assert f"omits its {size}" in (ROOT / "docs/wiki.md").read_text()
 
 
 def test_every_setting_has_its_row_with_variables_and_default() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,14 @@ from command import command, rag
 
 from rag.code.parsing import SourceText, outlines, parsed_texts, unpacked
 from rag.database.quarantine import Quarantine
+from rag.errors import RagError
 from rag.isolated import CPU_S, MEMORY_BYTES
 from rag.isolation import NOT_TRIED, Isolated, Lost, resident_bytes
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, blob_id
 from rag.wiki.repository_graph import survey
+from tools import house
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rag"
 HOSTILE = {
@@ -36,7 +40,7 @@ HONEST = {
 }
 
 BEHAVIOURS = """
-import os, time
+import os, signal
 from rag.isolated import GaveUp
 
 def behave(text, size=0):
@@ -45,6 +49,8 @@ def behave(text, size=0):
     if text == "spin":
         while True:
             pass
+    if text == "pause":
+        signal.pause()
     if text == "crash":
         os.kill(os.getpid(), 11)
     if text == "give up":
@@ -123,6 +129,55 @@ def test_the_watch_kills_what_does_not_bound_itself(isolated, monkeypatch):
     isolated.call(BEHAVE, "a")
     monkeypatch.setattr("rag.isolation._IDLE_BYTES", -(1 << 40))
     assert isolated.call(BEHAVE, "spin") == Lost("out of memory")
+
+
+def test_closing_ends_a_request_of_another_thread(isolated):
+    isolated.call(BEHAVE, "a")
+    with ThreadPoolExecutor(1) as other:
+        asked = other.submit(isolated.calls, BEHAVE, [["pause"]] * 20)
+        while not isolated._lock.locked():
+            assert not asked.done()
+        isolated.close()
+        with pytest.raises(RagError, match="was ended"):
+            asked.result()
+    assert isolated.call(BEHAVE, "b") == "B"
+
+
+ORPHAN = """
+import os, signal
+from rag.isolation import Isolated
+
+isolated = Isolated()
+isolated.call("builtins:len", "a")
+copy = os.fork()  # it has the pipes of the child, which see no end when this process ends
+if not copy:
+    os.close(1)
+    signal.pause()
+print(isolated._process.pid, copy, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_child_ends_with_its_parent_even_if_a_copy_of_the_parent_has_its_pipes():
+    done = subprocess.run([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, timeout=60, check=True)
+    child, copied = map(int, done.stdout.split())
+    deadline = time.monotonic() + 40
+    try:
+        while is_running(child):
+            assert time.monotonic() < deadline, "the child outlives its parent"
+            threading.Event().wait(0.1)
+    finally:
+        for each in (child, copied):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -265,16 +320,10 @@ def test_the_server_reports_it_and_answers_from_the_rest(serve, tmp_path):
 
 
 def test_native_parsers_are_called_in_the_child_alone():
-    def imports(path: Path) -> set[str]:
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        return {
-            f"{node.module}.{alias.name}"
-            for node in nodes
-            if isinstance(node, ast.ImportFrom) and node.module
-            for alias in node.names
-        }
-
-    parse = {path.relative_to(PACKAGE).as_posix(): imports(path) for path in PACKAGE.rglob("*.py")}
+    parse = {
+        path.relative_to(PACKAGE).as_posix(): set(house.imported_names(path))
+        for path in PACKAGE.rglob("*.py")
+    }
     assert {path for path, names in parse.items() if "rag.code.grammars.parse" in names} == {
         "code/outline.py",
         "code/layout.py",

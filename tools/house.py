@@ -13,6 +13,7 @@ import sys
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,12 +65,18 @@ def modules(package: Path = PACKAGE) -> dict[str, Path]:
     return found
 
 
-def imported_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the dotted name of everything that a module imports, wherever in it."""
-    for node in ast.walk(tree):
+@cache
+def imports_of(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Return the import statements of a Python file, wherever in it."""
+    return tuple(n for n in ast.walk(parsed(path)) if isinstance(n, (ast.Import, ast.ImportFrom)))
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Yield the dotted name of everything that a Python file imports."""
+    for node in imports_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
@@ -79,7 +86,7 @@ def python_imports(package: Path = PACKAGE) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
         graph[module] = set()
-        for name in imported_names(parsed(path)):
+        for name in imported_names(path):
             while name and name not in known:
                 name = name.rpartition(".")[0]
             if name and name != module:

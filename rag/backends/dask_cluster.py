@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from distributed import Client, KilledWorker, as_completed, get_worker
@@ -34,7 +35,8 @@ class DaskCluster:
         if scheme not in _SCHEMES or not host or not port.isdecimal():
             raise SettingsError(f"unknown executor {address!r}; use dask://HOST:PORT or dask+tls://HOST:PORT")
         self.address = address
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are raised below
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are raised below
         try:
             self._client = Client(
                 f"{_SCHEMES[scheme]}://{place}", timeout=_TIMEOUT_S, set_as_default=False, name="rag"
@@ -72,10 +74,9 @@ class DaskCluster:
         Raises:
             ProviderUnreachable: the connection to the scheduler was lost.
         """
-        futures = [
-            self._client.submit(_call, function, argument, key=name, pure=False)
-            for name, argument in calls.items()
-        ]
+        futures = self._client.map(
+            partial(_call, function), list(calls.values()), key=list(calls), pure=False
+        )
         try:
             for future in as_completed(futures, loop=self._client.loop, raise_errors=False):
                 if future.status in ("cancelled", "lost"):

@@ -70,7 +70,10 @@ def install(
     repo: Annotated[
         list[str] | None,
         typer.Option(
-            "--repo", "-r", metavar="SOURCE", help="A repository to serve. Default: the current one."
+            "--repo",
+            "-r",
+            metavar="SOURCE",
+            help="A repository to serve. Repeatable. Default: the current one.",
         ),
     ] = None,
     instructions: Annotated[

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @options.grouped
 def ask(
-    words: options.Words,
+    words: options.AskWords,
     *,
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,

@@ -84,7 +84,7 @@ def evaluate(
         typer.Option(
             "--system",
             metavar="[NAME=]COMMAND",
-            help="Another system: a command with {path} and the protocol of `rag search --batch`.",
+            help="Another system: a command with {path} that acts as `rag search --batch`. Repeatable.",
         ),
     ] = None,
     without_rag: Annotated[

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import completion, options
-from rag.cli.selectors import Of, chosen, named, number, place_in, title
+from rag.cli.selectors import Of, OfArgument, chosen, named, number, place_in, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     errors_as_exit_codes,
@@ -42,13 +42,7 @@ AsOf = Annotated[
 
 
 def check(
-    conversation: Annotated[
-        str | None,
-        typer.Argument(
-            help="The name or id of a conversation. Default: the last one.",
-            autocompletion=completion.conversation,
-        ),
-    ] = None,
+    conversation: OfArgument = None,
     as_of: AsOf = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show how the cited lines differ now.")] = False,
     json: options.Json = False,

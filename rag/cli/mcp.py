@@ -23,12 +23,16 @@ def mcp(
             "--repo",
             "-r",
             metavar="[NAME=]SOURCE",
-            help="A repository to serve. Default: the current directory.",
+            help="A repository to serve. Repeatable. Default: the current directory.",
         ),
     ] = None,
     allow_urls: Annotated[
         list[str] | None,
-        typer.Option("--allow-urls", metavar="HOST", help="Also serve repositories of this host."),
+        typer.Option(
+            "--allow-urls",
+            metavar="HOST",
+            help="Also serve every https URL of this host. Repeatable.",
+        ),
     ] = None,
     answering: options.ServiceOptions,
 ) -> None:

@@ -36,15 +36,19 @@ class WordsCommand(TyperCommand):
         return [self.options_metavar or "", "[SOURCE] QUESTION"]
 
 
-Words = Annotated[
-    list[str],
-    typer.Argument(
+def _words(default: str) -> Any:
+    """Return the argument of a `WordsCommand` that has this default for its repository."""
+    return typer.Argument(
         metavar="[SOURCE] QUESTION",
         autocompletion=completion.source,
-        help="A path or a git URL, and a question. Default: the repository of the continued conversation, or "
-        "the current directory.",
-    ),
+        help=f"A path, a git URL or a group such as @all, and a question. Default: {default}.",
+    )
+
+
+AskWords = Annotated[
+    list[str], _words("the repository of the continued conversation, or the current directory")
 ]
+SearchWords = Annotated[list[str], _words("the current directory")]
 Model = Annotated[str | None, typer.Option("--model", help="The language model.", rich_help_panel=_MODEL)]
 BaseUrl = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import completion, options
-from rag.cli.selectors import named, number, title
+from rag.cli.selectors import OfArgument, named, number, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,
@@ -73,13 +73,7 @@ def search(
 
 @options.grouped
 def consolidate(
-    conversation: Annotated[
-        str | None,
-        typer.Argument(
-            help="The name or id of a conversation. Default: the last one.",
-            autocompletion=completion.conversation,
-        ),
-    ] = None,
+    conversation: OfArgument = None,
     keep_recent: Annotated[
         int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest N turns.")
     ] = 0,

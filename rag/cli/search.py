@@ -44,7 +44,7 @@ _PREVIEW_CHARS = 156  # if the output is not a terminal
 
 @options.grouped
 def search(
-    words: options.Words,
+    words: options.SearchWords,
     *,
     repo: options.Repositories = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of hits.")] = 10,

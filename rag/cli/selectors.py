@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from rag.service import Engine
 
 Which = Annotated[str | None, typer.Argument(help="The number or id of a turn.", metavar="TURN")]
+_CONVERSATION = (
+    "The name or id of a conversation. Default: the last one about the current folder's repository; outside "
+    "indexed repositories, the last one."
+)
 Of = Annotated[
     str | None,
     typer.Option(
-        "--conversation",
-        metavar="NAME",
-        autocompletion=completion.conversation,
-        help="The name or id of a conversation. Default: the last one about the current folder's "
-        "repository; outside indexed repositories, the last one.",
+        "--conversation", metavar="NAME", autocompletion=completion.conversation, help=_CONVERSATION
     ),
 ]
+OfArgument = Annotated[str | None, typer.Argument(autocompletion=completion.conversation, help=_CONVERSATION)]
 
 _SHOWN_QUESTION = 70
 SHOWN_TURNS = 3

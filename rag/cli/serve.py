@@ -101,7 +101,10 @@ class ServerOptions:
     public_host: Annotated[
         list[str] | None,
         typer.Option(
-            "--public-host", metavar="HOST", help="A host name of this server.", rich_help_panel=_WHO
+            "--public-host",
+            metavar="HOST",
+            help="A host name of this server. Repeatable.",
+            rich_help_panel=_WHO,
         ),
     ] = None
     origin: Annotated[
@@ -109,7 +112,7 @@ class ServerOptions:
         typer.Option(
             "--origin",
             metavar="URL",
-            help="The origin of a web page that may call the server.",
+            help="The origin of a web page that may call the server. Repeatable.",
             rich_help_panel=_WHO,
         ),
     ] = None

@@ -94,13 +94,15 @@ def show(
     conversation: Of = None,
     marked: Annotated[
         list[str] | None,
-        typer.Option("--mark", help="Only turns with one of these marks.", autocompletion=completion.mark),
+        typer.Option(
+            "--mark", help="Only turns with one of these marks. Repeatable.", autocompletion=completion.mark
+        ),
     ] = None,
     unmarked: Annotated[
         list[str] | None,
         typer.Option(
             "--exclude-mark",
-            help="Only turns without any of these marks.",
+            help="Only turns without any of these marks. Repeatable.",
             autocompletion=completion.mark,
         ),
     ] = None,

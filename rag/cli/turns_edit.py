@@ -22,7 +22,7 @@ Mark = Annotated[
     str, typer.Argument(help="The mark: any text.", metavar="MARK", autocompletion=completion.mark)
 ]
 Some = Annotated[
-    list[str] | None, typer.Argument(help="The numbers or ids of turns. Default: all.", metavar="TURN")
+    list[str] | None, typer.Argument(help="The numbers or ids of turns. Default: all.", metavar="[TURN]...")
 ]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
+import stat
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,12 +32,6 @@ from rag.parsing import parse_json
 if TYPE_CHECKING:
     from rag.types import Backup
 
-Namespace = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace", metavar="NAME", help="A namespace as a whole: its turns, facts, answers and files."
-    ),
-]
 Url = Annotated[str, typer.Argument(help="A turn store, as for --memory.", show_default=False)]
 
 
@@ -44,7 +40,14 @@ def export(
     everything: Annotated[
         bool, typer.Option("--all", help="All conversations, preferences and facts.")
     ] = False,
-    namespace: Namespace = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAME",
+            help="Everything in this namespace: turns, facts, answers and files; with --conversation, one.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The output file. Default: stdout.")
     ] = None,
@@ -81,7 +84,12 @@ def import_(
     source: Annotated[
         Path, typer.Argument(help="A file written by `export`; `-` reads stdin.", metavar="FILE")
     ],
-    namespace: Namespace = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", metavar="NAME", help="Read them into this namespace. Default: RAG_NAMESPACE."
+        ),
+    ] = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -200,9 +208,25 @@ def _line(line: dict[str, Any]) -> str:
     return text + "\n"
 
 
+_MAX_LINE_BYTES = 64 << 20
+_MAX_STREAM_BYTES = 1 << 30
+"""The limit of an input that is not a file, and may have no end."""
+
+
 def _lines(source: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines as they are read. Raises ValueError for a line that is not JSON."""
+    read = 0
     try:
-        text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
+        with nullcontext(sys.stdin.buffer) if str(source) == "-" else source.open("rb") as file:
+            is_file = stat.S_ISREG(source.stat().st_mode) if str(source) != "-" else False
+            while line := file.readline(_MAX_LINE_BYTES + 1):
+                read += len(line)
+                if len(line) > _MAX_LINE_BYTES:
+                    raise ValueError(f"a line has more than {_MAX_LINE_BYTES >> 20} MB")
+                if read > _MAX_STREAM_BYTES and not is_file:
+                    limit = f"{_MAX_STREAM_BYTES >> 20:,} MB"
+                    raise ValueError(f"it sends more than {limit}; write it to a file, and import that")
+                if line.strip():
+                    yield parse_json(line.decode())
     except OSError as error:
         raise ConfigError(f"cannot read {source}: {error.strerror}") from error
-    return (parse_json(line) for line in text.split("\n") if line.strip())

@@ -86,7 +86,7 @@ class PageOptions:
         bool,
         typer.Option(
             "--draw/--no-draw",
-            help="Add mermaid (3.6 MB) to the site, so that diagrams work offline.",
+            help="Add mermaid (2.9 MB) to the site, so that diagrams work offline.",
             rich_help_panel=_WRITING,
         ),
     ] = True

@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -252,23 +252,21 @@ class _Reader:
         self.naming: set[int] = set()
 
     def read(self, captures: dict[str, list[Node]]) -> FileGraph:
-        handlers: dict[str, Callable[[Node], None]] = {
-            name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
-        }
-        events = [
-            (node.start_byte, -node.end_byte, _ORDER.get(name, 2), n, name, node)
-            for name, nodes in captures.items()
-            if name in handlers
-            for n, node in enumerate(nodes)
-        ]
-        events.sort(key=lambda event: event[:4])
+        handlers = {name: getattr(self, f"on_{name}") for name in _handled() & captures.keys()}
+        # The parser returns captures that begin and end together in any order, so the names decide. No two
+        # have the same first five values: handlers and nodes are not compared.
+        events = sorted(
+            (node.start_byte, -node.end_byte, _ORDER.get(name, 2), name, n, handlers[name], node)
+            for name in handlers
+            for n, node in enumerate(captures[name])
+        )
         end_s = time.thread_time() + _SECONDS
-        for n, (start, _, _, _, name, node) in enumerate(events):
+        for n, (start, _, _, _, _, handler, node) in enumerate(events):
             if not n % 256 and time.thread_time() > end_s:
                 return FileGraph()  # far from any text that people write
             while start >= self.scope.end and self.scope.outer is not None:
                 self.scope = self.scope.outer
-            handlers[name](node)
+            handler(node)
         self.naming = {node.start_byte for name in _NAMING for node in captures.get(name, ())}
         references = tuple(dict.fromkeys(self._references()))[:_MAX_REFERENCES]
         return FileGraph(
@@ -651,7 +649,7 @@ class _Reader:
                 name = self._last_name(node)
                 if name and role == CALL:
                     receiver = UNKNOWN + self._container(node)
-                    yield Reference(name, receiver, self._line(node, name), scope.number, role)
+                    yield Reference(name, receiver, self._line(node), scope.number, role)
                 continue
             if node.start_byte in self.naming and self.language in ("ruby", "elixir"):
                 continue  # any identifier may be a call, and a head of a function is one
@@ -671,7 +669,7 @@ class _Reader:
                 written = f"{value}.{rest}" if value else f"{UNKNOWN}{written}"
             receiver, name = self._rpartition(written)
             if name and len(written) <= _MAX_EXPRESSION:
-                yield Reference(name, receiver, self._line(node, name), scope.number, role)
+                yield Reference(name, receiver, self._line(node), scope.number, role)
 
     @staticmethod
     def _receiver(scope: _Scope | None) -> str | None:
@@ -687,11 +685,11 @@ class _Reader:
             receiver = UNKNOWN + receiver.lstrip(UNKNOWN).rpartition(".")[2]
         return receiver, name
 
-    def _line(self, node: Node, name: str) -> int:
+    @staticmethod
+    def _line(node: Node) -> int:
         """Return the line of the name in a chain that may begin lines above."""
         node = node.named_children[1] if node.type == "infix_expression" else node
-        end = node.end_point
-        return int(end.row) + 1 if "\n" in self.words(node) else int(node.start_point.row) + 1
+        return int(node.end_point.row) + 1
 
     def _container(self, node: Node) -> str:
         """Return the name of the array or mapping whose element a call is on; "" if it is on none."""
@@ -765,6 +763,8 @@ class _Reader:
     def _expression(self, node: Node, depth: int) -> str | None:
         """Return a chain of names and calls without arguments, `a.b().c`; None for anything else."""
         text = self.words(node) if node.end_byte - node.start_byte <= _MAX_EXPRESSION else ""
+        if text.isidentifier() and text.isascii():
+            return text
         if text and _PATH.fullmatch(text):
             return _SEPARATOR.sub(".", text)
         if depth > _MAX_DEPTH:
@@ -823,6 +823,12 @@ class _Reader:
             return None
         inner = self._expression(before, depth + 1) if before is not None else ""
         return None if inner is None else f"{inner}.{self.words(name)}()".lstrip(".")
+
+
+@cache
+def _handled() -> frozenset[str]:
+    """Return the names of the captures that are read as events."""
+    return frozenset(name.removeprefix("on_") for name in dir(_Reader) if name.startswith("on_"))
 
 
 def _first(node: Node, *fields: str) -> Node | None:

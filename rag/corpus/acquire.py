@@ -46,10 +46,11 @@ _UNREACHABLE = re.compile(
     re.IGNORECASE,
 )
 _MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
-_ENTRY = re.compile(rb"\d{6} \w+ [0-9a-f]+ +(\d+|-)\t[^\0]*\0")
+_ENTRY = re.compile(rb"\d{6} \w+ [0-9a-f]+ +(\d+|-)\t([^\0]*)\0")
 _MAX_FILES = 1_000_000
 _MAX_BYTES = 16 << 30
-_MAX_ENTRY_BYTES = 1 << 16
+_MAX_PATH_BYTES = 4000
+_MAX_DEPTH = 200
 """Limits of a commit that is checked out: a few kilobytes of objects can mean billions of files."""
 _ALLOWED = "rag.allowed"
 """A setting in our clones: the ref policy that the commit was checked against."""
@@ -329,22 +330,27 @@ class _Clone:
 
     def _check_size(self, place: Path, commit: str) -> None:
         """Raise an error if the files of a commit are too many, or too large, to be checked out."""
-        files, size, rest = 0, 0, b""
+        files, size, longest, deepest, rest = 0, 0, 0, 0, b""
 
         def count(piece: bytes) -> None:
-            nonlocal files, size, rest
+            nonlocal files, size, longest, deepest, rest
             end = 0
             for entry in _ENTRY.finditer(text := rest + piece):
                 files += 1
                 size += 0 if entry[1] == b"-" else int(entry[1])
+                longest, deepest = max(longest, len(entry[2])), max(deepest, entry[2].count(b"/"))
                 end = entry.end()
             rest = text[end:]
-            if files > _MAX_FILES or size > _MAX_BYTES or len(rest) > _MAX_ENTRY_BYTES:
-                raise SourceError(
-                    f"{self.source} cannot be checked out: it has more than {_MAX_FILES:,} files, "
-                    f"{_MAX_BYTES >> 30} GB, or a path of more than {_MAX_ENTRY_BYTES:,} bytes; "
-                    "clone it yourself and give the folder, or a part of it"
-                )
+            if files > _MAX_FILES or size > _MAX_BYTES:
+                found = f"{_MAX_FILES:,} files or {_MAX_BYTES >> 30} GB"
+            elif max(longest, len(rest)) > _MAX_PATH_BYTES or deepest > _MAX_DEPTH:
+                found = f"{_MAX_PATH_BYTES:,} bytes or {_MAX_DEPTH} folders in a path"
+            else:
+                return
+            raise SourceError(
+                f"{self.source} cannot be checked out: it has more than {found}; clone it yourself and give "
+                "the folder, or a part of it"
+            )
 
         run_git(["ls-tree", "-r", "-l", "-z", commit], cwd=place, timeout_s=self.timeout_s, on_output=count)
 

@@ -26,12 +26,15 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
+from rag.corpus.blocking_files import blocking_file
 from rag.errors import SourceError
 from rag.processes import NEUTRAL_FOLDER, Limits, limit, search_path, share_of_memory
 
 _SAFE = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
     "core.askPass": "",
     "credential.interactive": "false",
     "protocol.ext.allow": "never",
@@ -62,6 +65,8 @@ _FILTERING_COMMANDS = frozenset({"status", "diff"})
 MAX_OUTPUT_BYTES = 256 << 20
 _MAX_STDERR_BYTES = 1 << 20
 _MEMORY_SHARE = 0.25
+_SILENCE_S = 3.0
+"""After this time without output it is checked whether git waits for a pipe or a device."""
 _PIECE_BYTES = 1 << 16
 _PINNED_ADDRESSES: list[str] = []
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
@@ -126,13 +131,16 @@ def run_git(
         SourceError: git is not installed, the time is up, or the output is too large.
     """
     settings = _without_filters(cwd) if arguments[0] in _FILTERING_COMMANDS else {}
-    environment = _environment(token, url, settings, asks_server=arguments[0] in _NETWORK_COMMANDS)
+    asks_server = arguments[0] in _NETWORK_COMMANDS
+    environment = _environment(token, url, settings, asks_server=asks_server)
     output = _Output(arguments[0], max_bytes)
     process: subprocess.Popen[bytes] | None = None
     try:
         with _deferred_signals():
             process = _started(arguments, cwd, environment, reads=stdin is not None)
-        stderr = _exchanged(process, timeout_s, arguments[0], stdin, on_output or output.take)
+        local = Path(url.removeprefix("file://")) if url.startswith(("/", "file:///")) else None
+        watched = local if asks_server else cwd
+        stderr = _exchanged(process, timeout_s, arguments[0], stdin, on_output or output.take, watched)
     except BaseException:
         if process is not None and process.returncode is None:
             _end(process)
@@ -209,8 +217,12 @@ def _exchanged(
     command: str,
     stdin: bytes | None,
     take: Callable[[bytes], None],
+    watched: Path | None,
 ) -> bytes:
-    """Write stdin, give stdout to `take` in pieces, wait for the end, and return the last part of stderr."""
+    """Write stdin, give stdout to `take` in pieces, wait for the end, and return the last part of stderr.
+
+    If git is silent for a while, it is checked once whether a file of the folder `watched` blocks it.
+    """
     until, stderr, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(stdin or b"")
     with selectors.DefaultSelector() as open_pipes:
         for pipe, event in (
@@ -221,7 +233,12 @@ def _exchanged(
             if pipe is not None:
                 open_pipes.register(pipe, event)
         while open_pipes.get_map():
-            for key, _ in open_pipes.select(_left_s(until, timeout_s, command)):
+            left_s = _left_s(until, timeout_s, command)
+            ready = open_pipes.select(left_s if watched is None else min(left_s, _SILENCE_S))
+            if not ready and watched is not None:
+                _check_blocked(watched, command)
+                watched = None
+            for key, _ in ready:
                 if key.fileobj is process.stdin:
                     unsent = _rest(key.fd, unsent)
                     is_over = not unsent
@@ -241,6 +258,14 @@ def _exchanged(
     except subprocess.TimeoutExpired:
         _left_s(0, timeout_s, command)
     return bytes(stderr)
+
+
+def _check_blocked(folder: Path, command: str) -> None:
+    if (found := blocking_file(folder)) is not None:
+        raise SourceError(
+            f"`git {command}` was stopped: it waits for {found}, which is a pipe or a device and not a file; "
+            "remove it"
+        )
 
 
 def _rest(pipe: int, unsent: memoryview) -> memoryview:
@@ -351,9 +376,25 @@ _REASON_ABOVE = "fatal: Could not read from remote repository."
 """Git's message after another program, such as ssh, has printed the reason."""
 
 
+_SUMMARY = re.compile(
+    r"fatal: Could not reset index file|fatal: protocol error: bad pack header|fatal: index-pack failed"
+    r"|(?:error|fatal): git upload-pack: |fatal: fetch-pack: invalid index-pack output"
+)
+"""Messages that say only that something failed; an earlier one says what."""
+_MAX_LINE_CHARS = 300
+
+
 def _last_line(text: str) -> str:
     """Return the most informative line: the last `fatal:` or `error:`, else the last one."""
     reasons = before if (before := text.partition(_REASON_ABOVE)[0]).strip() else text
     lines = [line.strip() for line in re.split(r"[\r\n]+", reasons) if line.strip()]
-    errors = [line for line in lines if line.startswith(("fatal:", "error:", "remote: error:", "ERROR:"))]
-    return (errors or lines or [""])[-1]
+    errors = [
+        line
+        for line in lines
+        if line.startswith(("fatal:", "error:", "remote: fatal:", "remote: error:", "ERROR:"))
+    ]
+    last = ([line for line in errors if not _SUMMARY.match(line)] or errors or lines or [""])[-1]
+    if len(last) <= _MAX_LINE_CHARS:
+        return last
+    half = _MAX_LINE_CHARS // 2
+    return f"{last[:half]} … {last[-half:]}"

@@ -16,7 +16,7 @@ _TICKS = 5
 _LEFT, _WIDTH, _HEIGHT, _FOOT, _RIGHT = 64, 620, 220, 40, 24  # pixels of a drawing of curves
 _CHAR = 0.56
 """The mean width of a character, as a share of the size of the font."""
-_INVALID = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 Points = Sequence[tuple[float, float]]
 

@@ -7,7 +7,6 @@ records, including conversations.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -15,8 +14,12 @@ from typing import Any
 
 from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
+from rag.parsing import parse_json
 from rag.schema import with_new_names
 
+_MAX_BYTES = 256 << 20
+_MAX_LINES = 2_000_000
+"""More than an indexed file has."""
 FIRST, FOLLOW_UP, PLAIN = "first", "follow-up", "question"
 
 
@@ -52,13 +55,17 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         SettingsError: the file cannot be read, or a line is not a JSON object.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:  # also a pipe
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES >> 20} MB")
+        lines = content.decode().splitlines()
+    except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the questions in {path}: {error}") from error
     records = []
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as error:
             raise SettingsError(f"{path}, line {number} is not JSON: {error}; fix the line") from error
         if not isinstance(record, dict):
@@ -99,7 +106,7 @@ def _questions_of(path: Path) -> Iterator[Question]:
     for number, record in enumerate(read_records(path), 1):
         try:
             yield from _of_record(record, f"{path.name}:{number}")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SettingsError(
                 f"{path}, record {number} is not a question ({type(error).__name__}: {error}); it needs "
                 '"question" and "answers" [{"path", "start_line", "end_line"}], or a list "turns"'
@@ -154,6 +161,6 @@ def _lines(places: Iterable[Mapping[str, Any]]) -> tuple[LineSpan, ...]:
 def _span(place: Mapping[str, Any]) -> LineSpan:
     first = int(place["start_line"])
     span = LineSpan(str(place["path"]), first, int(place.get("end_line", first)))
-    if not 1 <= span.start <= span.end:
+    if not 1 <= span.start <= span.end <= _MAX_LINES:
         raise ValueError(f"lines {span.start}-{span.end}")
     return span

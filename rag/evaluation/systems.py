@@ -30,6 +30,7 @@ from typing import Any
 
 from rag.errors import ProviderBroke, SettingsError
 from rag.evaluation.metrics import LineSpan
+from rag.parsing import parse_json
 from rag.processes import (
     NEUTRAL_FOLDER,
     PIPE,
@@ -240,7 +241,7 @@ class Running:
             self._buffer += piece
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
-            value = json.loads(line)
+            value = parse_json(line.decode())
         except ValueError as error:
             raise self._broke(f"printed invalid JSON: {line[:300]!r}") from error
         if not isinstance(value, dict):

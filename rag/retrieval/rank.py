@@ -308,8 +308,9 @@ def place_factor(
         return factors
     files = index.file[chunks].tolist()
     known = _AUXILIARY.setdefault(index, {})
-    for file in {*files} - known.keys():
-        known[file] = is_aside(index.file_path(file))
+    for file in {*files}:
+        if file not in known:
+            known[file] = is_aside(index.file_path(file))
     factors[[known[file] for file in files]] = weights.aside
     return factors
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
+from rag.retrieval.code_words import code_words
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
@@ -96,7 +97,7 @@ class _Candidates:
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
     refers to some of them, `phrases` how much of it some of them hold word for word; `alike` are the synonyms
-    searched; candidates that are not `headed` have none of the words in path or name.
+    and code words searched; candidates that are not `headed` have none of the words in path or name.
     """
 
     searcher: Searcher
@@ -244,7 +245,11 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
+    best = lexical.best(CANDIDATES)
     alike = synonyms(index, own, rarity)
+    if not sought.carried:  # the context of a follow-up has the words of code
+        alike = _larger(alike, code_words(index, own, rarity, best))
+    synonym = Bm25(index, alike, rarity)
     query = _query_vector(searcher, sought)
     if takes_bags(searcher.embedder) and not lexical:
         # No word of the question occurs: neighbours in such an embedding are chance.
@@ -260,11 +265,10 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
-    best = lexical.best(CANDIDATES)
-    chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
+    near = nearest(searcher.vectors, index, query, CANDIDATES)
+    chunks = rank.union([best, synonym.best(CANDIDATES), near, named])
     is_named = np.zeros(len(chunks), np.float32)
     is_named[np.searchsorted(chunks, named)] = 1
-    synonym = Bm25(index, alike, rarity)
     return _Candidates(
         searcher=searcher,
         query=query,
@@ -278,6 +282,11 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
         phrases=phrases,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
+
+
+def _larger(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """Return all terms of both, each with the larger weight."""
+    return {term: max(one.get(term, 0.0), other.get(term, 0.0)) for term in [*one, *other]}
 
 
 def _nearness(gathered: Sequence[_Candidates], sought: ContextualQuestion) -> float | None:

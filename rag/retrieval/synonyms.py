@@ -33,22 +33,23 @@ def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> 
     """
     table = _table()
     found: dict[str, float] = {}
-    many = max(_NAMED_SHARE * index.live_count, 1.0)
     for term, weight in wanted.items():
         others = table.get(term, ())
         if not others:
             continue
-        own = index.postings(term)
-        share = (
-            weight
-            * sqrt(_FULL_WEIGHT_SYNONYMS / max(len(others), _FULL_WEIGHT_SYNONYMS))
-            / (1 + np.count_nonzero(own.head) / many)
-        )
+        many = sqrt(_FULL_WEIGHT_SYNONYMS / max(len(others), _FULL_WEIGHT_SYNONYMS))
+        share = weight * many / own_use(index, term)
         for other in others:
             if other not in wanted and len(index.postings(other).chunks):
                 fair = share * min(1.0, rarity(term) / max(rarity(other), 1e-6))
                 found[other] = max(found.get(other, 0.0), fair)
     return found
+
+
+def own_use(index: ChunkIndex, term: str) -> float:
+    """Return how much the repository uses a term in names: 1 if not at all, 2 if 0.3 % of its chunks do."""
+    many = max(_NAMED_SHARE * index.live_count, 1.0)
+    return 1 + np.count_nonzero(index.postings(term).head) / many
 
 
 def meanings(term: str) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
 def interfaces(settings: ServerSettings) -> tuple[str, ...]:
     """Return the interface modules that the settings enable; MCP only where its SDK is installed."""
     has_mcp = find_spec("mcp") is not None
-    own = (*_INTERFACES, *(("mcp.server",) if has_mcp else ()))
+    own = (*_INTERFACES, *(("mcp.endpoint",) if has_mcp else ()))
     return ("deepwiki.health", *own, "deepwiki.routes") if settings.deepwiki else own
 
 

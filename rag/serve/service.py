@@ -407,7 +407,7 @@ class Service:
                         self.changes.publish(dialog.engine.settings.namespace, changed)
 
     def _fetch_history(self, dialog: Dialog, answer: Answer) -> None:
-        """Fetch what a question about the history of a definition could not be answered from."""
+        """Fetch what a question about the history could not be answered from, if a child searched for it."""
         if answer.code_facts is not None and answer.code_facts.kind == HISTORY:
             for repository in dialog.repositories:
                 if not repository.checkout.has_files:

@@ -106,7 +106,8 @@ class ServerSettings:
     """Processes that search and render, started when several questions arrive at once; 0 uses the server
     process only. Default: one for each processor, at most 4."""
     body_timeout_s: float = 30.0
-    """Seconds in which the head of a request must arrive, and then its body."""
+    """Seconds in which the head of a request must arrive, and then its body, and each 50 kB of the response
+    must be taken."""
     wait_for_index_s: float = 5.0
     """Seconds that a question waits for a repository that is being indexed."""
     refresh_s: float = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rag.retrieval.kinds.asked import merged_hits
 from rag.retrieval.kinds.history import NAME, Asks, HistorySubject, asked_about, subject_of
 from rag.retrieval.search import RetrievalResult
 from rag.service.repository import Repository
-from rag.types import CodeFact, CodeFacts
+from rag.types import CodeFact, CodeFacts, Source
 
 NO_HISTORY = "the answer is based on a published index, and the history is not on this machine"
 _SHOWN_CHANGES = 8
@@ -21,8 +21,16 @@ _PLAIN = str.maketrans("[]<>`", "()‹›'")
 """Text of commits is shown in Markdown; without these characters it has no links, images and tags."""
 
 
-def with_history(repositories: Sequence[Repository], found: RetrievalResult, k: int) -> RetrievalResult:
-    """Add the commits of the definition or file to the result of a question about its history."""
+def with_history(
+    repositories: Sequence[Repository],
+    found: RetrievalResult,
+    k: int,
+    on_missing: Callable[[Source], None] = lambda source: None,
+) -> RetrievalResult:
+    """Add the commits of the definition or file to the result of a question about its history.
+
+    `on_missing` is called with the source whose history is needed and not on this machine.
+    """
     asks = asked_about(found.sought)
     if asks is None:
         return found
@@ -34,11 +42,11 @@ def with_history(repositories: Sequence[Repository], found: RetrievalResult, k: 
     source, checkout = repository.source, repository.checkout
     # A clone of a ref of a folder may lack the history that the folder has.
     root = checkout.root if source.is_url or not source.ref else Path(source.location)
-    history = (
-        history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
-        if checkout.has_files
-        else LineHistory(note=NO_HISTORY)
-    )
+    if checkout.has_files:
+        history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
+    else:
+        history = LineHistory(note=NO_HISTORY)
+        on_missing(source)
     facts = _facts(asks, subject, history)
     return replace(found, code_facts=facts, hits=merged_hits(facts, found.ranked, indexes, k))
 

@@ -229,7 +229,7 @@ class Dialog:
         if found is None:
             searchers, has_model = [r.searcher for r in self.searched], self.engine.settings.has_model
             found = search(searchers, question, past=past, k=k, with_further=has_model)
-            found = with_history(self.searched, found, k)
+            found = with_history(self.searched, found, k, self.engine.on_missing_files)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
                 self._searches.popitem(last=False)

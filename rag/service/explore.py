@@ -21,7 +21,7 @@ from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
 from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
 from rag.service.repository import Repository
-from rag.types import Subject
+from rag.types import Source, Subject
 
 DEFAULT_TOKENS = 1_000
 MIN_TOKENS, MAX_TOKENS = 100, 20_000
@@ -65,6 +65,7 @@ def explore(
     budget_tokens: int = DEFAULT_TOKENS,
     seen: Lines | None = None,
     next_places: str = "ask again with these lines as seen for them",
+    on_missing: Callable[[Source], None] = lambda source: None,
 ) -> Exploration:
     """Return the places of a repository that a question asks for, in at most `budget_tokens`.
 
@@ -75,6 +76,7 @@ def explore(
         budget_tokens: the limit for the text, clipped to the range from 100 to 20,000.
         seen: lines that were sent before, which are left out.
         next_places: how to get the places that did not fit, in words.
+        on_missing: see `with_history`.
 
     Raises:
         StoreCorrupt: a store is damaged where the search had to read it.
@@ -84,7 +86,8 @@ def explore(
     results: list[tuple[str, RetrievalResult]] = []
     past: list[Exchange] = []
     for part in parts:
-        result = with_history([repository], search([repository.searcher], part, past=past, k=DEPTH), DEPTH)
+        result = search([repository.searcher], part, past=past, k=DEPTH)
+        result = with_history([repository], result, DEPTH, on_missing)
         results.append((part, result))
         past = [*past, _exchange(part, result)]
     best: Exploration | None = None

@@ -29,7 +29,6 @@ _EXIT_TIMEOUT_S = 5.0
 def main() -> None:
     """Run jobs until the input is closed or SIGTERM arrives. git's processes end with this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and ends its children
-    signal.signal(signal.SIGTERM, _terminate)
     jobs: list[str] = []
     available = threading.Semaphore(0)
 
@@ -47,6 +46,9 @@ def main() -> None:
     try:
         from rag.worker.tasks import run
 
+        # Until now there was nothing to clean up, and SIGTERM ended the process at once: an exception that is
+        # raised during an import may be lost, and the signal with it.
+        signal.signal(signal.SIGTERM, _terminate)
         while True:
             available.acquire()
             _send(run(json.loads(jobs.pop(0)), _send))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import rag
 from rag.database.format import FORMAT
+from rag.errors import RagError
 from rag.service.jobs import public_error
 from rag.settings import Settings, load_settings, plain_settings, with_absolute_paths
 from rag.worker.process import JobProcess
@@ -63,7 +64,11 @@ def run_on_node(job: NodeJob, is_cancelled: Callable[[], bool]) -> dict[str, Any
     """Run a job; return its last message (`rag.worker.tasks.run`), with an error that everyone may see."""
     if why := problem(job.check):
         return _error(why, retry=False)
-    settings = replace(with_absolute_paths(load_settings()), embedder=job.embedder, stores=job.stores)
+    try:
+        settings = with_absolute_paths(load_settings())
+    except RagError as error:
+        return _error(str(error), retry=False)
+    settings = replace(settings, embedder=job.embedder, stores=job.stores)
     if job.home:
         settings = replace(settings, home=Path(job.home))
     message = _run(job, settings, is_cancelled)

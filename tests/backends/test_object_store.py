@@ -15,7 +15,14 @@ from obstore.store import S3Store
 from rag import backends
 from rag.backends.shelf.bucket import BucketObjects, translated
 from rag.backends.shelf.objects import ObjectMissing
-from rag.errors import SettingsError, ShelfDamaged, ShelfError, ShelfRefused, ShelfUnreachable
+from rag.errors import (
+    SettingsError,
+    ShelfDamaged,
+    ShelfError,
+    ShelfFull,
+    ShelfRefused,
+    ShelfUnreachable,
+)
 from rag.settings import Settings
 from rag.testing.store_shelf import StoreShelfContract
 from tests.backends.test_store_shelf import cached_files, killed_publisher_in, opener  # noqa: F401
@@ -243,6 +250,36 @@ class TestUnreliableService:
             shelf.publish("app", {"store.pkl": file}, about={}, expect=published.id)
         proxy.plan([])
         assert (shelf.fetch("app").folder / "store.pkl").read_bytes() == before
+
+    @pytest.mark.parametrize("part", ["objects/", "keys/"])
+    @pytest.mark.parametrize(
+        ("status", "code", "error", "match"),
+        [
+            (507, "XMinioStorageFull", ShelfFull, r"no space is left there \(XMinioStorageFull\).*quota"),
+            (507, "", ShelfFull, "no space is left there"),
+            (400, "XMinioAdminBucketQuotaExceeded", ShelfFull, "no space is left there"),
+            (403, "QuotaExceeded", ShelfFull, "no space is left there"),
+            (503, "SlowDown", ShelfUnreachable, "asks for fewer requests .SlowDown."),
+            (429, "TooManyRequests", ShelfUnreachable, "asks for fewer requests"),
+        ],
+    )
+    def test_a_full_or_busy_service_is_named_and_loses_nothing(
+        self, shelf, published, proxy, file, part, status, code, error, match
+    ):
+        proxy.plan(itertools.repeat(Status(method="PUT", part=part, status=status, code=code)))
+        before = file.read_bytes()
+        file.write_bytes(b"next" * 2_000_000)  # in parts
+        with pytest.raises(error, match=match):
+            shelf.publish("app", {"store.pkl": file}, about={}, expect=published.id)
+        began = [path for method, path in proxy.requests if method == "POST" and "uploads" in path]
+        ended = [path for method, path in proxy.requests if method == "DELETE" and "uploadId" in path]
+        assert began and len(began) == len(ended) + (part == "keys/"), (
+            "parts that stay take the space that is short"
+        )
+        assert (shelf.fetch("app").folder / "store.pkl").read_bytes() == before
+        proxy.plan([])
+        shelf.publish("app", {"store.pkl": file}, about={}, expect=published.id)
+        assert (shelf.fetch("app").folder / "store.pkl").read_bytes() == file.read_bytes()
 
     def test_a_download_that_was_interrupted_is_whole_or_not_there(self, shelf, published, proxy):
         proxy.plan(itertools.repeat(Reset(method="GET", part="objects/", after_half=True)))

@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 import zlib
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from rag.backends.adal_generator import AdalGenerator
+from rag.backends.openai import bounds
 from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.embedder import OpenAIEmbedder
@@ -102,6 +104,7 @@ def asked(
     timeout_s: float = 5.0,
     answer_tokens: int = 40,
     first_byte_s: float | None = None,
+    at_once: int | None = None,
 ) -> Any:
     """What comes of asking the server in one of all the ways it can be asked."""
     if how == "models":
@@ -109,7 +112,9 @@ def asked(
     if how == "embed":
         embedder = OpenAIEmbedder("m", base_url=server.url, timeout_s=timeout_s, retries=SOON)
         return embedder.embed(["one"], role="query")
-    client = OpenAICompatibleClient(server.url, None, timeout_s, SOON, first_byte_s=first_byte_s)
+    client = OpenAICompatibleClient(
+        server.url, None, timeout_s, SOON, first_byte_s=first_byte_s, at_once=at_once
+    )
     writer = AdalGenerator(client, "m")
     prompt = Prompt(text="Where?", sources=(), turns=(), tokens=1, answer_tokens=answer_tokens)
     question = Prepared("Where?", "Where?", Conversation(id="c"), (), prompt)
@@ -222,23 +227,23 @@ def test_a_failure_with_an_endless_body_is_reported(how: str) -> None:
 # ---------------------------------------------------------------- time
 
 
-def drip(head: bytes, content: bytes) -> Play:
+def drip(head: bytes, content: bytes, each_s: float = 0.03) -> Play:
     """Send a little now and then, more often than any read gives up."""
 
     def play(server: Raw, connection: socket.socket) -> None:
         server.send(connection, head)
-        while not server.stopping.wait(0.03):
+        while not server.stopping.wait(each_s):
             server.send(connection, content)
 
     return play
 
 
-def failures_of(ways: list[str], play: Play, timeout_s: float) -> dict[str, str]:
+def failures_of(ways: list[str], play: Play, timeout_s: float, **limits: Any) -> dict[str, str]:
     """What each way of asking fails with. All wait at once, each for two seconds."""
 
     def failure(how: str) -> str:
         with serving(play) as server, pytest.raises(ProviderError) as caught:
-            asked(server, how, timeout_s=timeout_s)
+            asked(server, how, timeout_s=timeout_s, **limits)
         return str(caught.value)
 
     with ThreadPoolExecutor(len(ways)) as at_once:
@@ -276,7 +281,7 @@ def slowly(first_s: float, each_s: float, pieces: int) -> Play:
 
 
 @pytest.mark.parametrize("how", ["stream", "astream"])
-def test_a_patient_question_waits_long_for_the_first_piece_and_has_no_limit_while_others_come(
+def test_a_patient_question_waits_long_for_the_first_piece_and_longer_while_others_come(
     how: str,
 ) -> None:
     with serving(slowly(0.8, 0.05, 40)) as server:
@@ -295,6 +300,41 @@ def test_a_patient_question_ends_if_nothing_comes(how: str) -> None:
         with pytest.raises(ProviderError, match=r"sent nothing for (0\.4|0\.6) s"):
             asked(server, how, timeout_s=0.1, first_byte_s=0.4, answer_tokens=1)
         assert server.requests <= 1
+
+
+PATIENT: dict[str, Any] = {"timeout_s": 1.0, "first_byte_s": 1.0, "answer_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    "play",
+    [drip(STREAM, b":\n", 0.03), drip(STREAM, b"d", 0.2), drip(JSON, b" ", 0.2)],
+    ids=["many comments", "bytes", "spaces"],
+)
+def test_a_patient_question_ends_if_too_little_comes(play: Play) -> None:
+    # At first 10 bytes a second, which is enough until the time of the whole answer, 5 s, is over.
+    began = time.monotonic()
+    for how, why in failures_of(WAYS, play, **PATIENT).items():
+        assert re.search(r"sent only [\d,]+ bytes in \d s", why), (how, why)
+    assert time.monotonic() - began < 1 + 0.2 + 1 + 5 + 5
+
+
+def test_a_server_that_drips_holds_its_only_place_for_a_while_only() -> None:
+    dripped = threading.Event()
+
+    def play(server: Raw, connection: socket.socket) -> None:
+        if dripped.is_set():
+            found, end = EVENT % b'{"content":"found"},"finish_reason":"stop"', b"data: [DONE]\n\n"
+            server.send(connection, STREAM + found + end)
+        else:
+            dripped.set()
+            drip(STREAM, b":\n", 0.2)(server, connection)
+
+    with serving(play) as server, ThreadPoolExecutor(1) as other:
+        first = other.submit(asked, server, "stream", at_once=1, **PATIENT)
+        assert dripped.wait(5)
+        assert asked(server, "stream", at_once=1, **PATIENT)[0] == "found"
+        with pytest.raises(ProviderError, match="sent only"):
+            first.result()
 
 
 def test_requests_beyond_the_limit_of_a_server_wait_for_the_others() -> None:
@@ -479,3 +519,20 @@ def test_a_count_of_tokens_that_is_none_is_not_believed() -> None:
     for odd in (b'"x"', b"-5", b"9" * 30, b"[]", b"1.5"):
         with serving(once(STREAM + EVENT % b'{"content":"yes"}' + end % odd)) as server:
             assert asked(server, "stream") == ("yes", "stop")
+
+
+def test_the_clients_of_a_process_load_the_trusted_certificates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[ssl.SSLContext] = []
+    load = bounds._httpx.create_ssl_context
+
+    def counted() -> ssl.SSLContext:
+        loaded.append(load())
+        return loaded[-1]
+
+    monkeypatch.setattr(bounds._httpx, "create_ssl_context", counted)
+    bounds._trusted_certificates.cache_clear()
+    for _ in range(2):
+        bounds.http_client().close()
+        asyncio.run(bounds.async_http_client().aclose())
+    (only,) = loaded
+    assert only.verify_mode == ssl.CERT_REQUIRED and only.check_hostname

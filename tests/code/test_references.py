@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import tree_sitter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,3 +72,29 @@ def test_the_references_of_a_generated_file_are_not_read(monkeypatch: pytest.Mon
     found, graph = file_values(CALLS, "java", None)
     assert found
     assert not graph
+
+
+def test_the_order_of_references_does_not_depend_on_that_of_the_captures(monkeypatch: pytest.MonkeyPatch):
+    cursor = tree_sitter.QueryCursor
+
+    def read(text: str, *, reverse: bool) -> list[Any]:
+        class Sorted:  # the order in which the parser returns captures is arbitrary
+            def __init__(self, query: Any) -> None:
+                self._cursor = cursor(query)
+
+            def captures(self, node: Any) -> dict[str, list[Any]]:
+                found = self._cursor.captures(node)
+                in_order = sorted(found, reverse=reverse)
+                return {name: found[name][:: -1 if reverse else 1] for name in in_order}
+
+        monkeypatch.setattr(tree_sitter, "QueryCursor", Sorted)
+        values: list[Any] = file_values(text, "python", None)[1]
+        return values
+
+    text = (
+        "class Kiln(Oven, Heater):\n    def fire(self):\n        return self.heat(\n            6).done()\n"
+    )
+    found = read(text, reverse=False)
+    assert found == read(text, reverse=True)
+    assert ("Heater", "", 1, 0, BASE) in map(tuple, found[2])
+    assert ("done", "self.heat()", 4, 1, CALL) in map(tuple, found[2])

@@ -327,3 +327,26 @@ def test_each_run_indexes_from_nothing_with_the_users_settings(
 
 def test_a_tree_is_called_by_its_repository() -> None:
     assert Tree("r", SAMPLE, (), (LineSpan("a", 1, 1),)).label == "r, docs emptied"
+
+
+LINES = '{"question": "x", "answers": [{"path": "a.py", "start_line": 1, "end_line": %s}]}'
+HOSTILE_QUESTIONS = {
+    "deep": ("[" * 200_000, "nested too deeply"),
+    "long number": (LINES % ("9" * 5_000), "JSON"),
+    "many lines": (LINES % "1e99", "is not a question"),
+    "infinite": (LINES % "1e999", "OverflowError"),
+    "large": ("x" * 2_000_000, "it has more than 1 MB"),
+    "bytes": ("\udcff", "cannot read the questions"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_QUESTIONS)
+def test_a_hostile_file_of_questions_is_an_error(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("rag.evaluation.questions._MAX_BYTES", 1 << 20)
+    text, why = HOSTILE_QUESTIONS[name]
+    file = tmp_path / "questions.jsonl"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SettingsError, match=why):
+        read_questions([file])
+    with pytest.raises(SettingsError, match="it has more than 1 MB"):
+        read_questions([Path("/dev/zero")])

@@ -38,6 +38,10 @@ def test_a_resampled_store_is_a_store(sample_repo, tmp_path):
         chunks = large.postings(term).chunks
         assert (np.diff(chunks) > 0).all()
         assert len(chunks) > 2 * len(base.postings(term).chunks)
+    for path in large.known_files():  # the rules of kinds read the graphs of files
+        original = path.partition("/")[2]
+        assert large.code_graph(path) == base.code_graph(original)
+        assert large.bytes_of(path) == base.bytes_of(original)
     searcher = Searcher(large, embedder, open_vector_index(large.vectors))
     hits = search([searcher], "Where are sessions signed?", k=20).hits
     assert len(hits) == 20

@@ -308,6 +308,21 @@ def test_a_wiki_that_was_written_before_can_be_published(project, own_wiki):
     assert "Our own words." in project.page("code/index.html")
 
 
+def test_links_and_pipes_in_the_folder_of_a_wiki_are_not_published(project, own_wiki, tmp_path):
+    (tmp_path / "secret.txt").write_text("a secret of this machine")
+    (own_wiki / "picture.png").write_bytes(b"PNG")
+    (own_wiki / "linked.png").symlink_to(tmp_path / "secret.txt")
+    (own_wiki / "folder").symlink_to(tmp_path)
+    os.mkfifo(own_wiki / "pipe.png")
+    project.build()
+    built = {path.name for path in (project.folder / "site/code").rglob("*")}
+    assert "picture.png" in built
+    assert not built & {"linked.png", "folder", "secret.txt", "pipe.png"}
+    (own_wiki / "index.md").unlink()
+    (own_wiki / "index.md").symlink_to(tmp_path / "secret.txt")
+    assert "index.md is a symbolic link" in project.error()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 
 import pytest
 from live_server import sample_copy, serving
@@ -134,3 +135,57 @@ def test_what_is_no_message_begins_no_session(start):
         assert served.post("/mcp", LIST, headers=ann.headers).status >= 400
     assert len(sessions_of(served)) <= 3
     assert len(ann.begin()) == 32
+
+
+def status_of(served, method, headers, body=None):
+    """The status of a reply; of a stream only its beginning is read."""
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    try:
+        connection.putrequest(method, "/mcp")
+        for name, value in [*headers, ("Content-Length", str(len(body or b"")))]:
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+IDS = ["0", "-1", "x", "0" * 32, "a" * 2000, "\xff\xfe", " ", "1e999", "../x", "%00", "{}"]
+
+
+# The SDK leaves the streams of a client that goes away at once to the garbage collector.
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version", "Accept"])
+def test_a_header_that_means_nothing_is_the_client_s_mistake(start, name):
+    served, ann, _ = start(mcp_sessions=50)
+    session = ann.begin()
+    known = {**ann.headers, "Mcp-Session-Id": session, "Content-Type": "application/json"}
+    message = json.dumps(LIST).encode()
+    for value in IDS:
+        for method, body in (
+            ("GET", None),
+            ("POST", message),
+            ("DELETE", b""),
+            ("PUT", b""),
+            ("OPTIONS", b""),
+        ):
+            if (method, name) in (("DELETE", "Last-Event-ID"), ("DELETE", "Accept")):
+                continue  # it ends the session, as it should
+            for headers in ({**known, name: value}, {**ann.headers, name: value}):
+                status = status_of(served, method, list(headers.items()), body)
+                assert status < 500, (method, name, value)
+        twice = [*known.items(), (name, value), (name, value)]
+        assert status_of(served, "POST", twice, message) < 500
+    assert ann.send(session) == 200
+
+
+def test_a_stream_that_is_resumed_begins_anew(start):
+    served, ann, _ = start()
+    session = ann.begin()
+    for resumed in ("0", "17", "never"):
+        headers = [*ann.headers.items(), ("Mcp-Session-Id", session), ("Last-Event-ID", resumed)]
+        assert status_of(served, "GET", headers) == 200
+        (one,) = sessions_of(served)._sessions.values()
+        served.wait_until(lambda one=one: not one.requests)
+    unknown = [*ann.headers.items(), ("Mcp-Session-Id", "0" * 32), ("Last-Event-ID", "0")]
+    assert status_of(served, "GET", unknown) == 404

@@ -418,6 +418,35 @@ def test_a_connection_goes_on_until_a_head_does_not_come(serve):
         assert wire.recv(65_536) == b""
 
 
+LARGE = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
+
+
+@pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"], ids=["kept", "closed"])
+def test_a_client_that_does_not_read_is_disconnected(serve, last):
+    running = serve(repositories=(), body_timeout_s=0.5)
+    open_ones = running.server.server_state.connections
+    with socket.socket() as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        wire.connect(("127.0.0.1", running.port))
+        wire.sendall(LARGE % b"" * 300 + LARGE % last)
+        running.wait_until(lambda: any(one.flow.write_paused for one in open_ones))
+        running.wait_until(lambda: not open_ones)
+    assert running.get("/health").status == 200
+
+
+def test_a_client_that_reads_slowly_gets_everything(serve):
+    running = serve(repositories=(), body_timeout_s=2)
+    open_ones = running.server.server_state.connections
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as wire:
+        wire.sendall(LARGE % b"" * 99 + LARGE % b"Connection: close\r\n")
+        running.wait_until(lambda: any(one.flow.write_paused for one in open_ones))
+        read, asked = 0, len(wire.recv(4_096))
+        while asked:
+            asked = len(wire.recv(65_536))
+            read += asked
+    assert read > 99 * len(json.dumps(running.get("/openapi.json").json, separators=(",", ":")))
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import git
 from live_server import Served, serving
+from test_mcp import called, over_http
 
 from rag.errors import SourceError
 from rag.service import Engine, locate
@@ -109,6 +110,36 @@ def test_a_question_about_the_history_says_so_and_has_it_fetched(tmp_path: Path,
     server.wait_until(lambda: len(clones(tmp_path)) == 1 and is_idle(server))
     later = ask(server, question)
     assert later["coverage"][0]["has_files"] and "last changed" in later["code_facts"]["summary"]
+
+
+def by_mcp(tool: str) -> Callable[[Served, str], Any]:
+    async def through(session: Any, question: str) -> Any:
+        name = "question" if tool == "explore" else "query"
+        text, _, failed = await called(session, tool, **{"repoName": "app", name: question})
+        assert not failed, text
+        return text
+
+    return lambda server, question: over_http(server, lambda session: through(session, question))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda server, question: server.post("/api/search", {"question": question}).json["code_facts"][
+            "note"
+        ],
+        by_mcp("search_code"),
+        by_mcp("explore"),
+    ],
+    ids=["/api/search", "search_code", "explore"],
+)
+def test_a_search_for_the_history_has_it_fetched(tmp_path: Path, node: Any, search: Any) -> None:
+    server = node()
+    server.ready()
+    server.wait_until(lambda: is_idle(server))
+    assert clones(tmp_path) == []
+    assert search(server, "When was `issue_token` last changed?")
+    server.wait_until(lambda: len(clones(tmp_path)) == 1 and is_idle(server))
 
 
 def test_a_commit_that_is_not_published_is_cloned_and_one_that_is_is_not(

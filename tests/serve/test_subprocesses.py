@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -86,6 +87,34 @@ def test_a_worker_s_child_ends_with_a_parent_that_was_killed_before_it_read_ever
         assert process.wait(60) in (0, 1)
     finally:
         process.kill()
+
+
+def test_a_child_that_is_ended_while_it_imports_is_quiet() -> None:
+    code = (
+        "import os, signal, sys, weakref\n"
+        "class Named: pass\n"
+        "def ended(reference):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    sum(range(9))\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'rag.worker.tasks':\n"
+        "            named = Named()\n"
+        "            watched = weakref.ref(named, ended)\n"
+        "            del named\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from rag.worker.child import main\n"
+        "main()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        assert child.wait(60) == -signal.SIGTERM
+        assert child.stdout is not None and child.stderr is not None
+        assert (child.stdout.read(), child.stderr.read()) == (b"", b"")
 
 
 @pytest.mark.parametrize("gives_up", [False, True])

@@ -26,7 +26,7 @@ class LocalDask:
         self.folder, self._stack = folder, stack
         self._processes: list[Process[bytes]] = []
         file = folder / "scheduler.json"
-        self._start(
+        self.scheduler = self._start(
             "scheduler",
             "scheduler",
             "--port",

@@ -43,6 +43,7 @@ class Status(Fault):
     """An answer of the proxy itself."""
 
     status: int = 503
+    code: str = "Injected"
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 answer: tuple[int, list[tuple[str, str]], bytes] = (
                     fault.status,
                     [],
-                    b"<Error><Code>Injected</Code></Error>",
+                    f"<Error><Code>{fault.code}</Code></Error>".encode(),
                 )
             else:
                 answer = proxy.forward(self.command, self.path, headers, body)

@@ -21,7 +21,7 @@ from rag.service.jobs import JobRequest, index_request
 from rag.service.shared_stores import shared_indexes
 from rag.settings import Settings
 from rag.worker.cluster import MAX_ATTEMPTS, on_cluster
-from rag.worker.node import NodeJob
+from rag.worker.node import NodeJob, run_on_node
 from tests.servers.dask import LocalDask, local_dask, until
 
 
@@ -44,7 +44,7 @@ def listed(tmp_path: Path, sample_repo: Path) -> Path:
     return file
 
 
-def large(folder: Path, files: int = 1500) -> Path:
+def large(folder: Path, files: int = 600) -> Path:
     """A repository that takes seconds to index."""
     for number in range(files):
         path = folder / f"p{number % 20}" / f"m{number}.py"
@@ -83,7 +83,8 @@ def test_workers_with_other_data_folders_publish(
     assert len(shared_indexes(reader)[1]) == 2
     listed.write_text(urls[0])
     found = rag_process("index", "--list-file", listed, "--executor", dask.address, "--again")
-    assert found.code == 0 and "fresh" in found.err
+    assert found.code == 0 and "1 indexed" in found.err
+    assert ": built" not in found.err, "the other worker begins from the published index"
 
 
 def test_a_worker_that_is_killed_loses_nothing(dask: LocalDask, listed: Path, tmp_path: Path) -> None:
@@ -123,22 +124,39 @@ def test_ctrl_c_ends_what_runs_and_the_next_run_continues(
     assert again.code == 0 and "1 indexed, 0 failed, 1 done by an earlier run" in again.err
 
 
+def test_a_lost_scheduler_ends_the_run_with_a_message(listed: Path, tmp_path: Path) -> None:
+    large(tmp_path / "repositories" / "large")
+    listed.write_text("repositories/large\n")
+    (tmp_path / "other").mkdir()
+    with local_dask(tmp_path / "other") as cluster:
+        cluster.add_worker()
+        process = start(
+            command("index", "--list-file", listed, "--executor", cluster.address),
+            environment=os.environ, stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        until(cluster.working)
+        cluster.scheduler.kill()
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 3 and b"cannot be reached" in err and b"Traceback" not in err, (
+            err.decode()
+        )
+        until(lambda: not cluster.working())
+
+
 OTHER_VERSION = "import rag.worker.node as node\nnode.node_version = lambda: '9.9 (index format 99)'\n"
 NO_RAG = "import sys\nsys.modules['rag'] = None\n"
 
 
-@pytest.mark.parametrize(
-    ("preload", "message"),
-    [(OTHER_VERSION, "it has rag 9.9 (index format 99), the command has rag"), (NO_RAG, "install it there")],
-)
-def test_a_worker_with_another_version_is_refused(
-    preload: str, message: str, listed: Path, tmp_path: Path
-) -> None:
+def test_workers_with_another_version_or_none_are_refused(listed: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with local_dask(tmp_path / "other") as cluster:
-        cluster.add_worker(preload=preload)
+        cluster.add_worker(preload=OTHER_VERSION)
+        cluster.add_worker(preload=NO_RAG)
         done = rag_process("index", "--list-file", listed, "--executor", cluster.address)
-    assert done.code == 2 and message in done.err and "tcp://127.0.0.1:" in done.err
+    assert done.code == 2 and done.err.count("tcp://127.0.0.1:") == 2
+    assert (
+        "it has rag 9.9 (index format 99), the command has rag" in done.err and "install it there" in done.err
+    )
     assert not list(Path(os.environ["RAG_HOME"]).glob("stores/*"))
 
 
@@ -220,6 +238,17 @@ def test_a_node_that_does_not_see_the_folder_is_refused(tmp_path: Path) -> None:
     ):
         raise AssertionError("it was not refused")
     assert not list(settings.home.iterdir())
+
+
+def test_a_node_with_wrong_settings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path / "home")
+    cluster = FakeCluster({}, [DONE])
+    with on_cluster(cluster, settings) as run:
+        list(run(request_of(tmp_path, settings)))
+        monkeypatch.setenv("RAG_CONTEXT_TOKENS", "many")
+        error = run_on_node(cluster.jobs[0], lambda: False)["error"]
+    assert "RAG_CONTEXT_TOKENS" in error["message"] and not error["retry"]
+    assert "it does not see the folder" in run_on_node(cluster.jobs[0], lambda: False)["error"]["message"]
 
 
 @pytest.mark.parametrize(

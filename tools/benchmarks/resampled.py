@@ -55,16 +55,15 @@ def _drawn(old: Columns, count: int, random: np.random.Generator) -> tuple[Array
 
 
 def _files(old: Columns, files: Array) -> Columns:
-    paths, texts = unpack_strings(old, "file_path"), unpack_strings(old, "file_text")
+    paths = unpack_strings(old, "file_path")
     renamed = [b"copy%d/%s" % (number, paths[file]) for number, file in enumerate(files.tolist())]
+    same = {name: unpack_strings(old, name) for name in ("file_text", "file_graph")}
     columns = {
         name: old[name][files] for name in old if name.startswith("file_") and len(old[name]) == len(paths)
     }
-    return {
-        **columns,
-        **pack_strings("file_path", renamed),
-        **pack_strings("file_text", [texts[file] for file in files.tolist()]),
-    }
+    for name, values in same.items():
+        columns |= pack_strings(name, [values[file] for file in files.tolist()])
+    return columns | pack_strings("file_path", renamed)
 
 
 def _names(old: Columns, copies: Columns) -> Columns:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from rag.errors import RagError
 from rag.evaluation.repositories import obtain
 from rag.service import Engine, locate
+from rag.service.published_index import take
 from rag.service.repository import Repository
 from rag.service.shared_stores import SharedStores
 from rag.settings import Settings
@@ -94,6 +95,8 @@ def _run(measured: Measured, sources: Path, workplace: Path, stores: str) -> Non
     with measured.step("A: open again, publish") as moved:
         moved.append(_published(homes["a"], stores, origin))
     key = _shared(homes["b"], stores).shelf.keys()[0]
+    with measured.step("C: ask git for the commit, fetch, open: ready without a clone"):
+        _taken(workplace / "c", stores, origin)
     with measured.step("B: fetch, cold") as moved:
         moved.append(_shared(homes["b"], stores).shelf.fetch(key).downloaded_bytes)
     with measured.step("B: fetch, cached") as moved:
@@ -126,6 +129,12 @@ def _shared(home: Path, stores: str) -> SharedStores:
 
 def _opened(home: Path, stores: str, origin: Path) -> Repository:
     return _engine(home, stores).repository(locate(f"file://{origin}"))
+
+
+def _taken(home: Path, stores: str, origin: Path) -> None:
+    """Do what a server does when it starts with a listed URL that is published."""
+    found = take(_engine(home, stores), locate(f"file://{origin}"), is_checked=True)
+    assert found is not None and found[1]
 
 
 def _published(home: Path, stores: str, origin: Path) -> int:

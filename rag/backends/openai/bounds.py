@@ -8,6 +8,7 @@ private code, to a host that nobody configured.
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -41,6 +43,9 @@ _BYTES_PER_VECTOR = 160_000
 _TOTAL_TIMEOUTS = 5
 _ANSWER_TOKENS_PER_S = 5
 """A slow model on this machine; decides how long an answer that arrives as a whole may take."""
+_MIN_TOKENS_PER_S = 1
+_MIN_BYTES_PER_S = 10
+"""Slower servers than these are given up: they would hold their place without end. A token is 200 bytes."""
 _INFLATED_PIECE = 65_536
 
 T = TypeVar("T")
@@ -54,8 +59,10 @@ class RequestBounds:
         timeout_s: the time limit of one read; all tries and pauses together may take five times as long.
         max_bytes: the bytes that the server may send in one try, after decompression.
         setting: the setting to raise, named in the timeout message.
-        first_byte_s: if given, there is no total limit: the reply begins within this time, and continues
-            within `timeout_s` after each piece, of which comments that keep a stream alive are some.
+        first_byte_s: if given, the reply begins within this time, and continues within `timeout_s` after each
+            piece, of which comments that keep a stream alive are some. After both, it has one more second
+            for each 10 bytes that arrived, and at most `answer_s`.
+        answer_s: see `first_byte_s`.
     """
 
     def __init__(
@@ -65,12 +72,16 @@ class RequestBounds:
         max_bytes: int,
         setting: str = "",
         first_byte_s: float | None = None,
+        answer_s: float = math.inf,
     ) -> None:
         self.host, self.max_bytes = host, max_bytes
         self.total_s = timeout_s * _TOTAL_TIMEOUTS if first_byte_s is None else first_byte_s
         self._pause_s = None if first_byte_s is None else timeout_s
         self._setting = setting or "timeout_s (RAG_TIMEOUT)"
-        self._deadline = time.monotonic() + self.total_s
+        self._answer_s = answer_s
+        self._began = self._arrived = time.monotonic()
+        self._bytes, self._is_slow = 0, False
+        self._deadline = self._began + self.total_s
         self._sockets: list[Any] = []
         self._timer: threading.Timer | None = None
         self._wait: asyncio.Timeout | None = None
@@ -87,6 +98,8 @@ class RequestBounds:
         what = f"did not finish within {self.total_s:g} s"
         if self._pause_s is not None:
             what = f"sent nothing for {self._pause_s if received else self.total_s:g} s"
+            if self._is_slow:
+                what = f"sent only {self._bytes:,} bytes in {time.monotonic() - self._began:,.0f} s"
         return kind(
             f"{self.host} {what}{so_far}; it may be busy or slow. Try again, or raise {self._setting}",
             provider=self.host,
@@ -102,11 +115,32 @@ class RequestBounds:
             retryable=False,
         )
 
-    def arrived(self) -> None:
-        """Note that a piece of the reply arrived, which extends the deadline if there is no total limit."""
+    def arrived(self, size: int) -> None:
+        """Note that bytes of the reply arrived, which extends the deadline if `first_byte_s` was given.
+
+        Raises:
+            ProviderError: they arrived after the deadline.
+        """
+        if not self.left_s:
+            raise self.too_long()
+        self._bytes += size
+        self._arrived = time.monotonic()
+        self._extend()
+
+    def resumed(self) -> None:
+        """Note that the reply is waited for again. The time since the last piece does not count."""
+        now = time.monotonic()
+        self._began += now - self._arrived
+        self._arrived = now
+        self._extend()
+
+    def _extend(self) -> None:
         if self._pause_s is None:
             return
-        self._deadline = max(self._deadline, time.monotonic() + self._pause_s)
+        earned_s = min(self._bytes / _MIN_BYTES_PER_S, self._answer_s)
+        latest = self._began + self.total_s + self._pause_s + earned_s
+        paused = max(self._deadline, self._arrived + self._pause_s)
+        self._deadline, self._is_slow = min(paused, latest), latest < paused
         if self._wait is not None:
             import asyncio
 
@@ -161,6 +195,11 @@ def whole_answer_s(answer_tokens: int | None) -> float:
     return (answer_tokens or _DEFAULT_TOKENS) / _ANSWER_TOKENS_PER_S
 
 
+def longest_answer_s(answer_tokens: int | None, timeout_s: float) -> float:
+    """Return how long the slowest model on this machine may generate an answer."""
+    return max((answer_tokens or _DEFAULT_TOKENS) / _MIN_TOKENS_PER_S, timeout_s * _TOTAL_TIMEOUTS)
+
+
 def embedding_bytes(texts: int) -> int:
     """Return the max bytes of a reply with this many vectors."""
     return MAX_LINE_BYTES + texts * _BYTES_PER_VECTOR
@@ -184,7 +223,7 @@ async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -
     import asyncio
 
     if received:
-        bounds.arrived()  # the time in which nobody waited does not count
+        bounds.resumed()
     limit = asyncio.timeout(bounds.left_s)
     try:
         async with limit:
@@ -202,12 +241,19 @@ def http_client() -> Any:
     Each request uses its own connection, so that closing it affects no other request.
     """
     hooks: dict[str, list[Any]] = {"request": [_watch_connection], "response": [_bound]}
-    return openai.DefaultHttpxClient(event_hooks=hooks, **_OPTIONS)
+    return openai.DefaultHttpxClient(event_hooks=hooks, verify=_trusted_certificates(), **_OPTIONS)
 
 
 def async_http_client() -> Any:
     """Return the same client for an event loop, where `within` enforces the deadline."""
-    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound_async]}, **_OPTIONS)
+    hooks = {"response": [_bound_async]}
+    return openai.DefaultAsyncHttpxClient(event_hooks=hooks, verify=_trusted_certificates(), **_OPTIONS)
+
+
+@cache
+def _trusted_certificates() -> Any:
+    """Return the SSL context of all clients: loading the trusted certificates takes 25 ms."""
+    return _httpx.create_ssl_context()
 
 
 _OPTIONS: dict[str, Any] = {
@@ -277,7 +323,7 @@ class _Meter:
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """Yield a chunk's decompressed pieces. Raises ProviderError above a size limit."""
-        self._bounds.arrived()
+        self._bounds.arrived(len(chunk))
         for piece in self._decompressed(chunk):
             self._count(piece)
             yield piece

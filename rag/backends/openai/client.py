@@ -29,6 +29,7 @@ from rag.backends.openai.bounds import (
     chat_bytes,
     embedding_bytes,
     http_client,
+    longest_answer_s,
     sending,
     whole_answer_s,
     within,
@@ -75,7 +76,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         retries: when to retry.
         key_variable: the environment variable that error messages name.
         first_byte_s: if given, an answer may take as long as pieces of it arrive: the first within this
-            time, each further one within `timeout_s`.
+            time, each further one within `timeout_s`, at least 10 bytes and one token a second.
         at_once: how many requests of this process the server gets at the same time; others wait. None is no
             limit.
 
@@ -273,7 +274,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         first_s = self.first_byte_s
         if first_s is not None and not body.get("stream"):
             first_s += whole_answer_s(limit)
-        bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s)
+        answer_s = longest_answer_s(limit, self.timeout_s)
+        bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s, answer_s=answer_s)
         return Request(model_type, body, bounds)
 
     def init_sync_client(self) -> openai.OpenAI:

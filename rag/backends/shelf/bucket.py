@@ -31,7 +31,7 @@ from obstore import exceptions
 from obstore.store import S3Store
 
 from rag.backends.shelf.objects import PROBES, ObjectContent, ObjectMissing, ObjectState
-from rag.errors import SettingsError, ShelfError, ShelfRefused, ShelfUnreachable
+from rag.errors import SettingsError, ShelfError, ShelfFull, ShelfRefused, ShelfUnreachable
 
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig
@@ -55,6 +55,9 @@ _LOGIN = re.compile(
 )
 _NO_LOGIN = re.compile(r"/latest/(?:api/token|meta-data)|/v2/credentials|AssumeRoleWithWebIdentity")
 _STATUS = re.compile(r"status code: (\d{3})|status: (\d{3}),")
+_FULL = re.compile(r"QuotaExceeded|StorageFull|InsufficientStorage")
+"""Codes of MinIO, Ceph and others for a bucket, tenant or disk without space; also status 507."""
+_BUSY = re.compile(r"SlowDown|TooManyRequests|RequestLimitExceeded|Throttling")
 _TIMEOUT = re.compile(r"kind: Timeout|operation timed out")
 
 _Result = TypeVar("_Result")
@@ -246,6 +249,16 @@ def translated(error: Exception, shelf: str, bucket: str, timeout_s: float) -> S
         return ShelfRefused(shelf=shelf, why=f"there is no bucket {bucket}", fix=fix)
     if isinstance(error, FileNotFoundError):
         return ObjectMissing()
+    found_status = _STATUS.search(text)
+    status = int(found_status[1] or found_status[2]) if found_status else 0
+    if _FULL.search(code) or status == 507:
+        return ShelfFull(shelf=shelf, code=code)
+    if _BUSY.search(code) or status == 429:
+        return ShelfUnreachable(
+            shelf=shelf,
+            why=f"the service asks for fewer requests ({code or status})",
+            fix="retry later, with fewer publishers at once (`rag worker --slots`)",
+        )
     login = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
     if login or _LOGIN.search(text):
         fix = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and what they may do with the bucket"
@@ -256,10 +269,9 @@ def translated(error: Exception, shelf: str, bucket: str, timeout_s: float) -> S
     if _NO_LOGIN.search(text):
         fix = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role"
         return ShelfRefused(shelf=shelf, why="no credentials were found", fix=fix)
-    if status := _STATUS.search(text):
-        number = status[1] or status[2]
+    if status:
         return ShelfUnreachable(
-            shelf=shelf, why=f"the service failed with status {number}{f' ({code})' if code else ''}"
+            shelf=shelf, why=f"the service failed with status {status}{f' ({code})' if code else ''}"
         )
     if _TIMEOUT.search(text):
         return ShelfUnreachable(shelf=shelf, why=f"no answer within {timeout_s:g} s")

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from math import fsum
 
 import numpy as np
@@ -27,8 +28,9 @@ _MIN_MEMBERS = 2
 _COMMENT_LINES = 12
 _MAX_COMMENT_CHARS = 200
 _MAX_HEADER_LINES = 30
+_MAX_CACHED_LINES = 4_096
 _MAX_NAMES_READ = 30
-_MAX_LINES_READ = 12_000
+_MAX_LINES_READ = 6_000
 _LONG_FILE = 1_500
 _UNLIKELY = -0.1
 """A series that is less likely a list, by its shape and what holds it, is left out."""
@@ -328,9 +330,14 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
 def _sort_of(file: FileText, series: Series) -> str:
     """Return the sort of line that holds a series, "" for another sort or none."""
     above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
-    holder = next((name for name, pattern in _HOLDERS if above and pattern.match(above)), "")
+    holder = _sort_of_line(above)
     is_call = series.shape == "name" and holder == "literal" and above.rstrip().endswith("(")
     return "call" if is_call and "=" not in above else holder
+
+
+@lru_cache(maxsize=_MAX_CACHED_LINES)
+def _sort_of_line(line: str) -> str:
+    return next((name for name, pattern in _HOLDERS if line and pattern.match(line)), "")
 
 
 def _holder(lines: Sequence[str], series: Series) -> int:

@@ -1,7 +1,8 @@
-"""Size and time limits for the head of a request.
+"""Size and time limits for the head of a request, and a time limit for a client that does not read.
 
 The middleware limits the body. Before the head is complete the caller is unknown, and uvicorn waits for it
-without a limit: a client without a key could hold a connection, or memory, by never completing it.
+without a limit: a client without a key could hold a connection, or memory, by never completing it. It also
+waits without a limit for a client to take a response.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _access_log = logging.getLogger("rag.serve.access")
 
 
 def bounded(*, max_bytes: int, within_s: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with a limit on the size of a request's head and on its arrival time."""
+    """Return uvicorn's protocol with limits for the head of a request: its size and arrival time.
+
+    A client that takes less than 50 kB of a response in the same time is disconnected.
+    """
     return type("Bounded", (_Bounded,), {"max_bytes": max_bytes, "within_s": within_s})
 
 
@@ -36,6 +40,7 @@ class _Bounded(HttpToolsProtocol):
         self._parsed_bytes = 0
         self._is_too_large = False
         self._timeout: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
@@ -43,7 +48,35 @@ class _Bounded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timeout()
+        self._cancel_unread()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._abort_later()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._cancel_unread()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():  # when the client has taken the rest
+            self._abort_later()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._abort_later()
+
+    def _abort_later(self) -> None:
+        if self._unread is None:
+            self._unread = asyncio.get_running_loop().call_later(self.within_s, self.transport.abort)
+
+    def _cancel_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def data_received(self, data: bytes) -> None:
         before = self.cycle

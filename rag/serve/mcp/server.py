@@ -15,7 +15,6 @@ from copy import copy
 from importlib.metadata import version
 from typing import Annotated, Any, TextIO
 
-from fastapi import FastAPI
 from pydantic import Field, ValidationError
 
 from rag.errors import BackendMissing, RagError
@@ -29,7 +28,6 @@ from rag.serve.mcp.arguments import checked, compact, invalid
 from rag.serve.mcp.completion import ClientChoices, add_choices
 from rag.serve.mcp.memory_tools import FactsFound, MemoryTools, OneFact, TurnsChecked
 from rag.serve.mcp.prompts import add_prompts
-from rag.serve.mcp.sessions import Sessions
 from rag.serve.mcp.tools import (
     AskResult,
     CodeFound,
@@ -42,6 +40,7 @@ from rag.serve.mcp.tools import (
     WikiContents,
     as_values,
 )
+from rag.serve.middleware import App
 from rag.serve.service import Service
 from rag.serve.telemetry import FORMATTERS
 from rag.service.explore import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
@@ -140,8 +139,8 @@ class _StrictServer(_Server):  # type: ignore[misc]
             raise
 
 
-def install(app: FastAPI, service: Service) -> None:
-    """Add /mcp (streamable HTTP) to the app."""
+def http_endpoint(service: Service) -> tuple[App, Any]:
+    """Return the endpoint for streamable HTTP, and the SDK's manager of its sessions, which is to be run."""
     # The middleware checks Host, Origin and the body, as for all routes.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if _IS_V2:
@@ -150,11 +149,8 @@ def install(app: FastAPI, service: Service) -> None:
     else:
         server = make_mcp(service, transport_security=security)
         inner = server.streamable_http_app()
-    settings = service.settings
-    for route in inner.routes:
-        route.app = Sessions(route.app, max_sessions=settings.mcp_sessions, idle_s=settings.mcp_idle_s)
-    app.router.routes.extend(inner.routes)
-    service.lifespans.append(lambda: server.session_manager.run())
+    (route,) = inner.routes
+    return route.app, server.session_manager
 
 
 def make_mcp(service: Service, **settings: Any) -> Any:

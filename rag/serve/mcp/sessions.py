@@ -18,6 +18,8 @@ from rag.serve.errors import TemporarilyUnavailable, TooLarge
 from rag.serve.middleware import App, Message, Receive, Scope, Send
 
 _ID = b"mcp-session-id"
+_RESUME = b"last-event-id"
+"""Not supported: no events are stored, so a stream starts again. The SDK does not respond to it at all."""
 _MAX_MESSAGE_BYTES = 1_000_000
 _RETRY_S = 5.0
 
@@ -59,6 +61,7 @@ class Sessions:
             TemporarilyUnavailable: the limit is reached, and all sessions are in use.
         """
         receive = await _bounded(receive)
+        scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != _RESUME]}
         caller: Caller = scope["state"]["caller"]
         session_id = next((value for name, value in scope["headers"] if name == _ID), None)
         await self._end_idle(scope)

@@ -345,6 +345,7 @@ class Toolbox:
                 budget_tokens=room,
                 seen=known,
                 next_places=_NEXT_BY_SESSION if session else _NEXT_BY_SEEN,
+                on_missing=self._service.engine.on_missing_files,
             )
         if session:
             self._sent_lines.add(of, entry.name, generation, found.places)

@@ -16,7 +16,7 @@ from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.recognition import kinds_of
+from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import name_chunks, phrase_chunks
@@ -171,7 +171,9 @@ def _search_stores(
     read = replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms)
     sought = in_context(read, past, carry)
     rarity = Rarity([searcher.index for searcher in searchers])
-    gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
+    # The context of a follow-up has the words of code, and so have names.
+    plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
+    gathered = [_gather(searcher, sought, rarity, begins=not past, plain=plain) for searcher in searchers]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places is answered by them.
     kinds = [] if any(g.pointed for g in gathered) else kinds_of(sought.question.text)
@@ -240,14 +242,18 @@ def exchange(question: str, found: RetrievalResult) -> Exchange:
     return Exchange(question, tuple(places), found.sought.subject)
 
 
-def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool) -> _Candidates:
-    """Return the candidates of both retrievers, with the values of both for all of them."""
+def _gather(
+    searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool, plain: bool
+) -> _Candidates:
+    """Return the candidates of both retrievers, with the values of both for all of them; for a plain question
+    also those that have synonyms or words of code.
+    """
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
     best = lexical.best(CANDIDATES)
     alike = synonyms(index, own, rarity)
-    if not sought.carried:  # the context of a follow-up has the words of code
+    if plain:
         alike = _larger(alike, code_words(index, own, rarity, best))
     synonym = Bm25(index, alike, rarity)
     query = _query_vector(searcher, sought)
@@ -266,7 +272,7 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)
-    chunks = rank.union([best, synonym.best(CANDIDATES), near, named])
+    chunks = rank.union([best, near, named, *([synonym.best(CANDIDATES)] if plain else [])])
     is_named = np.zeros(len(chunks), np.float32)
     is_named[np.searchsorted(chunks, named)] = 1
     return _Candidates(

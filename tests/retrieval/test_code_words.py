@@ -14,6 +14,7 @@ from rag.database.store import Store
 from rag.database.update import Options, write_texts
 from rag.resources import shipped
 from rag.retrieval.code_words import code_words
+from rag.retrieval.kinds.recognition import is_answered_by_rules
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.rank import RankingWeights
 from rag.retrieval.search import Searcher, search
@@ -71,6 +72,23 @@ def test_a_question_whose_words_one_chunk_has_needs_no_other_words(store):
 
 def test_a_plain_word_that_describes_much_is_not_enough(store):
     assert of(store, "change") == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "by_rules"),
+    [
+        ("Where are old things thrown out when there is no more room?", False),
+        ("What happens to old things when there is no more room?", False),
+        ("Who throws out old things?", False),
+        ("Who calls evict()?", True),
+        ("List all things that are thrown out.", True),
+        ("Which option sets when old things are thrown out?", True),
+        ("What if there is no more room for old things?", True),
+        ("error: there is no more room for old things", True),
+    ],
+)
+def test_what_rules_look_for_is_searched_in_its_own_words(question, by_rules):
+    assert is_answered_by_rules(question) == by_rules
 
 
 @given(

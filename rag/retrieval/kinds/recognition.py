@@ -162,6 +162,11 @@ def kinds_of(text: str) -> list[str]:
     return [kind for kind in asked if kind not in others]
 
 
+def is_answered_by_rules(text: str) -> bool:
+    """Return whether the rules of its kind look for the answer of a question, in the order of the search."""
+    return is_pasted(text) or not {MESSAGE, TRACE}.issuperset(kinds_of(text))
+
+
 def is_pasted(text: str) -> bool:
     """Return whether a text is a message of a program rather than a question about one."""
     return has_message(text) and not is_question(text)

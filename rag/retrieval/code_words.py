@@ -5,8 +5,8 @@ table describes some thousand words of code in plain words; it was written from 
 without sight of any set of questions. A code word that several words of a question describe is a better guess
 than one that a single word does, and a plain word of few descriptions says more than one of many.
 
-Where rules look for the answer (callers, lists, settings, failures, pasted messages) no code words are searched:
-the rules take the order of the search as it is. docs/benchmarks.md has the figures.
+Where rules look for the answer (callers, lists, settings, failures, pasted messages) no code words are
+searched: the rules take the order of the search as it is. docs/benchmarks.md has the figures.
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import time
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rag.errors import BackendMissing
 from rag.isolated import OUT_OF_TIME, GaveUp
 
 if TYPE_CHECKING:
@@ -70,6 +73,23 @@ def has_grammar(language: str) -> bool:
 def package_of(language: str) -> str:
     """Return the name of the package that holds the grammar of a language."""
     return "tree-sitter-" + _MODULES[language].partition(".")[0].replace("_", "-")
+
+
+def require_grammars(languages: Iterable[str]) -> None:
+    """Check that the grammars of these languages are installed: an older installation lacks newer ones.
+
+    Raises:
+        BackendMissing: one is not.
+    """
+    needed = {language for language in languages if has_grammar(language)}
+    missing = {package_of(language) for language in needed if not _is_installed(_MODULES[language])}
+    if missing:
+        raise BackendMissing(backend="the index", missing=" and ".join(sorted(missing)))
+
+
+@cache
+def _is_installed(module: str) -> bool:
+    return importlib.util.find_spec(f"tree_sitter_{module.partition('.')[0]}") is not None
 
 
 @cache

@@ -251,12 +251,17 @@ class Builder:
         Returns:
             Parts, written, if there are very many chunks; the columns of the other chunks; and the unusable
             files and those that are cut by lines.
+
+        Raises:
+            BackendMissing: the grammar of a language is not installed.
         """
         # Imported here: most often nothing has changed, and the grammars are not needed.
+        from rag.code.grammars import require_grammars
         from rag.database.groups import GroupsOnDisk, grouped
         from rag.database.quarantine import Quarantine
         from rag.database.workers import digest_all
 
+        require_grammars(file.language for file in files)
         quarantine = Quarantine(self.path.parent)
         found = digest_all(
             self.checkout.root,

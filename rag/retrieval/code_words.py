@@ -11,9 +11,8 @@ searched: the rules take the order of the search as it is. docs/benchmarks.md ha
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from math import log
 
@@ -53,36 +52,29 @@ def code_words(
         rarity: counted over all stores that are searched.
         best: the best chunks for the wanted terms.
     """
-    described = _described(wanted)
-    known = ((word, found) for word, found in described.items() if len(index.postings(word).chunks))
-    likeliest = list(islice(known, _MAX_CODE_WORDS))
-    if not likeliest:
-        return {}
-    missing = _WEIGHT * (1.0 - _covered(index, wanted, rarity, best))
+    missing = 1.0 - _covered(index, wanted, rarity, best)
+    known = ((word, says) for word, says in _evidence(wanted) if len(index.postings(word).chunks))
     shares = {term: weight / own_use(index, term) for term, weight in wanted.items()}
-    return {
-        word: missing
-        * strength
-        * max(shares[term] * min(1.0, rarity(term) / max(rarity(word), 1e-6)) for term in by)
-        for word, (strength, by) in likeliest
-    }
+    found = {}
+    for word, says in islice(known, _MAX_CODE_WORDS) if missing else ():
+        common = max(rarity(word), 1e-6)
+        share = max(
+            shares[term] * min(1.0, rarity(term) / common) for term in wanted if word in _describes(term)
+        )
+        found[word] = _WEIGHT * missing * min(says / _FULL_EVIDENCE, 1.0) * share
+    return found
 
 
-def _described(wanted: Collection[str]) -> dict[str, tuple[float, list[str]]]:
-    """Return the code words that terms describe, the likeliest first, ties by name, each with the strength of
-    the evidence (up to 1) and the terms.
-    """
-    evidence: dict[str, float] = defaultdict(float)
-    by: dict[str, list[str]] = defaultdict(list)
+def _evidence(wanted: Collection[str]) -> list[tuple[str, float]]:
+    """Return the code words that terms describe, with enough evidence, the likeliest first, ties by name."""
+    evidence: dict[str, float] = {}
     for term in wanted:
         found = _describes(term)
         says = log(_DESCRIPTIONS / max(len(found), _FEW))
         for word in found:
-            evidence[word] += says
-            by[word].append(term)
-    enough = [word for word, sum_ in evidence.items() if sum_ >= _LEAST_EVIDENCE and word not in wanted]
-    enough.sort(key=lambda word: (-evidence[word], word))
-    return {word: (min(evidence[word] / _FULL_EVIDENCE, 1.0), by[word]) for word in enough}
+            evidence[word] = evidence.get(word, 0.0) + says
+    enough = [pair for pair in evidence.items() if pair[1] >= _LEAST_EVIDENCE and pair[0] not in wanted]
+    return sorted(enough, key=lambda pair: (-pair[1], pair[0]))
 
 
 def _covered(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity, best: Chunks) -> float:
@@ -92,21 +84,21 @@ def _covered(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity, bes
         return 0.0
     covered = np.zeros(len(best))
     for term, weight in wanted.items():
-        covered += weight * rarity(term) * np.isin(best, index.postings(term).chunks)
+        found = index.postings(term).chunks
+        if len(found):
+            place = np.minimum(np.searchsorted(found, best), len(found) - 1)
+            covered += weight * rarity(term) * (found[place] == best)
     return float(covered.max()) / total
 
 
-def _describes(term: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _describes(term: str) -> Mapping[str, None]:
     """Return the code words that a plain word describes."""
-    table = _table()
-    begin = table.find(f"\n{term}: ")
-    if begin < 0:
-        return []
-    begin += len(term) + 3
-    return table[begin : table.index("\n", begin)].split()
+    return dict.fromkeys(_table().get(term, "").split())
 
 
 @cache
-def _table() -> str:
-    """Return the text of the table: finding a dozen of its lines is faster than parsing all."""
-    return shipped("data/code_words.txt").read_text(encoding="utf-8")
+def _table() -> dict[str, str]:
+    """Return the code words of each plain word, as written: a question needs a dozen of 3,000."""
+    text = shipped("data/code_words.txt").read_text(encoding="utf-8")
+    return dict(line.split(": ") for line in text.splitlines() if not line.startswith("#"))

@@ -1,7 +1,7 @@
 """Words of code for the plain words of a question: `data/code_words.txt`.
 
 A developer asks how two people are kept from *grabbing* the same job; the code says `claim` and `lease`. The
-table describes some thousand words of code in plain words; it was written from general knowledge of programs,
+table describes some 7,800 words of code in plain words; it was written from general knowledge of programs,
 without sight of any set of questions. A code word that several words of a question describe is a better guess
 than one that a single word does, and a plain word of few descriptions says more than one of many.
 
@@ -32,9 +32,9 @@ _FULL_EVIDENCE, _LEAST_EVIDENCE = 12.0, 6.0
 what is enough to search it. A single plain word is enough if it describes few.
 """
 _DESCRIPTIONS = 12_000
-"""About how many code words the table describes."""
+"""Evidence is counted as for a table of this many words; ours, of 7,800, is not complete."""
 _FEW = 3
-"""A plain word of fewer descriptions is no better evidence: the table is not complete."""
+"""A plain word of fewer descriptions is no better evidence."""
 
 
 def code_words(

@@ -18,8 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
-from rag.code.imports import Import
-from rag.code.references import (
+from rag.code.file_graph import (
     BASE,
     CALL,
     COMPANION,
@@ -29,8 +28,9 @@ from rag.code.references import (
     FileGraph,
     Reference,
     References,
-    has_references,
 )
+from rag.code.imports import Import
+from rag.code.reference_queries import has_references
 from rag.code.resolve import Binding, Resolver
 from rag.types import CodeDefinition, CodeUse, Kind, UseRole
 

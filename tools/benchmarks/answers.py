@@ -38,7 +38,7 @@ from rag.errors import RagError
 from rag.evaluation.questions import read_records
 from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.evaluation.systems import Running
-from rag.ports import TextGenerator
+from rag.ports import TextGenerator, is_learning
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer
@@ -311,6 +311,8 @@ def _deepwiki(
         context, sources = _context(folder, retrieved[_name(case, number)], engine, room)
         prompt = f"<START_OF_CONTEXT>\n{context}<END_OF_CONTEXT>\n{around}"
         text, tokens = _completed(model, rules, prompt)
+        if is_learning(engine.counter):  # as after our own answers, so that both have the same room
+            engine.counter.learn(f"{rules}\n{prompt}", tokens[0])
         seconds = time.perf_counter() - began
         found.append(_record(ARMS[2], case, number, text, sources, tokens, seconds, model.identity))
         earlier.append((turn.text, text))

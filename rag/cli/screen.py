@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.answer.certainty import certainty
+from rag.cut_code import parts_of
 from rag.lines import lines_of
 from rag.quoting import CONTROLS, visible
 from rag.types import Answer, CodeFact, Hit, NumberedSource
@@ -218,7 +219,9 @@ class _Page:
         return shown
 
     def _highlighted(self, hit: Hit) -> list[Text]:
-        """Return the lines of a source, highlighted as a whole, so that no string or comment is cut open."""
+        """Return the lines of a source, highlighted as a whole; no string or comment is cut open but by the
+        source itself.
+        """
         text = "\n".join(line.rstrip("\r") for line in lines_of(hit.text))
         plain = self.text(text)
         if len(text) > _MAX_HIGHLIGHTED_CHARS or self._console.no_color or not self._console.color_system:
@@ -227,9 +230,12 @@ class _Page:
 
         theme = "ansi_light" if os.environ.get("COLORFGBG", "").endswith((";7", ";15")) else "ansi_dark"
         syntax = Syntax("", _LEXERS.get(hit.language, hit.language), theme=theme)
-        coloured = syntax.highlight(plain.plain)
-        coloured.no_wrap, coloured.end = True, ""
-        return list(coloured.split("\n", allow_blank=True))
+        lines: list[Text] = []
+        for part, is_code in parts_of(plain.plain, hit.language):
+            coloured = syntax.highlight(part) if is_code else self.text(part)
+            coloured.no_wrap, coloured.end = True, ""
+            lines += list(coloured.split("\n", allow_blank=True))[: part.count("\n") + 1]
+        return lines
 
 
 def _text_of(fact: CodeFact) -> str:

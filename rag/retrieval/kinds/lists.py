@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
 from rag.retrieval.kinds.line_series import Series, shapes_of
+from rag.retrieval.kinds.list_claim import is_near, is_the_list
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
     CLASS_TERMS,
@@ -60,6 +62,8 @@ def find(asked: Asked) -> CodeFacts | None:
         fit for fit in candidates(asked, wanted) if fit.score >= _MIN_SCORE and not _is_outline(fit, wanted)
     ]
     best = max(fits, key=lambda fit: fit.score, default=None)
+    if best and not is_near(best, wanted):
+        best = None
     found = _answer(asked, best, wanted) if best else None
     return _classes(asked, best, found) or found
 
@@ -123,11 +127,24 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     if series.shape == "strings":
         count = int(series.anchor)
     where = named(file.path) if file.path.endswith(subject) else f"{named(subject)} in {named(file.path)}"
-    summary = f"{where} fits best; it {verb} {count} {noun}"
+    says = f"it {verb} {count} {noun}"
+    is_claimed = is_the_list(asked, best, wanted)
+    if not is_claimed:
+        places = [replace(place, certain=False) for place in places]
+    summary = (
+        f"{where} fits best; {says}"
+        if is_claimed
+        else f"{_none_found(asked)}; the nearest is {where}, {says}"
+    )
     # A base class that is named is one of the "error classes" that are asked for, but no "storage type".
     is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or CLASS_TERMS.isdisjoint(wanted))
     places = [*base, *places] if is_asked_for else [*places, *base]
-    return code_facts(LIST, subject, summary, places, note=note, count=count)
+    return code_facts(LIST, subject, summary, places, note=note, count=count, is_doubtful=not is_claimed)
+
+
+def _none_found(asked: Asked) -> str:
+    phrase = phrase_of(asked)
+    return f"No list of {named(phrase)} was found by name" if phrase else "No list was found by name"
 
 
 def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPlace]:

@@ -94,3 +94,34 @@ def test_a_doubtful_list_says_so_once(tmp_path: Path, engine: Engine) -> None:
     assert "possibly" not in answer.text, "the sentence says it for all"
     answer.warning = ""
     assert certainty(answer, answer.hits) == first[:-1] + "."
+
+
+def test_the_kinds_of_something_are_its_list(tmp_path: Path, engine: Engine) -> None:
+    kinds = "class ExportType(Enum):\n    CSV = 1\n    JSON = 2\n    ORG = 3\n    TEXT = 4\n"
+    found = facts(engine, tmp_path, "List all export formats.", shop=kinds)
+    assert found and found.summary == "`ExportType` in `shop.py` fits best; it has 4 members"
+
+
+ANNOTATED = {
+    "java": 'package shop;\n\n@Entity\n@Table(name = "{0}s")\npublic class {0} extends Base {{\n}}\n',
+    "py": "from base import entity\n\n\n@entity\n@table('{0}s')\nclass {0}(Base):\n    pass\n",
+}
+
+
+@pytest.mark.parametrize("extension", ["java", "py"])
+def test_definitions_with_an_annotation_are_listed_from_all_files(
+    tmp_path: Path, engine: Engine, extension: str
+) -> None:
+    for name in ("Owner", "Pet", "Vet", "Visit"):
+        (tmp_path / f"{name}.{extension}").write_text(ANNOTATED[extension].format(name))
+    found = search([engine.repository(str(tmp_path)).searcher], "List all entities.").code_facts
+    assert found and found.subject.lower() == "entity" and found.count == 4
+    assert sorted(item.path.partition(".")[0] for item in found.items) == ["Owner", "Pet", "Vet", "Visit"]
+    assert all("class" in item.text for item in found.items)
+
+
+def test_one_definition_with_an_annotation_is_no_list(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "Vet.java").write_text(ANNOTATED["java"].format("Vet"))
+    (tmp_path / "Base.java").write_text("package shop;\npublic class Base {}\n" * 3)
+    found = search([engine.repository(str(tmp_path)).searcher], "List all entities.").code_facts
+    assert found is None

@@ -15,10 +15,12 @@ from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked
 from rag.retrieval.kinds.list_fit import (
     CLASS_TERMS,
+    KINDS,
     SHARED,
     WEAK,
     Fit,
     described_by,
+    is_of_kinds,
     is_one_member,
     phrase_of,
     words_of_phrase,
@@ -42,6 +44,9 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
         return not held.isdisjoint(wanted)
     if fit.series.shape in SHARED and not set(terms(fit.series.anchor)).isdisjoint(words):
         return True
+    *others, last = words
+    if others and last in KINDS and is_of_kinds(fit) and held.issuperset(others):
+        return True  # `ExportType` for the export formats
     heads = words if _JOINED.search(phrase_of(asked)) else words[-1:]
     return not held.isdisjoint(heads)
 

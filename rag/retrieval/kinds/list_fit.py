@@ -124,6 +124,7 @@ WEAK = frozenset(
 )
 _HOLDS = WEAK | frozenset(terms("data enum id ids map mapping set table"))
 """Words of the names of what holds members, after the noun: `FormatType`, `mouse_action_enum_data`."""
+KINDS = frozenset(terms("type kind sort mode format style option"))
 _WEAK_WEIGHT = 0.25
 _PHRASE = re.compile(
     r"\b(?:list|enumerate|name|which|what|all|every|each)"
@@ -249,6 +250,12 @@ def is_one_member(asked: Asked, fit: Fit) -> bool:
     if fit.parts or subject[:1].isupper():  # a type, as an enum is
         return False
     return _noun(fit.file, fit.series, subject, phrase_of(asked)) < 0
+
+
+def is_of_kinds(fit: Fit) -> bool:
+    """Return whether what holds a series is called the kinds of something: `ExportType`, `export_modes`."""
+    *_, last = _split(subject_of(fit.file, fit.series)) or [""]
+    return not KINDS.isdisjoint(terms(last))
 
 
 def words_of_phrase(asked: Asked) -> list[str]:

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
+from rag.code.file_graph import Defined, FileGraph
 from rag.code.graph import RepositoryGraph
 from rag.code.parsing import unpacked, unpacked_definitions
-from rag.code.references import Defined, FileGraph
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings

@@ -280,6 +280,7 @@ class UseSearch:
         lines: dict[tuple[str, int, str], CodeUse] = {}
         for use in uses:
             lines.setdefault((use.path, use.line, use.role), use)
+
         def distance(use: CodeUse) -> tuple[bool, bool]:
             language, kind = self.files.known[use.path]
             return family(language) not in self._families, kind != "code"

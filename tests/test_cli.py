@@ -942,7 +942,10 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     assert "turn 2" in done.err
     first_of_new, kept = rag("turns", "list", "--json").json
     assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)
-    assert rag("chat", "-c", stdin=EXPIRE).code == 0
+    assert "continuing" not in done.err
+    again = rag("chat", "-c", stdin=EXPIRE)
+    assert again.code == 0
+    assert f'rag: continuing after "{SIGNED}", 1 question so far (/turns)' in again.err
     assert len(rag("turns", "show", "--json").json) == 2
 
 

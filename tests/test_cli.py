@@ -912,9 +912,10 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
     with Terminal(sample_repo, "--base-url", server.base_url) as terminal:
         terminal.wait_for("> ")
         terminal.type(SIGNED + "\n")
+        terminal.wait_for("test-model reads the question and its sources")
         terminal.wait_for("and on and on")
         terminal.type("\x03")
-        terminal.wait_for("stopped; the text so far is stored")
+        terminal.wait_for("stopped; the question and the text so far are stored")
         assert server.client_left.wait(25)
         terminal.wait_for("> ")
         terminal.press_until("\x03", "/quit ends the session")

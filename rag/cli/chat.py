@@ -91,7 +91,7 @@ class Session:
                 self._engine, self._dialog, question, show=True, full=self._full, full_with="/full"
             )
         except KeyboardInterrupt:
-            say("\nrag: stopped; the text so far is stored")
+            say("\nrag: stopped; the question and the text so far are stored")
         except RagError as error:
             say(f"rag: {error}")
 

@@ -18,8 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
-from rag.code.imports import Import
-from rag.code.references import (
+from rag.code.file_graph import (
     BASE,
     CALL,
     COMPANION,
@@ -29,8 +28,9 @@ from rag.code.references import (
     FileGraph,
     Reference,
     References,
-    has_references,
 )
+from rag.code.imports import Import
+from rag.code.reference_queries import has_references
 from rag.code.resolve import Binding, Resolver
 from rag.types import CodeDefinition, CodeUse, Kind, UseRole
 
@@ -953,6 +953,11 @@ class _Search:
                 self.classes.add(owner)
 
     @cached_property
+    def _families(self) -> set[str]:
+        """The languages of the targets."""
+        return {_family(self.graph.known[value.path][0]) for value in self.targets}
+
+    @cached_property
     def definition_count(self) -> int:
         """How many definitions the repository has for the most frequent of the names.
 
@@ -1124,6 +1129,11 @@ class _Search:
         is_rare = use.name not in _COMMON and self.definition_count <= few
         return is_rare or self._resembles(use)
 
+    @cached_property
+    def _is_rare(self) -> bool:
+        """Whether the names say alone what is meant."""
+        return self.names.isdisjoint(_COMMON) and self.definition_count <= _FEW_DEFINITIONS
+
     def _resembles(self, use: Reference) -> bool:
         """Return whether the name of the object resembles the class of a target."""
         last = use.receiver.lstrip(UNKNOWN).rpartition(".")[2].removesuffix("()")
@@ -1133,9 +1143,19 @@ class _Search:
         return any(word in name for word in words for name in names)
 
     def _lines(self, file: _File) -> Iterator[CodeUse]:
-        """Yield the lines that hold a name, in a language whose references are not read."""
+        """Yield the lines that hold a name, in a language whose references are not read.
+
+        In a language other than the targets' a name that few definitions have must be written as code, or be
+        all of a string: "check" in a sentence or in `form-check` is no use.
+        """
         names = "|".join(re.escape(name) for name in sorted(self.names))
         held = re.compile(rf"(?<![\w$'?!])(?:{names})(?![\w?!'])")
+        if _family(file.language) not in self._families:
+            if not self._is_rare:
+                return
+            held = re.compile(
+                rf"(?:\.|->|::|#|\\)(?:{names})(?![\w?!'-])|(?<![\w$'?!-])(?:{names})\(|([\"'])(?:{names})\1"
+            )
         defining = _SHELL_DEFINING if file.language == "bash" else _DEFINING
         for number, line in enumerate(self.graph.text(file.path).splitlines(), 1):
             if held.search(line) and not defining.match(line) and not _COMMENT.match(line):
@@ -1150,11 +1170,10 @@ class _Search:
         lines: dict[tuple[str, int, str], CodeUse] = {}
         for use in uses:
             lines.setdefault((use.path, use.line, use.role), use)
-        own = {_family(self.graph.known[value.path][0]) for value in self.targets}
 
         def distance(use: CodeUse) -> tuple[bool, bool]:
             language, kind = self.graph.known[use.path]
-            return _family(language) not in own, kind != "code"
+            return _family(language) not in self._families, kind != "code"
 
         possible = sorted((use for use in lines.values() if not use.certain), key=distance)
         left_out = set(possible[_MAX_POSSIBLE:])

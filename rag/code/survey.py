@@ -17,10 +17,10 @@ from functools import cached_property
 from rag.analysis import words
 from rag.code import documentation
 from rag.code.documentation import Quote
+from rag.code.file_graph import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
 from rag.code.graph import JAVASCRIPT, RepositoryGraph
 from rag.code.imports import Import
 from rag.code.parsing import SourceText, parsed_texts, unpacked
-from rag.code.references import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
 from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind

@@ -106,6 +106,11 @@ class ContextualQuestion:
     shown: tuple[Subject, ...] = ()
     bare: bool = False
 
+    @property
+    def leans(self) -> bool:
+        """Whether the question is incomplete without the questions before it."""
+        return bool(self.carried) and self.share == 1.0
+
 
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
     """Return the question with its context from the earlier exchanges, oldest first."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Postings
-from rag.top_k import top_k
+from rag.top_k import find_sorted, top_k
 
 Scores = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ class Bm25:
             return self._of(chunks) if self._total is None else self._total[chunks]
         scores = np.zeros(len(chunks), np.float32) if self._total is None else self._total[chunks]
         for gain, found in self._rest:
-            place = np.minimum(np.searchsorted(found.chunks, chunks), len(found.chunks) - 1)
+            place = np.minimum(find_sorted(found.chunks, chunks), len(found.chunks) - 1)
             there = np.flatnonzero(found.chunks[place] == chunks)
             scores[there] += self._contribution(gain, found, place[there])
         return scores

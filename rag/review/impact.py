@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag.code.references import has_references
+from rag.code.reference_queries import has_references
 from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, line_map
 from rag.review.code_text import significant
 from rag.review.values import AffectedTest, BrokenUse, CallSite

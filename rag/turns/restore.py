@@ -1,6 +1,6 @@
 """Restore of a dump in bounded memory: its lines wait in a temporary file, and are stored in batches.
 
-All lines are validated before the transaction begins, so that it does not wait for whoever sends them; and it
+All lines are validated before the transaction begins, so that it does not wait for the sender; and it
 can be repeated.
 """
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rag.code.references import BASE, CALL
+from rag.code.file_graph import BASE, CALL
 from rag.code.survey import Call, Survey
 from rag.code.symbols import File, Symbol
 

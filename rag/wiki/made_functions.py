@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from rag.code.file_graph import CALL
 from rag.code.graph import RepositoryGraph
-from rag.code.references import CALL
 from rag.code.survey import Survey
 from rag.code.symbols import Symbol
 

@@ -121,7 +121,7 @@ _NO_SETTING = re.compile(
 _FAILURES = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
-    r"|(?:gives?|hands?|comes?) back|(?:left|leave) behind)\b"
+    r"|(?:gets?|gives?|hands?|comes?) back|(?:left|leave) behind)\b"
     r"|\bexception or\b|\bor (?:an? )?(?:exception|error)\b"
     r"|\bwhat\b[^?]{0,120}\b(?:fail\w*|goes wrong|breaks?|broken|missing|crash\w*|hangs?|refuses?"
     r"|time(?:s |d )?out|invalid|corrupt\w*|garbage|not exist|does not|doesn't|do not|is not|isn't|cannot"

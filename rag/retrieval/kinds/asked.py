@@ -159,7 +159,7 @@ def code_facts(
         summary=summary,
         items=tuple(_fact(one) for one in places[:MAX_FACTS]),
         count=count or len(places),
-        certain_count=count or certain,
+        certain_count=(count or certain) if certain else 0,
         complete=not note,
         note=note,
     )

@@ -23,6 +23,7 @@ from rag.top_k import find_sorted, top_k
 
 Scores = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int32]
 
 K1 = 1.2
 B_BODY = 0.6
@@ -31,6 +32,10 @@ HEAD_WEIGHT = 2.0
 
 _MAX_EXHAUSTIVE_POSTINGS = 200_000
 """This many postings and chunks are all scored in a millisecond; skipping some would gain nothing."""
+_MANY_CHUNKS, _FEW_OF_A_TERM = 16_384, 16
+"""From so many chunks on, looking each up among the sorted ones of a term takes longer than reading all those
+of the term, unless these are that many times as many.
+"""
 _SCORE_TOLERANCE = 1 - 1e-5
 """Sums of float32 in another order differ by less; a chunk this near to the bound is examined."""
 
@@ -92,11 +97,23 @@ class Bm25:
         if self._few:
             return self._of(chunks) if self._total is None else self._total[chunks]
         scores = np.zeros(len(chunks), np.float32) if self._total is None else self._total[chunks]
+        position = self._positions(chunks) if len(chunks) > _MANY_CHUNKS and self._rest else None
         for gain, found in self._rest:
-            place = np.minimum(find_sorted(found.chunks, chunks), len(found.chunks) - 1)
-            there = np.flatnonzero(found.chunks[place] == chunks)
-            scores[there] += self._contribution(gain, found, place[there])
+            if position is None or len(found.chunks) > _FEW_OF_A_TERM * len(chunks):
+                place = np.minimum(find_sorted(found.chunks, chunks), len(found.chunks) - 1)
+                there = np.flatnonzero(found.chunks[place] == chunks)
+                scores[there] += self._contribution(gain, found, place[there])
+            else:
+                at = position[found.chunks]
+                rows = np.flatnonzero(at >= 0)
+                scores[at[rows]] += self._contribution(gain, found, rows)
         return scores
+
+    def _positions(self, chunks: Chunks) -> Positions:
+        """Return the position of each chunk of the store among some chunks; -1 for the others."""
+        position = np.full(len(self._index), -1, np.int32)
+        position[chunks] = np.arange(len(chunks), dtype=np.int32)
+        return position
 
     def in_head(self, chunks: Chunks) -> npt.NDArray[np.bool_]:
         """Return which of these chunks may have a term in their head; the others have none."""
@@ -116,18 +133,22 @@ class Bm25:
             self._total = self._all()
             return _top(self._total, k)
         total = self._total = np.zeros(len(self._index), np.float32)
-        seen = np.zeros(0, np.int32)
+        seen: list[npt.NDArray[np.int32]] = []
+        count = 0
         left, given, bound = sum(gain for gain, _ in self._rest), 0.0, 0.0
         while self._rest and left >= bound * _SCORE_TOLERANCE:
             gain, found = self._rest[0]
-            seen = np.concatenate([seen, found.chunks[total[found.chunks] == 0]])
+            seen.append(found.chunks[total[found.chunks] == 0])
+            count += len(seen[-1])
             left -= gain
             given += gain
             self._add(total)
-            # No score is above what was given so far: until that is more than is left, no bound is needed.
-            if k < len(seen) and (given * _SCORE_TOLERANCE > left or not self._rest):
-                bound = _kth_largest(total[seen], k, bound)
-        candidates = np.sort(seen[total[seen] >= (bound - left) * _SCORE_TOLERANCE]).astype(np.int64)
+            # No score is above what was given so far: no bound is needed until that is more than is left.
+            if k < count and (given * _SCORE_TOLERANCE > left or not self._rest):
+                seen = [np.concatenate(seen)]
+                bound = _kth_largest(total[seen[0]], k, bound)
+        known = np.concatenate([np.zeros(0, np.int32), *seen])
+        candidates = np.sort(known[total[known] >= (bound - left) * _SCORE_TOLERANCE]).astype(np.int64)
         return candidates[_top(self.scores(candidates), k)]
 
     def _all(self) -> Scores:
@@ -144,9 +165,7 @@ class Bm25:
         if not self._rest:
             return np.zeros(len(chunks), np.float32)
         gains, found = self._together()
-        place = np.full(len(self._index), -1, np.int32)
-        place[chunks] = np.arange(len(chunks), dtype=np.int32)
-        place = place[found.chunks]
+        place = self._positions(chunks)[found.chunks]
         rows = np.flatnonzero(place >= 0)
         given = self._contribution(gains[rows], found, rows)
         total: Scores = np.bincount(place[rows], given, len(chunks)).astype(np.float32)

@@ -53,9 +53,10 @@ def test_a_term_of_weight_two_counts_twice(store):
     wanted=st.dictionaries(st.sampled_from("abcdefghz"), st.sampled_from([0.35, 0.7, 1.0, 2.0]), max_size=6),
     k=st.integers(1, 70),
     few=st.sampled_from([0, 1000]),
+    many=st.sampled_from([0, 1000]),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_best_are_those_of_scoring_all(tmp_path_factory, texts, wanted, k, few):
+def test_the_best_are_those_of_scoring_all(tmp_path_factory, texts, wanted, k, few, many):
     folder = tmp_path_factory.mktemp("store")
     spelt = [" ".join(f"word{letter}" for letter in letters) or "nothing" for letters in texts]
     files = [SourceFile(f"{n}", text, blob_id(text.encode()), "text", "code") for n, text in enumerate(spelt)]
@@ -64,9 +65,10 @@ def test_the_best_are_those_of_scoring_all(tmp_path_factory, texts, wanted, k, f
     wanted = {f"word{letter}": weight for letter, weight in wanted.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lexical, "_MAX_EXHAUSTIVE_POSTINGS", few)
+        patch.setattr(lexical, "_MANY_CHUNKS", many)
         scorer = lexical.Bm25(store, wanted)
+        found = scorer.best(k)
     every = lexical.bm25(store, wanted)
-    found = scorer.best(k)
     assert len(found) == min(k, np.count_nonzero(every))
     assert bool(scorer) == bool(every.any())
     np.testing.assert_allclose(np.sort(every[found]), np.sort(every)[::-1][: len(found)][::-1], rtol=1e-5)

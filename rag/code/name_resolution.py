@@ -345,8 +345,9 @@ class NameResolution:
     def _in_folder(self, folder: str, name: str, language: str) -> Values:
         """Return the definitions of a name in the files of a folder, which share one scope."""
         found = []
-        is_java = language == "java"
-        for path in self.files.java_package(folder) if is_java else self.files.folders.get(folder, ()):
+        for path in (
+            self.files.java_package(folder) if language == "java" else self.files.folders.get(folder, ())
+        ):
             if self.files.known[path][0] == language and path in self.files.holders(name):
                 found += [Value("def", path, number) for number in self.files.file(path).top(name)]
         return tuple(found)

@@ -63,6 +63,16 @@ class UseSearch:
         return self.ordered({use: None for file in self.files_to_read() for use in self.bases_in(file)})
 
     @cached_property
+    def _families(self) -> set[str]:
+        """The languages of the targets."""
+        return {family(self.files.known[value.path][0]) for value in self.targets}
+
+    @cached_property
+    def _is_rare(self) -> bool:
+        """Whether the names say alone what is meant."""
+        return self.names.isdisjoint(COMMON) and self.definition_count <= _FEW_DEFINITIONS
+
+    @cached_property
     def definition_count(self) -> int:
         """How many definitions the repository has for the most frequent of the names.
 
@@ -243,9 +253,19 @@ class UseSearch:
         return any(word in name for word in words for name in names)
 
     def _lines(self, file: LoadedFile) -> Iterator[CodeUse]:
-        """Yield the lines that hold a name, in a language whose references are not read."""
+        """Yield the lines that hold a name, in a language whose references are not read.
+
+        In a language other than the targets' a name that few definitions have must be written as code, or be
+        all of a string: "check" in a sentence or in `form-check` is no use.
+        """
         names = "|".join(re.escape(name) for name in sorted(self.names))
         held = re.compile(rf"(?<![\w$'?!])(?:{names})(?![\w?!'])")
+        if family(file.language) not in self._families:
+            if not self._is_rare:
+                return
+            held = re.compile(
+                rf"(?:\.|->|::|#|\\)(?:{names})(?![\w?!'-])|(?<![\w$'?!-])(?:{names})\(|([\"'])(?:{names})\1"
+            )
         defining = _SHELL_DEFINING if file.language == "bash" else _DEFINING
         for number, line in enumerate(self.files.text(file.path).splitlines(), 1):
             if held.search(line) and not defining.match(line) and not _COMMENT.match(line):
@@ -260,11 +280,10 @@ class UseSearch:
         lines: dict[tuple[str, int, str], CodeUse] = {}
         for use in uses:
             lines.setdefault((use.path, use.line, use.role), use)
-        own = {family(self.files.known[value.path][0]) for value in self.targets}
 
         def distance(use: CodeUse) -> tuple[bool, bool]:
             language, kind = self.files.known[use.path]
-            return family(language) not in own, kind != "code"
+            return family(language) not in self._families, kind != "code"
 
         possible = sorted((use for use in lines.values() if not use.certain), key=distance)
         left_out = set(possible[_MAX_POSSIBLE:])

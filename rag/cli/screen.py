@@ -132,7 +132,8 @@ class _Page:
             for line in lines:
                 line.truncate(self._console.width, overflow="ellipsis")
         else:
-            lines += self._listed([(fact, fact.start, _text_of(fact)) for fact in shown])
+            is_doubted = found.kind == "list" and not found.certain_count  # the sentence says so
+            lines += self._listed([(fact, fact.start, _text_of(fact, is_doubted)) for fact in shown])
         if found.count > len(shown):
             lines.append(self.text(f"  … and {found.count - len(shown):,} more", "dim"))
         return [*lines, *self.prose(found.note and f"{visible(found.note)}.", "dim")]
@@ -238,10 +239,10 @@ class _Page:
         return lines
 
 
-def _text_of(fact: CodeFact) -> str:
-    """Return the first line of a fact that is not blank; a fact that is not certain says so."""
+def _text_of(fact: CodeFact, is_doubted: bool) -> str:
+    """Return the first line of a fact that is not blank; one that is less certain than others says so."""
     text = next((line.strip() for line in lines_of(fact.text) if line.strip()), "")
-    return text if fact.certain else f"{text}  (possibly)"
+    return text if fact.certain or is_doubted else f"{text}  (possibly)"
 
 
 def _range(hit: Hit) -> str:

@@ -31,7 +31,7 @@ _STEP_TOKENS = 40
 """An estimate, on the high side, of what a step takes in addition to its result."""
 _AGAIN = "This was asked before; the result is above."
 _MAX_REPEATED = 2
-"""A small model that asks for the same again after it was told so does not stop by itself."""
+"""A small model may ask for the same until its steps are used."""
 
 
 @dataclass(frozen=True, slots=True)

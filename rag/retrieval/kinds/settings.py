@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import fsum
 
@@ -30,6 +30,7 @@ from rag.retrieval.kinds.declared import (
 from rag.retrieval.kinds.recognition import SETTING, is_pasted
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
+from rag.retrieval.synonyms import meanings
 from rag.types import CodeFacts
 
 _FILES = 12
@@ -50,6 +51,13 @@ _WEAK_WEIGHT = 0.15
 _NAME_SHARE, _TEXT_SHARE, _PATH_SHARE = 1.0, 0.7, 0.3
 _PRECISION, _RANK, _DEFAULTED, _LOCAL = 0.15, 0.15, 0.1, -0.3
 _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
+_DEFAULT_OF = 0.2
+_DEFAULT_OF_WHAT = re.compile(
+    r"\bdefaults? (?:values? )?(?:(?:of|for) )?(?:the )?([\w-]+)(?= (?:of|for|in|on|to)\b|\s*[?.]|\s*$)"
+    r"|\b(?:which|what) ([\w-]+) (?:is|are) (?:used )?by default",
+    re.I,
+)
+"""The word that is the setting: "the default *port* of the server"."""
 _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
 _CONSTANT = re.compile(r"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([A-Z][A-Z0-9_]{3,})\b")
@@ -62,6 +70,8 @@ _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
 _STEM = 6
+_PART = 4
+"""The letters of a word that is looked for within names: `promptfmt`."""
 _SORTS = {
     "record": 0,
     "default": 1,
@@ -79,6 +89,12 @@ _ROWS = frozenset({"record", "default", "option", "environment"})
 _OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
 _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
 _UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
+_OF_ANOTHER = re.compile(
+    r"(?:^|/)(?:templates?|skeletons?|scaffolds?|k8s|kubernetes|helm|charts?|deploy(?:ment)?s?|docker)/"
+    r"|\.(?:jinja2?|j2|tmpl|tpl|erb|hbs|mustache|tt)$",
+    re.I,
+)
+"""Files with the settings of something else: of a project made from a template, or of a deployment."""
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
@@ -146,6 +162,7 @@ def find(asked: Asked) -> CodeFacts | None:
         best.places,
         key=lambda one: (
             _SORTS[sorts[id(one)]],
+            _OF_ANOTHER.search(one.file.path) is not None,
             one.is_change,
             "default" not in one.what.name.lower(),
             -one.near - _HUB * rows[one.file.path] / most,
@@ -162,7 +179,19 @@ def find(asked: Asked) -> CodeFacts | None:
     is_documented = sorts[id(places[0])] == "documented"
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
+    if not literal and not _is_named(asked, name):
+        summary = f"No setting was found by name; the nearest is {named(name)}, {where}"
+        facts = [replace(fact, certain=False) for fact in facts]
+        return code_facts(SETTING, name, summary, facts, is_doubtful=True)
     return code_facts(SETTING, name, summary, facts)
+
+
+def _is_named(asked: Asked, name: str) -> bool:
+    """Return whether the name of a setting has a word of the question or a synonym, also within a word."""
+    own = asked.question.terms.keys() - _WEAK
+    meant = {other for term in own for other in meanings(term)}
+    key = _NO_LETTERS.sub("", name).lower()
+    return not meant.isdisjoint(terms(name)) or any(len(term) >= _PART and term in key for term in own)
 
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
@@ -245,6 +274,8 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         left -= sum(map(bool, lines))
     total = sum(wanted.values()) or 1.0
     compounds = asked.question.question.compounds
+    of = _DEFAULT_OF_WHAT.search(text)
+    default_of = set(terms(of[1] or of[2])) if of else None
     asks_number = _ASKS_NUMBER.search(text) is not None
     asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
     for setting in found.values():
@@ -260,7 +291,10 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
                     share[one] = max(share.get(one, 0.0), most)
         setting.coverage = fsum(wanted.get(term, 0.0) * value for term, value in share.items()) / total
         setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
-        setting.score += _ONE_WORD if len(words) < 2 and not words & compounds.keys() else 0.0
+        if words == default_of:
+            setting.score += _DEFAULT_OF
+        elif len(words) < 2 and not words & compounds.keys():
+            setting.score += _ONE_WORD
         setting.score += _RANK * max(place.near for place in setting.places)
         setting.score += _LOCAL * all(place.sort in _SUPPORTING for place in setting.places)
         if asks_environment:

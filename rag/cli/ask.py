@@ -316,7 +316,7 @@ def answer_question(
     gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
         try:
-            for piece in _shown_waiting(pieces, generator.model) if engine.settings.has_model else pieces:
+            for piece in _shown_waiting(pieces) if engine.settings.has_model else pieces:
                 if isinstance(piece, Answer):
                     answer = piece
                 elif isinstance(piece, TraceStep):
@@ -346,11 +346,9 @@ def answer_question(
     return answer
 
 
-def _shown_waiting(
-    pieces: Iterable[str | TraceStep | Answer], model: str
-) -> Iterator[str | TraceStep | Answer]:
+def _shown_waiting(pieces: Iterable[str | TraceStep | Answer]) -> Iterator[str | TraceStep | Answer]:
     """Yield the pieces; show that the model reads before the first one, and after each step."""
-    line = Waiting(f"{model} reads the question and its sources …")
+    line = Waiting("the model reads the question and its sources …")
     try:
         line.start()
         for piece in pieces:

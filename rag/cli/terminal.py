@@ -244,9 +244,9 @@ class Waiting:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
         self._line = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
-        self._line.add_task(visible(self._text), total=None)
+        self._line.add_task(self._text, total=None)
         self._line.start()
 
     def stop(self) -> None:

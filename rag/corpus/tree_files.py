@@ -63,7 +63,7 @@ class SharedFiles:
 
 
 class TreeFiles:
-    """Implements `rag.code.graph.GraphFiles` for a commit, or for a folder as it is now.
+    """Implements `rag.code.graph_files.GraphFiles` for a commit, or for a folder as it is now.
 
     Args:
         checkout: the folder, with the filters of its source; at a commit its files on disk are not read.

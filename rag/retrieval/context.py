@@ -78,7 +78,7 @@ class Carry:
     facet: float = 2.0
     alone: float = 0.25
     shown: float = 0.7
-    other_kind: float = 0.65
+    other_kind: float = 0.45
 
 
 CARRY = Carry()

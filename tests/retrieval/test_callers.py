@@ -128,9 +128,13 @@ def test_names_in_plain_words_are_extended_and_implemented(engine, tmp_path):
     assert facts(shapes, "Which class implements Circle?") is None
 
 
-def test_a_follow_up_asks_about_the_place_last_shown(engine, sample_repo):
+@pytest.mark.parametrize(
+    "question",
+    ["And who calls it?", "When does that get called?", "when does that happen, i.e. who calls it?"],
+)
+def test_a_follow_up_asks_about_the_place_last_shown(engine, sample_repo, question):
     sample = engine.repository(locate(str(sample_repo))).searcher
-    found = search_in_turn([sample], "And who calls it?", ["Where is a token checked?"])
+    found = search_in_turn([sample], question, ["Where is a token checked?"])
     assert found.code_facts.subject == "authenticate"
     assert found.hits[0].path == found.code_facts.items[0].path
 

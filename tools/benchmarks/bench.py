@@ -116,14 +116,15 @@ def run_process(command: Sequence[str], environment: Mapping[str, str], *, famil
     """Run a command to its end.
 
     With `family` the memory of all its processes is looked at a few times a second; pages that they share
-    count once.
+    count once. Modules are compiled once, as they are where a package is installed.
 
     Raises:
         NotMeasured: it fails; the message ends with what it said.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=errors, env=dict(environment))
+        variables = {k: v for k, v in environment.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=variables)
         with _PeakOfFamily(process.pid if family else None) as watched:
             _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - began

@@ -1,7 +1,7 @@
 """Find the file for which git waits without end: a pipe in the place of `.gitignore`, a link to a device.
 
 Git opens its own files, and those that a repository's settings name (`include.path`, `core.excludesFile`),
-whatever they are. No commit has a pipe, but an archive or a shared folder can.
+whatever they are, and reads them whole. No commit has a pipe, but an archive or a shared folder can.
 """
 
 from __future__ import annotations
@@ -20,26 +20,39 @@ _OPENED = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
 """Files of a work tree that git reads, in any folder; it follows no link there."""
 _SETTINGS = ("config", "config.worktree")
 _SETTING = re.compile(r"^[ \t]*(?:\[[^\n]*\][ \t]*)?([a-zA-Z][\w-]*)[ \t]*=[ \t]*(\S[^\n]*)", re.MULTILINE)
+_READ_WHOLE = re.compile(
+    r"HEAD|commondir|config(\.worktree)?|shallow|info/\w[\w-]*|objects/info/alternates|refs/.*"
+)
+"""Files of a repository that are never large, by their paths in it."""
+_READ_SETTINGS = frozenset({"path", "excludesfile", "attributesfile", "ignorerevsfile"})
+"""Names of settings whose values are files that git reads whole."""
+_MAX_READ_BYTES = 64 << 20
 _MAX_SECONDS = 3.0
 _MAX_BYTES = 4096
 _MAX_SETTINGS_BYTES = 1 << 20
 
 
 def blocking_file(folder: Path) -> Path | None:
-    """Return a file that blocks git in a folder of a repository; None if none is found within 3 seconds."""
+    """Return a file that blocks git in a folder of a repository; None if none is found within 3 seconds.
+
+    It is no file (a pipe, a device), or has more than 64 MB.
+    """
     until = time.monotonic() + _MAX_SECONDS
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     repositories = [folder] if top is None else list(_repository_folders(top / ".git"))
-    for named in _files_of_settings(repositories, top or folder, until):
-        if not _is_plain(named):
+    for named, is_read in _files_of_settings(repositories, top or folder, until):
+        if not _is_plain(named) or (is_read and _is_large(named)):
             return named
     for repository in repositories:
         for entry in _entries(repository, until):
-            if not _is_plain(Path(entry.path)):
-                return Path(entry.path)
+            path = Path(entry.path)
+            is_whole = _READ_WHOLE.fullmatch(path.relative_to(repository).as_posix()) is not None
+            if not _is_plain(path) or (is_whole and _is_large(path)):
+                return path
     for entry in _entries(top or folder, until):
-        if entry.name in _OPENED and not entry.is_symlink() and not _is_plain(Path(entry.path)):
-            return Path(entry.path)
+        path = Path(entry.path)
+        if entry.name in _OPENED and not entry.is_symlink() and (not _is_plain(path) or _is_large(path)):
+            return path
     return None
 
 
@@ -53,8 +66,11 @@ def _repository_folders(place: Path) -> Iterator[Path]:
             yield shared
 
 
-def _files_of_settings(repositories: Sequence[Path], top: Path, until: float) -> Iterator[Path]:
-    """Yield what the values of settings, and of the settings that they include, name if they are paths."""
+def _files_of_settings(repositories: Sequence[Path], top: Path, until: float) -> Iterator[tuple[Path, bool]]:
+    """Yield what the values of settings, and of the settings that they include, name if they are paths.
+
+    With each, whether git reads it whole.
+    """
     files = [repository / name for repository in repositories for name in _SETTINGS]
     seen = set(files)
     for file in files:
@@ -68,8 +84,8 @@ def _files_of_settings(repositories: Sequence[Path], top: Path, until: float) ->
             path = Path(value.strip().strip('"'))
             with suppress(RuntimeError):  # there is no such user
                 path = path.expanduser()
-            yield top / path
-            yield file.parent / path
+            for base in (top, file.parent):
+                yield base / path, name.lower() in _READ_SETTINGS
             if name.lower() == "path" and (included := file.parent / path) not in seen:
                 seen.add(included)
                 files.append(included)
@@ -108,3 +124,10 @@ def _is_plain(path: Path) -> bool:
         return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISSOCK(mode) or path.samefile(os.devnull)
     except (OSError, ValueError):  # a value with NUL is no path
         return True
+
+
+def _is_large(path: Path) -> bool:
+    try:
+        return path.stat().st_size > _MAX_READ_BYTES
+    except (OSError, ValueError):
+        return False

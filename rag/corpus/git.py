@@ -267,9 +267,10 @@ def _exchanged(
 
 def _check_blocked(folder: Path, command: str) -> None:
     if (found := blocking_file(folder)) is not None:
+        what = "larger than 64 MB" if found.is_file() else "a pipe or a device and not a file"
         raise SourceError(
-            f"`git {command}` was stopped: it waits for {found}, which is a pipe or a device and not a file; "
-            "remove it, or git's setting that names it"
+            f"`git {command}` was stopped: it waits for {found}, which is {what}; remove it, or git's "
+            "setting that names it"
         )
 
 

@@ -63,6 +63,8 @@ the first place is less likely right than the second number.
 Of 839 questions by kind this is so for 15: for 11 without an answer, and 4 with one, which is never first.
 """
 _APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
+_APART_MAX_WORDS = 64
+"""Of longer questions the words are not compared in pairs."""
 _MAX_GAP_CHARS = 100
 """The largest number of characters between two words."""
 
@@ -147,7 +149,8 @@ def judge(
         value = _probability(_signals(searchers, found, asked), weights)
         pasted = is_pasted(found.sought.question.text)
         is_doubtful = right is not None and right < _APART_FIRST and not (found.sought.carried or foreign)
-        if is_doubtful and not pasted and any(_is_apart(searchers, word, asked) for word in asked):
+        is_doubtful = is_doubtful and not pasted and len(asked) <= _APART_MAX_WORDS
+        if is_doubtful and any(_is_apart(searchers, word, asked) for word in asked):
             value = min(value, _APART)
         is_message = pasted and facts is not None and facts.kind == MESSAGE
         if value < MIN_CONFIDENCE and (

@@ -103,6 +103,32 @@ def test_a_device_without_end_of_which_git_complains_without_end_is_named(reposi
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.parametrize(
+    "name",
+    [".git/info/exclude", ".git/commondir", ".git/refs/heads/other", ".git/config", ".gitignore", "named"],
+)
+def test_a_huge_file_that_git_reads_whole_is_found(name, repository, tmp_path):
+    if name == "named":
+        git(repository, "config", "core.excludesFile", str(repository / name))
+        git(repository, "config", "remote.origin.url", str(repository / "bundle"))
+        (repository / "bundle").touch()
+        os.truncate(repository / "bundle", 1 << 30)
+    assert blocking_file(repository) is None
+    path = repository / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    os.truncate(path, (64 << 20) + 1)
+    assert blocking_file(repository) == path
+
+
+def test_git_is_stopped_at_a_huge_file(repository, tmp_path):
+    exclude = place(repository / ".git/info/exclude")
+    exclude.touch()
+    os.truncate(exclude, 4 << 30)
+    with pytest.raises(SourceError, match=r"info/exclude, which is larger than 64 MB"):
+        run_git(["status"], cwd=repository)
+
+
 def test_settings_that_name_the_null_device_or_no_path_are_not_named(repository, tmp_path):
     with (repository / ".git/config").open("ab") as config:
         config.write(b"[core]\n\texcludesFile = /dev/null\n[user]\n\tname = a\0b\xff\n")

@@ -7,8 +7,10 @@ import time
 import pytest
 
 from rag.answer.citations import resolve
-from rag.retrieval.answerability import _names
+from rag.retrieval.answerability import _names, judge
+from rag.retrieval.code_words import _table
 from rag.retrieval.question import parse_question
+from rag.retrieval.search import Searcher, search_in_turn
 
 LONG = 16_000
 
@@ -27,3 +29,26 @@ def seconds(text: str) -> float:
 def test_no_text_takes_the_square_of_its_length(part: str) -> None:
     text = part * (LONG // len(part))
     assert min(seconds(text) for _ in range(3)) < 0.25
+
+
+NAMES = " ".join(f"get_thing{n}" for n in range(7_000))
+
+
+def test_the_words_of_a_long_question_are_not_compared_in_pairs(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compared(*args: object) -> bool:
+        raise AssertionError("each of 7,000 words is compared with all others")
+
+    monkeypatch.setattr("rag.retrieval.answerability._is_apart", compared)
+    judge([searcher], search_in_turn([searcher], NAMES, ()))
+
+
+@pytest.mark.parametrize("text", [NAMES, " ".join(_table())])
+def test_many_different_words_are_searched_in_bounded_time(searcher: Searcher, text: str) -> None:
+    def cpu_s() -> float:
+        began = time.thread_time()
+        judge([searcher], search_in_turn([searcher], text, ()))
+        return time.thread_time() - began
+
+    assert min(cpu_s() for _ in range(3)) < 2.5  # the aim is 1 s + 2 µs a byte, on a machine of its own

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,9 +119,30 @@ _LONGEST = (
 """The modules that take longest. A module runs in one worker: begun last, one would run alone at the end."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each worker begin to collect at another file.
+
+    In a fresh checkout the modules are compiled, with their assertions rewritten: two thirds of the time that
+    collecting takes. Workers that begin at the same file would all compile the same modules.
+    """
+    report = yield
+    if collector.nodeid == "tests" and (worker := os.environ.get("PYTEST_XDIST_WORKER")):
+        first = len(report.result) * int(worker[2:]) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {f"tests/{name}.py": rank for rank, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+    def order(item: pytest.Item) -> tuple[int, str]:
+        module = item.nodeid.partition("::")[0]
+        return ranks.get(module, len(ranks)), module
+
+    items.sort(key=order)
 
 
 def pytest_collection_finish() -> None:

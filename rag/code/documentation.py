@@ -56,6 +56,10 @@ _STATEMENT = re.compile(r"\s*(?:>>> |assert |[\w.]+ = \S)")
 _ASIDE = re.compile(r"^\s*//[/!]\s*#{1,4}\s+(?:Safety|Panics|Errors|Examples?)\b")
 """A section of Rust's documentation that does not say what a definition is."""
 _RDOC_HEADING = re.compile(r"={1,4} \S")
+_XML_SECTION = re.compile(r"</?(?:summary|remarks|para|value)\s*/?>|<(?:inheritdoc|include)\b[^<>]*/>")
+_XML_ENTRY = re.compile(r"<(?:param|typeparam|returns|exception|example|code|seealso|permission)\b")
+_DIRECTIVE = re.compile(r"@!\w+")
+"""A directive of YARD; the indented lines below it are code, or are about another definition."""
 _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
 
@@ -170,11 +174,17 @@ def _line_marks(language: str) -> tuple[str, ...]:
 def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
     """Return a comment's first paragraph of prose, without its comment marks."""
     taken: list[str] = []
-    first = row + 1
+    first, in_directive = row + 1, False
     for number, line in enumerate(lines):
-        words = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line).strip()
+        inside = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line)
+        words = inside.strip()
+        if line.lstrip().startswith("///"):  # XML documentation of C#
+            words = "" if _XML_ENTRY.match(words) else _XML_SECTION.sub("", words).strip()
         if _ASIDE.match(line):
             break
+        in_directive = _DIRECTIVE.match(words) is not None or (in_directive and not inside[:1].strip())
+        if in_directive:
+            words = ""
         if _MACHINE.match(words) or _TAG.match(words) or _RDOC_HEADING.match(words):
             words = ""
         if words and not taken:

@@ -5,6 +5,7 @@ Nothing is needed to see it. `to_frame` and `to_altair` need the extra `notebook
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from rag.errors import BackendMissing, ConfigError
 
 _NAMESPACE = "http://www.w3.org/2000/svg"
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_FILE_STYLE = "color-scheme:light dark;color:CanvasText;background:Canvas"
+"""A file has a background of its own: an image does not take the colours of the page that shows it."""
+_NOTEBOOK_STYLE = "<style>.rag-plot>div{display:block!important}.rag-plot>img{display:none}</style>"
+"""Shows the drawing instead of the image. Viewers that remove drawings remove styles as well."""
 
 
 class Plot:
@@ -67,7 +72,7 @@ class Plot:
             ConfigError: the name ends with neither, or the file cannot be written.
         """
         target = Path(path)
-        styled = self.svg.replace("<svg ", '<svg style="color-scheme:light dark;color:CanvasText" ', 1)
+        styled = self._file
         if target.suffix == ".html":
             head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Plot</title>'
             styled = f'{head}<body style="color-scheme:light dark">{styled}<p>{plain(self.caption)}</p>\n'
@@ -79,11 +84,23 @@ class Plot:
             raise ConfigError(f"cannot write {target}: {error.strerror}; check the folder") from error
         return target
 
+    @property
+    def _file(self) -> str:
+        return self.svg.replace("<svg ", f'<svg style="{_FILE_STYLE}" ', 1)
+
     def _repr_html_(self) -> str:
-        """Render the drawing and its caption for a notebook."""
-        shown = self.inline_svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
+        """Render the drawing and its caption for a notebook.
+
+        JupyterLab removes drawings from notebooks that are not trusted, and leaves their words. What it shows
+        then is the same drawing as an image, without notes under the pointer.
+        """
+        size = "max-width:100%;height:auto"
+        shown = self.inline_svg.replace("<svg ", f'<svg style="{size}" ', 1)
+        data = base64.b64encode(self._file.encode()).decode()
+        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{plain(self.caption)}" style="{size}">'
         return (
-            f'<figure style="margin:.5em 0;overflow-x:auto">{shown}'
+            f'{_NOTEBOOK_STYLE}<figure class="rag-plot" style="margin:.5em 0;overflow-x:auto">'
+            f'<div style="display:none">{shown}</div>{image}'
             f'<figcaption style="font-size:90%;max-width:60em">{plain(self.caption)}</figcaption></figure>'
         )
 

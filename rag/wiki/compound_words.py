@@ -18,6 +18,19 @@ ACRONYMS = frozenset(
     " lsp mvcc oci orm os pdf pki rpc sdk smtp sql ssh ssl tcp tls tui udp ui uri url utf8 vcs vm wal wsgi"
     " xml yaml".split()
 )
+ABBREVIATIONS = {
+    "auth": "authentication",
+    "cfg": "configuration",
+    "cmd": "command",
+    "conn": "connection",
+    "const": "constants",
+    "ctx": "context",
+    "env": "environment",
+    "gen": "generator",
+    "msg": "message",
+    "req": "request",
+}
+"""Short forms of words, which a title has in full if the repository uses the word."""
 _NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*")
 _PROSE_WORD = re.compile(r"(?<![\w./`-])[A-Za-z][A-Za-z0-9]+(?![\w`(]|\.\w)")
 _INSIDE = re.compile(r"(?<=[a-z,] )[A-Za-z][A-Za-z0-9]+(?![\w`(]|\.\w)")
@@ -30,6 +43,11 @@ _CAPITAL_SHARE = 0.5
 _MIN_CAPITALS, _ACRONYM_SHARE = 3, 0.7
 """A word that prose writes in capitals this often, and in few other ways, is an acronym."""
 _MAX_PROSE_CHARS = 200_000
+
+
+def is_acronym(word: str) -> bool:
+    """Return whether a word, with a number at its end or without, is an acronym for everybody: `http11`."""
+    return word.lower() in ACRONYMS or word.lower().rstrip("0123456789") in ACRONYMS
 
 
 class CompoundWords:
@@ -49,8 +67,10 @@ class CompoundWords:
         self._apart: dict[str, Counter[str]] = {}
         self._whole: dict[str, Counter[str]] = {}
         self._words: set[str] = set()
+        self._defined: set[str] = set()
         if self._names or self._short:
             for name in dict.fromkeys(one.name for path in survey.files for one in survey.symbols(path)):
+                self._defined.add(name)
                 self._read([word.lower() for word in _NAME_WORDS.findall(name)])
             for text in dict.fromkeys(_prose(survey)):
                 self._read([word.lower() for word in _PROSE_WORD.findall(text)])
@@ -63,6 +83,10 @@ class CompoundWords:
         name = word.lower()
         if self._is_acronym(name):
             return name.upper()
+        if name in ABBREVIATIONS and ABBREVIATIONS[name] in self._words:
+            return ABBREVIATIONS[name]
+        if own := self._proper_name(name):
+            return own
         if name not in self._names:
             return word
         if written := self._written(name):
@@ -70,7 +94,7 @@ class CompoundWords:
         if name.endswith("s") and (written := self._written(name.removesuffix("s"))):
             return f"{written}s"
         rest = name.removeprefix(self._project) if self._project else name
-        if len(rest) >= _MIN_PART_CHARS and rest != name and (rest in self._words or rest in ACRONYMS):
+        if len(rest) >= _MIN_PART_CHARS and rest != name and (rest in self._words or is_acronym(rest)):
             return self._cased(rest)
         return word
 
@@ -80,7 +104,15 @@ class CompoundWords:
         is_own = len(name) < _MIN_CHARS and found[name.upper()] >= max(
             _MIN_CAPITALS, _ACRONYM_SHARE * found.total()
         )
-        return name in ACRONYMS or is_own
+        return is_acronym(name) or is_own
+
+    def _proper_name(self, name: str) -> str:
+        """Return how prose writes the name of another product, as `GitHub` or `JRuby`; "" if it does not."""
+        whole = self._whole.get(name, Counter())
+        inside = {text: n for text, n in whole.items() if not (text.isupper() or text[1:].islower())}
+        best = self._best(Counter(inside))
+        is_usual = sum(inside.values()) >= _CAPITAL_SHARE * whole.total()
+        return best if is_usual and best not in self._defined else ""
 
     def _written(self, name: str) -> str:
         """Return how the repository writes a name: its words apart, or with its capitals; "" as it is."""

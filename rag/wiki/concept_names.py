@@ -10,11 +10,11 @@ import math
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rag.code.documentation import title_of
 from rag.code.symbols import File
-from rag.wiki.compound_words import ACRONYMS
+from rag.wiki.compound_words import is_acronym
 from rag.wiki.concepts import Concept, stem_words
 
 _FOLDER_SHARE = 0.75
@@ -31,6 +31,11 @@ _WORDS = re.compile(r"[a-z]+\d[a-z](?![a-z\d])|[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d
 _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
 )
+_VAGUE_HEADINGS = frozenset(
+    "about background contents documentation example faq feature gettingstarted intro introduction overview"
+    " quickstart reference summary tableofcontent usage".split()
+)
+"""Titles of documents that do not say what they are about, as keys."""
 _PLAIN_FOLDERS = frozenset(
     "src lib source sources pkg app main core python java js ts internal cmd crates packages"
     " typescript javascript golang rust".split()
@@ -53,13 +58,14 @@ def concept_titles(
     documents: Sequence[File] = (),
     known: Callable[[str], str] = lambda word: word,
     project: str = "",
+    others: Collection[str] = (),
 ) -> list[str]:
     """Return a title for each concept, all different. Equal concepts and documents have equal titles.
 
     `known` returns a word of a file's name as the repository writes it. The name of the project is in a
-    title only where there are no other words.
+    title only where there are no other words. The titles differ from `others` too.
     """
-    headings = _headings(documents)
+    headings = _headings(documents, project)
     names = _FileNames(found)
     folders = [names.folder(_folder(concept)) for concept in found]
     counts = Counter(folders)
@@ -72,6 +78,8 @@ def concept_titles(
         title = heading or _readable(title, known, project) or concept.files[0].path
         if not (is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
             title = _with_topic(title, names.topic(folder), known, project)
+        if title in others:
+            title = f"{title} ({folder or concept.files[0].path})"
         if title in titles:
             title = (
                 f"{title} ({_distinguishing(folder, folders[titles.index(title)]) or concept.files[0].path})"
@@ -166,15 +174,19 @@ def _with_topic(title: str, topic: frozenset[str], known: Callable[[str], str], 
     return f"{words[0]}: {inner}"
 
 
-def _headings(documents: Sequence[File]) -> dict[str, str]:
-    """Return the titles of documents that are short enough for a page, by the words of the files' names."""
+def _headings(documents: Sequence[File], project: str) -> dict[str, str]:
+    """Return the titles of documents that can be those of a page, by the words of the files' names.
+
+    They are short and say what the document is about. "Twig for Template Designers" says for whom it is.
+    """
     found: dict[str, str] = {}
     for file in documents:
         key = _key(posixpath.basename(file.path).partition(".")[0])
         heading = title_of(file.text, file.path)
         text = " ".join(re.sub(r"[`*_]", "", heading.text).split()) if heading else ""
         is_title = 0 < len(text) <= _MAX_TITLE and re.fullmatch(r"[A-Z][\w '’,&/-]*", text)
-        if key not in _NOT_SUBJECTS and is_title:
+        is_vague = _key(text) in _VAGUE_HEADINGS or _key(text.partition(" for ")[0]) == _key(project)
+        if key not in _NOT_SUBJECTS and is_title and not is_vague:
             found.setdefault(key, text)
     return found
 
@@ -204,6 +216,8 @@ def _sentence_case(text: str) -> str:
 def _telling(words: list[str], project: str) -> list[str]:
     """Return the words without single letters (`t_zset`) and the project's name, if there are others."""
     long = [word for word in words if len(word) > 1 or not word.isalpha()] or words
+    if len(long) > 2 and long[1] == "/" and _key(long[0]) == _key(project):
+        return long[2:]
     return long if "/" in long else [word for word in long if _key(word) != _key(project)] or long
 
 
@@ -213,7 +227,7 @@ def _words(text: str, known: Callable[[str], str]) -> str:
 
 
 def _word(word: str, known: Callable[[str], str]) -> str:
-    if word.lower() in ACRONYMS:
+    if is_acronym(word):
         return word.upper()
     written = known(word)
     if written != word:
@@ -239,7 +253,8 @@ def _of_folder(folder: str, folders: Sequence[str]) -> str:
     if outer and (len(name) < _MIN_NAME_CHARS or name in _VAGUE_FOLDERS):
         return f"{outer} {name}"
     same = [other for other in folders if posixpath.basename(other) == name]
-    return _tidy(name if len(same) == 1 else "/".join(folder.split("/")[-2:]))
+    meaningful = [part for part in folder.split("/")[:-1] if part not in _SOURCE_FOLDERS]
+    return _tidy("/".join([*meaningful[-1:], name]) if len(same) > 1 else name)
 
 
 def _distinct(stem: str, common: frozenset[str]) -> str:

@@ -30,7 +30,7 @@ _KINDS = (
 """The kinds of entry points, the most useful for a reader first."""
 _SCRIPTS = frozenset({"run as a script", "script"})
 _SETUP_SCRIPT = re.compile(
-    r"(?:^|/)(?:(?:un)?install|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
+    r"(?:^|/)(?:(?:un)?install|setup|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
     r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
     re.IGNORECASE,
 )

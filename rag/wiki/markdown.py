@@ -135,6 +135,11 @@ def bullets(items: Iterable[str]) -> str:
 _ROLE = re.compile(r":[a-z][\w:.+-]*:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _INLINE_TAG = re.compile(r"\{@(?:link|code|linkplain|literal|value)\s+#?([^}]*)\}")
 _LABELLED_TAG = re.compile(r"\{@link(?:plain)?\s+[^\s{}]+\s+([^{}]+)\}")
+_XML_NAME = re.compile(
+    r'<(?:see|seealso|paramref|typeparamref)\s+(?:cref|name|langword)="(?:[A-Z]:)?([^"<>{]+)[^"<>]*"\s*/>'
+)
+"""A name in the XML documentation of C#, without its type arguments."""
+_XML_CODE = re.compile(r"<c>([^<>`]*)</c>")
 _BLOCK_TAG = re.compile(r"</?(?:p|br|img|hr|ul|ol|li|pre|div|h\d)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _SPAN_TAG = re.compile(r"</?(?:b|i|em|strong|code|tt|a|span|sub|sup)(?:\s[^<>]*)?>", re.IGNORECASE)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]+)\](?:\([^()\s]*\)|\[[^\[\]]*\])")
@@ -148,6 +153,7 @@ _RULE = re.compile(r"(?:[-=*#/~_]{4,}|\|\s)+")
 def documented(text: str) -> str:
     """Return documentation without the markup of its language: roles, tags and links become their words."""
     text = _ROLE.sub(_role, text)
+    text = _XML_CODE.sub(r"`\1`", _XML_NAME.sub(r"`\1`", text))
     text = _LABELLED_TAG.sub(r"\1", text)
     text = _INLINE_TAG.sub(r"`\1`", _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", _DOXYGEN.sub("", text))))
     text = _BLOCK_TAG.sub(" ", _SPAN_TAG.sub("", text))

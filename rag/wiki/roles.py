@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rag.code.references import has_references
+from rag.code.reference_queries import has_references
 from rag.code.survey import Survey
 from rag.code.symbols import File
 
@@ -18,13 +18,13 @@ _VENDORED = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
-    r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench(?:suite)?|perf|playgrounds?|notebooks?)"
+    r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|benchmarks?|bench(?:es|suite)?|perf|playgrounds?|notebooks?)"
     r"(?:[_-]\w+)?/"
     r"|(?:^|/)bench(?:mark)?s?[._-][^/]*$|(?:^|/)[^/]*[._-](?:bench(?:mark)?|perf_?tests?)\.\w+$",
     re.IGNORECASE,
 )
 _TOOL = re.compile(
-    r"^(?:tools?|scripts?|hack|misc|build|ci|dev|devtools|utils?|contrib|fuzz(?:ing)?|release|packaging)/"
+    r"^(?:tools?|scripts?|hack|misc|build|ci|dev|devtools|utils?|contrib|fuzz(?:ing)?|release|packaging|eng)/"
     r"|(?:^|/)(?:scripts|fuzz(?:ing)?|setup\.py$|noxfile\.py$|conftest\.py$|build\.rs$)"
     r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Danger|Fast)file|mix\.exs|build\.zig)$"
     r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf))\.[cm]?[jt]s$"

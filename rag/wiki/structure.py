@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,7 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     }
     room = max(1, max_pages - len(guides))
     used = {"index", *guides}
-    found = _concept_pages(facts, concepts(surveyed, facts.roles["own"], room), used)
+    found = _concept_pages(facts, concepts(surveyed, facts.roles["own"], room), guides, used)
     before = [guides.pop(name) for name in ("overview", "architecture", "flow") if name in guides]
     after = list(guides.values())
     while len(before) + len(found) + len(after) > max_pages:
@@ -195,16 +195,19 @@ def _carried_pages(facts: WikiFacts) -> list[WikiPage]:
     ]
 
 
-def _concept_pages(facts: WikiFacts, found: Sequence[Concept], used: set[str]) -> list[WikiPage]:
+def _concept_pages(
+    facts: WikiFacts, found: Sequence[Concept], guides: Mapping[str, WikiPage], used: set[str]
+) -> list[WikiPage]:
     paths = [file.path for concept in found for file in concept.files]
     known = CompoundWords(facts.survey, {word for path in paths for word in path_words(path)})
-    titles = concept_titles(found, facts.survey.of_kind("doc"), known, facts.survey.name)
+    others = {page.title for page in guides.values()}
+    titles = concept_titles(found, facts.survey.of_kind("doc"), known, facts.survey.name, others)
     ids = [new_id(title, used) for title in titles]
     page_of = {file.path: name for name, concept in zip(ids, found, strict=True) for file in concept.files}
     between = page_links(facts.survey, page_of)
     weights = {name: concept.lines for name, concept in zip(ids, found, strict=True)}
     pages = []
-    quoted = _repeated(facts, found)
+    quoted = _repeated(facts, found) | {quote.text for quote in project_description(facts.survey)}
     for page_id, title, concept in zip(ids, titles, found, strict=True):
         near: Counter[str] = Counter()
         for (source, target), count in between.items():
@@ -295,6 +298,8 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str]) -
     members = list(dict.fromkeys(f"`{short_name(symbol)}`" for symbol in facts.ranked(paths)))[:5]
     if names or members:
         return f"Defines {', '.join(names or members)}"
+    if quote := next(filter(None, map(facts.survey.summary, paths)), None):
+        return sentence(documented(quote.text), 320)
     return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}, such as `{paths[0]}`"
 
 

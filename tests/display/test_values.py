@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import sys
@@ -31,13 +32,16 @@ SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</pre></title></svg>\x00\x1b[2J"
 TAGS = set(
     "div p strong em ol ul li h1 h2 h3 h4 h5 h6 hr br blockquote pre code span a style table thead tbody tr "
-    "th td details summary meter figure figcaption svg g defs marker path rect circle line text title".split()
+    "th td details summary meter figure figcaption img svg g defs marker path rect "
+    "circle line text title".split()
 )
 ATTRIBUTES = set(
     "style class id href target rel value title start align viewbox width height role aria-label font-family "
     "font-size fill fill-opacity x y x1 y1 x2 y2 cx cy r rx d text-anchor font-weight opacity stroke "
-    "stroke-width stroke-dasharray refx refy markerwidth markerheight orient marker-end points".split()
+    "src alt stroke-width stroke-dasharray refx refy markerwidth markerheight orient marker-end "
+    "points".split()
 )
+IMAGE = "data:image/svg+xml;base64,"
 words = st.text(st.sampled_from("a<>&\"'`*_\n []()!#-1|~:/\\script\x00"), max_size=60) | st.text(max_size=30)
 
 
@@ -54,10 +58,37 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in TAGS, tag
         assert {name for name, _ in attrs} <= ATTRIBUTES, attrs
+        assert all(str(value).startswith(IMAGE) for name, value in attrs if name == "src"), attrs
         self.links += [str(value) for name, value in attrs if name == "href"]
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+class Untrusted(HTMLParser):
+    """What JupyterLab shows of a notebook without trust: styles go whole, of drawings the words remain."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text, self.images = "", list[str]()
+        self._style, self._hidden = 0, 0
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self._style += tag == "style"
+        self._hidden += tag == "div" and (self._hidden > 0 or values.get("style") == "display:none")
+        if tag == "img" and not self._hidden:
+            self.images.append(str(values["src"]))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._style -= tag == "style"
+        self._hidden -= tag == "div" and self._hidden > 0
+
+    def handle_data(self, data: str) -> None:
+        if not self._style and not self._hidden:
+            self.text += data
 
 
 def source(n: int, path: str = "snip/a.py", text: str = "", **more: Any) -> ShownSource:
@@ -138,6 +169,12 @@ def test_code_of_any_language_and_size_is_shown_whole() -> None:
     assert Reader(code("x <\n" * 9_000, "python")).text == "x <\n" * 9_000
 
 
+def test_code_that_begins_within_a_comment_is_coloured_from_its_end() -> None:
+    html = code('for a day.\n"""\nreturn 5\n', "python", 7)
+    assert "</span>  for a day.\n" in html
+    assert '<span class="k">return</span> <span class="n">5</span>' in html
+
+
 def test_only_files_below_the_current_folder_are_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +252,18 @@ def test_a_drawing_is_valid_svg_and_vega_lite_whatever_it_shows(number: int, tmp
         plot.save(tmp_path / "plot.png")
     with pytest.raises(ConfigError, match="cannot write"):
         plot.save(tmp_path / "no folder" / "plot.svg")
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_drawing_is_an_image_where_drawings_and_styles_are_removed(number: int) -> None:
+    plot = drawings("node")[number]
+    seen = Untrusted(plot._repr_html_())
+    assert seen.text.strip() == plot.caption, "no words of the drawing"
+    (image,) = seen.images
+    root = ElementTree.fromstring(base64.b64decode(image.removeprefix(IMAGE)))
+    style = str(root.get("style"))
+    assert "color:CanvasText" in style
+    assert "background:Canvas" in style, "an image is readable on a page of any colour"
 
 
 names = st.sampled_from("abcdefgh")

@@ -119,6 +119,8 @@ def test_a_title_is_that_of_the_document_about_the_concept_else_words():
         ("dist/node/app.cjs", "x = 1\n", "generated"),
         ("dist/index.py", "x = 1\n", "own"),
         ("benchsuite/run.py", "x = 1\n", "example"),
+        ("kiln/benches/heat.rs", "fn main() {}\n", "example"),
+        ("eng/release.py", "x = 1\n", "tool"),
         ("scripts/release.py", "x = 1\n", "tool"),
         ("app/Rakefile", "task :test\n", "tool"),
         (".devcontainer/on-create.py", "x = 1\n", "tool"),
@@ -169,6 +171,32 @@ def test_acronyms_of_a_repository_are_in_capitals_and_names_with_digits_whole():
         "README.md": f"# App\n\n{prose} The MD4C and an MD4C or the MD4C.\n",
     }
     assert sorted(_titles(texts)) == ["ACME client", "MD4C", "OCSP"]
+
+
+def test_names_of_products_are_as_prose_writes_them_and_short_words_in_full():
+    line = "func {0}() {{}}\n"
+    texts = {
+        f"{name}/{name}.go": f"package a\n{line.format(name.title() + 'IsGitHubURL') * 60}"
+        for name in ("github", "jruby", "http11", "skiplist", "ctx", "fmt")
+    }
+    texts["skiplist/list.go"] = "package a\ntype SkipList struct{}\n"
+    texts["README.md"] = "# App\n\nIt asks GitHub, or JRuby, in a context. The skip list is a SkipList.\n"
+    assert sorted(_titles(texts)) == ["Context", "Fmt", "GitHub", "HTTP11", "JRuby", "Skip list"]
+
+
+def test_a_document_s_title_is_used_if_it_says_what_the_document_is_about():
+    texts = ring("app/extract", "abc") | ring("app/template", "abc") | ring("app/cache", "abc")
+    texts["docs/extract.md"] = "# Introduction\n\nText.\n"
+    texts["docs/template.md"] = "# App for Designers\n\nText.\n"
+    texts["docs/cache.md"] = "# Kept Answers\n\nText.\n"
+    assert sorted(_titles(texts)) == ["Extract", "Kept Answers", "Template"]
+
+
+def test_equal_folders_are_distinguished_by_their_package():
+    text = "pub fn a() {}\n" * 60
+    survey = survey_of({f"{one}/src/routing/mod.rs": text for one in ("app", "app-extra")})
+    groups = [Concept([file]) for file in survey.files.values()]
+    assert sorted(concept_titles(groups, project="app")) == ["App extra/routing", "Routing"]
 
 
 def test_one_folder_distinguishes_equal_titles():

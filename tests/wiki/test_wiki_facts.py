@@ -7,7 +7,7 @@ import json
 import pytest
 from surveys import survey_of
 
-from rag.code.documentation import docstring, elixir_attribute
+from rag.code.documentation import comment_above, docstring, elixir_attribute
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
@@ -391,6 +391,27 @@ def test_documentation_that_begins_with_code_is_what_follows(text, found):
     assert (None if quote is None else (quote.text, quote.start)) == found
 
 
+@pytest.mark.parametrize(
+    ("comment", "language", "found"),
+    [
+        (
+            '/// <summary>\n///     Fires a pot.\n/// </summary>\n/// <param name="x">It.</param>\n',
+            "csharp",
+            2,
+        ),
+        ("/// <summary>Fires a pot.</summary>\n/// <returns>One.</returns>\n", "csharp", 1),
+        ("/// <inheritdoc/>\n", "csharp", None),
+        ("# @!parse\n#   # Of another one.\n#   class Kiln < Oven; end\n", "ruby", None),
+        ("# @!attribute [r] heat\n#   @return [Integer]\n# Fires a pot.\n", "ruby", 3),
+        ("# Fires a pot.\n#\n# @!visibility private\n", "ruby", 1),
+    ],
+)
+def test_markup_and_directives_are_no_documentation(comment, language, found):
+    lines = [*comment.splitlines(keepends=True), "class Kiln\n"]
+    quote = comment_above(lines, "kiln", len(lines) - 1, language)
+    assert (quote and (quote.text, quote.start)) == (found and ("Fires a pot.", found))
+
+
 def test_a_command_that_two_manifests_declare_is_one():
     texts = {
         "pyproject.toml": "[project]\nname = 'kiln'\n[project.scripts]\nkiln = 'kiln.cli:main'\n",
@@ -403,7 +424,7 @@ def test_a_command_that_two_manifests_declare_is_one():
 
 def test_scripts_that_install_check_or_are_hidden_do_not_say_where_it_starts():
     texts = dict.fromkeys(
-        ("bin/kiln", "install.sh", "shellcheck.sh", "lib/common.bash", ".devcontainer/start.sh"),
+        ("bin/kiln", "bin/setup", "install.sh", "shellcheck.sh", "lib/common.bash", ".devcontainer/start.sh"),
         "#!/bin/sh\nexec kilnd\n",
     )
     texts["src/lib.rs"] = "#![deny(missing_docs)]\nfn fire() {}\n"

@@ -81,6 +81,8 @@ def test_documentation_loses_the_markup_of_its_language_and_ends_as_a_sentence()
         == "Uses `Router` and axum for `Foo#bar`."
     )
     assert said("ZodGUIDDef | ZodGUID //////////////////////////////") == "ZodGUIDDef ZodGUID."
+    xml = 'Reads <c>bytes</c> as a <see cref="T:Kiln.Pot{TGlaze}"/> of <typeparamref name="TGlaze" />.'
+    assert said(xml) == "Reads `bytes` as a `Kiln.Pot` of `TGlaze`."
     assert said("<p>Reads a <code>File</code>.</p>") == "Reads a File."
 
 

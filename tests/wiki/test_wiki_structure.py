@@ -159,6 +159,40 @@ def test_what_several_packages_say_of_themselves_describes_none_of_them(tmp_path
     assert not any("part of the whole" in text for text in described)
 
 
+def test_a_concept_is_not_described_as_the_project_is(tmp_path):
+    text = "kiln is a library that fires pots slowly and evenly."
+    (tmp_path / "README.md").write_text(f"# Kiln\n\n{text}\n")
+    for name in ("kiln", "glaze"):
+        (tmp_path / name / "src").mkdir(parents=True)
+        lines = "".join(f"pub fn {name}{n}() {{}}\n" for n in range(60))
+        (tmp_path / name / "src" / "lib.rs").write_text(f"//! {text}\n\n{lines}")
+        text = "Glazes pots of all kinds."
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    described = [page.description for page in structure.pages if page.kind == "package"]
+    assert sorted(text.partition(" ")[0] for text in described) == ["Defines", "Glazes"]
+
+
+def test_a_command_without_public_names_is_described_by_its_package(tmp_path):
+    lines = "".join(f"func fire{n}() {{}}\n" for n in range(3))
+    (tmp_path / "main.go").write_text(f"// Package main fires pots.\npackage main\n\n{lines}")
+    (tmp_path / "heat.go").write_text(f"package main\n\n{lines.replace('fire', 'heat')}")
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    assert [page.description for page in structure.pages if page.kind == "package"] == [
+        "Package main fires pots."
+    ]
+
+
+def test_no_two_pages_have_one_title(tmp_path):
+    lines = "".join(f"def f{n}():\n    return {n}\n\n" for n in range(60))
+    for path in ("testing/plan.py", "other/core.py", "tests/test_core.py"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(lines)
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    titles = [page.title for page in structure.pages]
+    assert len(set(titles)) == len(titles)
+    assert {"Testing", "Testing (testing)"} <= set(titles)
+
+
 def test_documentation_that_repeats_the_name_describes_no_concept(tmp_path):
     lines = "".join(f"    fun f{n}() {{}}\n" for n in range(60))
     (tmp_path / "Kiln.kt").write_text(f"/** Kiln */\nclass Kiln {{\n{lines}}}\n")

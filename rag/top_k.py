@@ -1,8 +1,8 @@
-"""Select from many numbers: the largest, or each once."""
+"""Select from many numbers: the largest, or each once; find some in a sorted column."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,16 @@ def top_k(values: npt.NDArray[np.float32], k: int) -> npt.NDArray[Any]:
     best = np.flatnonzero(few > bound)
     best = np.sort(np.concatenate([best, np.flatnonzero(few == bound)[: k - len(best)]]))
     return best if rows is None else rows[best]
+
+
+def find_sorted(
+    column: npt.NDArray[Any], values: npt.ArrayLike, side: Literal["left", "right"] = "left"
+) -> npt.NDArray[Any]:
+    """Return where values are in an ascending column, as `numpy.searchsorted`, in far less time.
+
+    For values of another type than the column's, as Python's integers are, numpy would copy the column.
+    """
+    return np.asarray(np.searchsorted(column, np.asarray(values, column.dtype), side))
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -912,9 +912,10 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
     with Terminal(sample_repo, "--base-url", server.base_url) as terminal:
         terminal.wait_for("> ")
         terminal.type(SIGNED + "\n")
+        terminal.wait_for("the model reads the question and its sources")
         terminal.wait_for("and on and on")
         terminal.type("\x03")
-        terminal.wait_for("stopped; the text so far is stored")
+        terminal.wait_for("stopped; the question and the text so far are stored")
         assert server.client_left.wait(25)
         terminal.wait_for("> ")
         terminal.press_until("\x03", "/quit ends the session")
@@ -941,7 +942,10 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     assert "turn 2" in done.err
     first_of_new, kept = rag("turns", "list", "--json").json
     assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)
-    assert rag("chat", "-c", stdin=EXPIRE).code == 0
+    assert "continuing" not in done.err
+    again = rag("chat", "-c", stdin=EXPIRE)
+    assert again.code == 0
+    assert f'rag: continuing after "{SIGNED}", 1 question so far (/turns)' in again.err
     assert len(rag("turns", "show", "--json").json) == 2
 
 

@@ -205,3 +205,14 @@ def test_a_terminal_gets_one_screen_and_a_pipe_the_whole_answer(sample_repo: Pat
         terminal.wait_for("\r\n> ")
         terminal.type("\x04")
         assert terminal.end() == 0
+
+
+def test_a_source_that_begins_within_a_docstring_is_coloured_from_its_end() -> None:
+    source = hit("a.py", 5, 'for a day.\n"""\nreturn 5\n')
+    found = ShownAnswer(Answer("…"), [NumberedSource(1, source)], [(1, "a.py", 5, 7)], {})
+    text = drawn(found, styled=True)
+    (first,) = [line for line in text.splitlines() if "for a day." in line]
+    (last,) = [line for line in text.splitlines() if "return" in line]
+    assert "for a day." in first, "without colours"
+    assert "return 5" not in last and "return" in last, "with colours"
+    assert ESCAPES.sub("", last).endswith("return 5")

@@ -1,11 +1,14 @@
 """The largest of many numbers, with and without a sample, and the distinct ones."""
 
+from typing import Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.top_k import distinct, top_k
+from rag.top_k import distinct, find_sorted, top_k
 
 
 def expected(values: np.ndarray, k: int) -> list[int]:
@@ -42,3 +45,21 @@ def test_distinct_numbers_are_those_of_numpy(dtype: type, values: list[int]) -> 
     found = distinct(numbers)
     assert found.dtype == dtype
     assert found.tolist() == np.unique(numbers).tolist()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("values", [0, 7, [3, 4], np.arange(9), np.zeros(0, np.int64)])
+def test_places_in_a_column_are_those_of_numpy_in_the_type_of_the_column(
+    side: Literal["left", "right"], values: npt.ArrayLike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column = np.asarray([0, 0, 3, 3, 3, 7], np.int32)
+    expected = np.searchsorted(column, values, side)
+    types: list[object] = []
+
+    def searchsorted(column: npt.NDArray[Any], values: npt.NDArray[Any], side: Any) -> npt.NDArray[Any]:
+        types.append(values.dtype)
+        return np.asarray(column.searchsorted(values, side))
+
+    monkeypatch.setattr(np, "searchsorted", searchsorted)
+    assert np.array_equal(find_sorted(column, values, side), expected)
+    assert types == [column.dtype], "numpy would copy the column"

@@ -40,8 +40,13 @@ def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
 
 
 def _states_its_doubt(answer: Answer, probability: float) -> bool:
-    """Return whether the sentence itself says how many of the places are certain, as for callers."""
-    return answer.code_facts is not None and answer.code_facts.kind == "callers" and probability < LIKELY
+    """Return whether the sentence says itself how sure it is: of callers, or of a list."""
+    facts = answer.code_facts
+    if facts is None:
+        return False
+    return (facts.kind == "callers" and probability < LIKELY) or (
+        facts.kind == "list" and not facts.certain_count
+    )
 
 
 def named(hit: Hit) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rag.analysis import term_set, terms, words
+from rag.cut_code import Constructs
 from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
@@ -180,24 +181,30 @@ class _Quote:
 
     lines: list[str]
     spans: list[tuple[int, int]]
-
-    @property
-    def parts(self) -> list[str]:
-        """The quoted ranges of lines."""
-        return ["\n".join(_short(line) for line in self.lines[a : b + 1]) for a, b in self.spans]
+    constructs: Constructs
 
     @property
     def text(self) -> str:
         """The quoted lines."""
-        return "\n".join(self.parts)
+        return "\n".join(self._part(*span) for span in self.spans)
+
+    def _part(self, first: int, last: int) -> str:
+        return "\n".join(_short(line) for line in self.lines[first : last + 1])
 
     def fenced(self, language: str) -> str:
         """Return the lines as Markdown, each range in a fence of its own, with `…` where lines are left out.
 
-        A string or comment that is cut does not colour the next range.
+        A string or comment that is cut does not colour the next range; its own lines are in a fence without
+        language, so that its closing mark is not taken for an opening one.
         """
         marks = fence(self.text)
-        parts = [f"{marks}{language}\n{part}\n{marks}" for part in self.parts]
+        parts = [
+            "\n".join(
+                f"{marks}{language if is_code else ''}\n{self._part(first, last)}\n{marks}"
+                for first, last, is_code in self.constructs.parts(*span)
+            )
+            for span in self.spans
+        ]
         before, after = self.lines[: self.spans[0][0]], self.lines[self.spans[-1][1] + 1 :]
         return "\n".join([*_gap(before), "\n…\n".join(parts), *_gap(after)])
 
@@ -240,12 +247,13 @@ def _code_facts(
     """Return the facts: one sentence, then each on a line with its place, number and text."""
     lines = [f"{visible(found.summary)}:", ""]
     told_apart = len({item.reason for item in found.items}) > 1
+    is_doubted = found.kind == _LISTED and not found.certain_count  # the sentence says so
     for item in found.items:
         n = source_of(item, sources)
         places.append((n, item.path, item.start, item.end))
         path = one_line(f"{item.repo}:{item.path}" if several else item.path)
         number = f" [{n}]" if n else ""
-        doubt = "" if item.certain else ", possibly"
+        doubt = "" if item.certain or is_doubted else ", possibly"
         reason = f" — {visible(item.reason)}{doubt}" if told_apart or doubt else ""
         lines.append(f"- `{path}:{_range(item.start, item.end)}`{number} {_first_line(item.text)}{reason}")
     if (more := found.count - len(found.items)) > 0:
@@ -285,7 +293,7 @@ def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
     if len(lines) <= _MAX_LINES:
-        return _Quote(lines, _spans(set(range(len(lines))), lines))
+        return _quote(lines, set(range(len(lines))), hit.language)
     chosen = set(_head(hit, lines))
     ornaments = {i for i, line in enumerate(lines) if _ORNAMENT.match(line)} if hit.kind == "doc" else set()
     scores = [0.0 if i in ornaments else sought.score(line) for i, line in enumerate(lines)]
@@ -301,7 +309,25 @@ def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
     # The defining line alone is not informative.
     below = (i for i in range(min(chosen), len(lines)) if i not in chosen)
     chosen |= set(islice(below, max(_MIN_LINES - len(chosen), 0)))
-    return _Quote(lines, _spans(chosen, lines))
+    return _quote(lines, chosen, hit.language)
+
+
+def _quote(lines: list[str], chosen: Set[int], language: str) -> _Quote:
+    constructs = Constructs(lines, language)
+    spans = [_without_marks(*span, lines, constructs) for span in _spans(chosen, lines)]
+    return _Quote(lines, spans, constructs)
+
+
+def _without_marks(first: int, last: int, lines: Sequence[str], constructs: Constructs) -> tuple[int, int]:
+    """Return a range without the lines at its ends that have only the mark of a comment that is cut."""
+    parts = constructs.parts(first, last)
+    if len(parts) > 1:
+        (_, end, is_code), (begin, _, ends_in_code) = parts[0], parts[-1]
+        while not is_code and first <= end and not _WORD.search(lines[first]):
+            first += 1
+        while not ends_in_code and last >= begin and not _WORD.search(lines[last]):
+            last -= 1
+    return first, last
 
 
 def _prose(lines: Sequence[str], ornaments: Set[int]) -> int:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from rag.cli.selectors import title
 from rag.cli.terminal import (
     INTERRUPTED,
     NOTHING_FOUND,
+    Waiting,
     counted,
     errors_as_exit_codes,
     opened_engine,
@@ -315,7 +316,7 @@ def answer_question(
     gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
         try:
-            for piece in pieces:
+            for piece in _shown_waiting(pieces) if engine.settings.has_model else pieces:
                 if isinstance(piece, Answer):
                     answer = piece
                 elif isinstance(piece, TraceStep):
@@ -343,6 +344,20 @@ def answer_question(
         _print_sources(answer, several=len(dialog.repositories) > 1)
     _print_figures(engine, answer)
     return answer
+
+
+def _shown_waiting(pieces: Iterable[str | TraceStep | Answer]) -> Iterator[str | TraceStep | Answer]:
+    """Yield the pieces; show that the model reads before the first one, and after each step."""
+    line = Waiting("the model reads the question and its sources …")
+    try:
+        line.start()
+        for piece in pieces:
+            line.stop()
+            yield piece
+            if isinstance(piece, TraceStep):
+                line.start()
+    finally:
+        line.stop()
 
 
 def _print_screen(answer: Answer, generator: ExtractiveGenerator, dialog: Dialog, full_with: str) -> None:

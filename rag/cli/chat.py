@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
+from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, say
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import RagError
+from rag.quoting import visible
 from rag.resources import make_private
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class Session:
         names = ", ".join(r.source.name for r in self._dialog.repositories)
         chunks = sum(r.store.live_count for r in self._dialog.repositories)
         say(f"rag: {names}, {chunks:,} chunks; /help lists the commands, Ctrl-D ends")
+        if turns := self._dialog.turns():
+            last = visible(" ".join(turns[-1].question.split()))
+            say(f'rag: continuing after "{last}", {counted(len(turns), "question")} so far (/turns)')
         while (line := self._read()) is not None:
             if line in _COMMANDS_WITHOUT_SLASH:
                 line = f"/{line}"
@@ -91,7 +95,7 @@ class Session:
                 self._engine, self._dialog, question, show=True, full=self._full, full_with="/full"
             )
         except KeyboardInterrupt:
-            say("\nrag: stopped; the text so far is stored")
+            say("\nrag: stopped; the question and the text so far are stored")
         except RagError as error:
             say(f"rag: {error}")
 

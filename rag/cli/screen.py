@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.answer.certainty import certainty
+from rag.cut_code import parts_of
 from rag.lines import lines_of
 from rag.quoting import CONTROLS, visible
 from rag.types import Answer, CodeFact, Hit, NumberedSource
@@ -131,7 +132,8 @@ class _Page:
             for line in lines:
                 line.truncate(self._console.width, overflow="ellipsis")
         else:
-            lines += self._listed([(fact, fact.start, _text_of(fact)) for fact in shown])
+            is_doubted = found.kind == "list" and not found.certain_count  # the sentence says so
+            lines += self._listed([(fact, fact.start, _text_of(fact, is_doubted)) for fact in shown])
         if found.count > len(shown):
             lines.append(self.text(f"  … and {found.count - len(shown):,} more", "dim"))
         return [*lines, *self.prose(found.note and f"{visible(found.note)}.", "dim")]
@@ -218,7 +220,9 @@ class _Page:
         return shown
 
     def _highlighted(self, hit: Hit) -> list[Text]:
-        """Return the lines of a source, highlighted as a whole, so that no string or comment is cut open."""
+        """Return the lines of a source, highlighted as a whole; no string or comment is cut open but by the
+        source itself.
+        """
         text = "\n".join(line.rstrip("\r") for line in lines_of(hit.text))
         plain = self.text(text)
         if len(text) > _MAX_HIGHLIGHTED_CHARS or self._console.no_color or not self._console.color_system:
@@ -227,15 +231,18 @@ class _Page:
 
         theme = "ansi_light" if os.environ.get("COLORFGBG", "").endswith((";7", ";15")) else "ansi_dark"
         syntax = Syntax("", _LEXERS.get(hit.language, hit.language), theme=theme)
-        coloured = syntax.highlight(plain.plain)
-        coloured.no_wrap, coloured.end = True, ""
-        return list(coloured.split("\n", allow_blank=True))
+        lines: list[Text] = []
+        for part, is_code in parts_of(plain.plain, hit.language):
+            coloured = syntax.highlight(part) if is_code else self.text(part)
+            coloured.no_wrap, coloured.end = True, ""
+            lines += list(coloured.split("\n", allow_blank=True))[: part.count("\n") + 1]
+        return lines
 
 
-def _text_of(fact: CodeFact) -> str:
-    """Return the first line of a fact that is not blank; a fact that is not certain says so."""
+def _text_of(fact: CodeFact, is_doubted: bool) -> str:
+    """Return the first line of a fact that is not blank; one that is less certain than others says so."""
     text = next((line.strip() for line in lines_of(fact.text) if line.strip()), "")
-    return text if fact.certain else f"{text}  (possibly)"
+    return text if fact.certain or is_doubted else f"{text}  (possibly)"
 
 
 def _range(hit: Hit) -> str:

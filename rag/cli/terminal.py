@@ -230,6 +230,32 @@ class _Progress:
         return run
 
 
+class Waiting:
+    """A line with the time that passes, shown on a terminal until it is stopped; nothing elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line: Any = None
+
+    def start(self) -> None:
+        """Show the line."""
+        if not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+        self._line = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        self._line.add_task(self._text, total=None)
+        self._line.start()
+
+    def stop(self) -> None:
+        """Remove the line."""
+        if self._line is not None:
+            self._line.stop()
+            self._line = None
+
+
 def _unit(stage: str) -> str:
     return "chunk" if stage == "embed" else "file"
 

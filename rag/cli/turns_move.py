@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json as json_module
+import shutil
 import stat
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -68,16 +70,15 @@ def export(
         everything = everything or (namespace is not None and conversation is None)
         only = None if everything else [named(engine, conversation).id]
         dumped = engine.turns.dump(namespace=engine.settings.namespace, conversations=only)
-        lines = list(map(_line, dumped))
-        text = "".join(lines)
         if output is None:
-            out(text, end="")
+            for line in dumped:
+                out(_line(line), end="")
             return
         try:
-            output.write_text(text, encoding="utf-8")
+            count = _write_lines(map(_line, dumped), output)
         except OSError as error:
             raise ConfigError(f"cannot write {output}: {error.strerror}; choose another file") from error
-        say(f"rag: wrote {counted(len(lines), 'line')} to {output}")
+        say(f"rag: wrote {counted(count, 'line')} to {output}")
 
 
 def import_(
@@ -197,6 +198,19 @@ def _must_exist(source: str) -> None:
     scheme, _, path = source.partition(":///")
     if scheme == "sqlite" and path and not (file := Path(path).expanduser().absolute()).is_file():
         raise ConfigError(f"there is no file {file} to copy from")
+
+
+def _write_lines(lines: Iterable[str], output: Path) -> int:
+    """Write lines to a file, which is only opened when all lines could be read; return their number."""
+    count = 0
+    with tempfile.TemporaryFile() as file:
+        for line in lines:
+            file.write(line.encode())
+            count += 1
+        file.seek(0)
+        with output.open("wb") as target:
+            shutil.copyfileobj(file, target)
+    return count
 
 
 def _line(line: dict[str, Any]) -> str:

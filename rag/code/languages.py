@@ -12,6 +12,8 @@ from functools import lru_cache
 from rag.types import Kind
 
 TEXT = "text"
+JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
+"""The JavaScript family, whose files declare their exports."""
 
 _EXTENSIONS_OF = {
     "python": "py pyi pyw pyx pxd pxi bzl star",

@@ -12,9 +12,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag.code.definitions import Definition, Heading, sections
+from rag.code.file_graph import graph_values
 from rag.code.grammars import parse
 from rag.code.patterns import outline_by_lines
-from rag.code.references import graph_values, has_references, read_graph
+from rag.code.reference_queries import has_references
+from rag.code.references import read_graph
 from rag.code.syntax import Collector, child_of_type, text_of, whole_text_of
 from rag.code.tables import table_of
 from rag.isolated import GaveUp

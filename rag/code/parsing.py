@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag.code.definitions import Definition
+from rag.code.file_graph import Defined, FileGraph, graph_of, graph_values
 from rag.code.grammars import has_grammar
 from rag.code.patterns import outline_by_lines
-from rag.code.references import Defined, FileGraph, graph_of, graph_values
 from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
 
@@ -44,7 +44,7 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """The outline of a text, and its graph (`rag.code.references.graph_of`) as compressed JSON; b"" if it
+    """The outline of a text, and its graph (`rag.code.file_graph.graph_of`) as compressed JSON; b"" if it
     has none.
     """
 

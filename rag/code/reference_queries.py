@@ -365,3 +365,8 @@ QUERIES = {
 """,
 }
 """The query of each language, by its name."""
+
+
+def has_references(language: str) -> bool:
+    """Return whether the references of a language are read."""
+    return language in QUERIES

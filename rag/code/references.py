@@ -3,7 +3,7 @@
 One query for each language captures the few relevant kinds of node; a single pass over the captures, by
 position, keeps a stack of scopes. What is local to a function is resolved here: a name that is bound there is
 no reference to anything else, and a variable that is assigned once is replaced by what it is assigned
-(`queue = Queue(); queue.put()` refers to `Queue().put`). `rag.code.survey` resolves the rest across files.
+(`queue = Queue(); queue.put()` refers to `Queue().put`). `rag.code.graph` resolves the rest across files.
 
 Native code reads the text here, so callers run this in an expendable process: `rag.code.parsing`.
 """
@@ -11,166 +11,41 @@ Native code reads the text here, so callers run this in an expendable process: `
 from __future__ import annotations
 
 import re
-import sys
 import time
-from array import array
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from rag.code.expressions import (
+    MAX_EXPRESSION,
+    PATH,
+    SAME_OBJECT,
+    ExpressionReader,
+    annotated,
+    first_field,
+    type_of,
+)
+from rag.code.file_graph import (
+    BASE,
+    CALL,
+    COMPANION,
+    MENTION,
+    TOKEN,
+    UNKNOWN,
+    Defined,
+    FileGraph,
+    Reference,
+    Variable,
+)
 from rag.code.imports import READERS, Import
 from rag.code.reference_queries import QUERIES
+from rag.code.scopes import LexicalScope, LocalNames
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-GRAPH_VERSION = 6
-"""Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000
-_MAX_SUBSTITUTIONS = 6
-_MAX_EXPRESSION = 200
-_MAX_DEPTH = 12
-
-CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
-"""The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token
-is a call once it has been read.
-"""
-COMPANION = "Companion"
-"""The name of the object that has the static members of a class of Kotlin."""
-OWN_MODULE = "__MODULE__"
-"""What a module of Elixir calls itself."""
-UNKNOWN = "?"
-"""What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
-
-
-class Defined(NamedTuple):
-    """A definition: its lines, and the number of the definition that encloses it, -1 at the top.
-
-    `unit` is "f" for a function, "c" for a class. `owner` is the expression it was assigned to
-    (`Foo.prototype` of `Foo.prototype.bar = function`) or the type it is a method of (Go); `returns` is an
-    expression of its result; `flags` are modifiers: decorators, `static`.
-    """
-
-    name: str
-    parent: int
-    unit: str
-    start: int
-    end: int
-    owner: str = ""
-    returns: str = ""
-    flags: str = ""
-
-
-class Reference(NamedTuple):
-    """A reference to `name` on a line within definition `within`.
-
-    `receiver` is the expression before it, seen from the top of the file: "" for a plain name, `self`,
-    `super()`, `module.Class()`, or UNKNOWN.
-    """
-
-    name: str
-    receiver: str
-    line: int
-    within: int
-    role: str
-
-
-class Variable(NamedTuple):
-    """What a name at the top (`within` -1) or an attribute of a class is assigned; "" if that is unknown."""
-
-    within: int
-    name: str
-    value: str
-
-
-class References:
-    """The references of a file in columns: a tenth of the memory of an object for each, and read far faster.
-
-    `rows` are their values in the order of the fields of `Reference`. Raises ValueError, TypeError if they
-    are none.
-    """
-
-    def __init__(self, rows: Sequence[Sequence[Any]] = ()) -> None:
-        names, receivers, lines, within, roles = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-        self._names, self._receivers = list(map(sys.intern, names)), list(map(sys.intern, receivers))
-        try:
-            self._lines, self._within = array("i", lines), array("i", within)
-        except OverflowError as error:
-            raise ValueError(str(error)) from error
-        self._roles = "".join(roles)
-        if len(self._roles) != len(rows):
-            raise ValueError("a role of a reference is not one character")
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __iter__(self) -> Iterator[Reference]:
-        columns = self._names, self._receivers, self._lines, self._within, self._roles
-        return map(Reference, *columns)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, References | tuple):
-            return NotImplemented
-        return tuple(self) == tuple(other)
-
-    def named(self, names: Set[str]) -> Iterator[Reference]:
-        """Yield the references to some names, in order."""
-        for at, name in enumerate(self._names):
-            if name in names:
-                yield self._at(at)
-
-    def of_role(self, role: str) -> Iterator[Reference]:
-        """Yield the references of a role, in order."""
-        at = self._roles.find(role)
-        while at >= 0:
-            yield self._at(at)
-            at = self._roles.find(role, at + 1)
-
-    def _at(self, at: int) -> Reference:
-        return Reference(
-            self._names[at], self._receivers[at], self._lines[at], self._within[at], self._roles[at]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FileGraph:
-    """The definitions, imports, references and variables of one file, each in order."""
-
-    definitions: tuple[Defined, ...] = ()
-    imports: tuple[Import, ...] = ()
-    references: References | tuple[Reference, ...] = ()
-    variables: tuple[Variable, ...] = ()
-
-
-def has_references(language: str) -> bool:
-    """Return whether the references of a language are read."""
-    return language in QUERIES
-
-
-def graph_values(graph: FileGraph) -> list[Any]:
-    """Return a file's graph as JSON values; `graph_of` reverses it."""
-    return [
-        graph.definitions,
-        [[i.module, i.names, i.start, i.end, i.within, int(i.types_only)] for i in graph.imports],
-        list(graph.references),
-        graph.variables,
-    ]
-
-
-def graph_of(values: Any) -> FileGraph:
-    """Return the graph of a file from its JSON values. Raises ValueError, TypeError if they are no graph."""
-    definitions, imports, references, variables = values
-    return FileGraph(
-        tuple(map(Defined._make, definitions)),
-        tuple(
-            Import(module, tuple((there, here) for there, here in names), start, end, within, bool(types))
-            for module, names, start, end, within, types in imports
-        ),
-        References(references),
-        tuple(map(Variable._make, variables)),
-    )
 
 
 def read_graph(tree: Tree, language: str, content: bytes) -> FileGraph:
@@ -190,51 +65,11 @@ def _query(name: str, language: Language) -> Query:
     return Query(language, QUERIES[name])
 
 
-@dataclass(slots=True)
-class _Scope:
-    """A function, class or closure while it is read. `bound` maps its local names to their values.
-
-    `number` is the definition it is, or that it is in; `self_name` is the variable that holds the object;
-    `receiver` is what `this` is in a lambda of Kotlin that has one, "" if that is unknown.
-    """
-
-    kind: str
-    outer: _Scope | None
-    end: int
-    number: int
-    is_named: bool = False
-    self_name: str = ""
-    bound: dict[str, str] = field(default_factory=dict)
-    open_names: set[str] = field(default_factory=set)
-    receiver: str | None = None
-
-
 _NAMING = ("name", "bind", "member")
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
-_PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\s*(?:\.|::|->|\?\.)\s*[A-Za-z_$][\w$]*)*", re.ASCII)
 _CHAIN = re.compile(r"[\w$.()]+", re.ASCII)
-_SEPARATOR = re.compile(r"\s*(?:\?\.|\.|::|->)\s*")
-_SELVES = frozenset({"self", "this", "cls", "Self", "$this", "static"})
-_ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([A-Za-z_][\w.:]*)""")
-_UNIONS = re.compile(r"\|\s*None\b|\bNone\s*\||\|\s*(?:undefined|null)\b")
-_LIFETIMES = re.compile(r"&\s*'\w+\s+")
-_NO_TYPE = re.compile(r"[|,]")
-_TRANSPARENT = frozenset(
-    """await await_expression parenthesized_expression non_null_expression as_expression unary_expression
-    reference_expression satisfies_expression""".split()
-)
-_CALLS = frozenset(
-    """call call_expression method_invocation invocation_expression function_call_expression
-    scoped_call_expression member_call_expression""".split()
-)
-_ON_ITEM, _ON_RECEIVER, _SAME_OBJECT = ("let", "also"), ("apply", "run"), ("apply", "also")
+_ON_ITEM, _ON_RECEIVER = ("let", "also"), ("apply", "run")
 """Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
-_MEMBERS = frozenset(
-    """attribute member_expression selector_expression field_expression scoped_identifier field_access
-    member_access_expression scope_resolution navigation_expression infix_expression dot""".split()
-)
-_ELEMENTS = frozenset({"subscript_expression", "subscript", "index_expression"})
-_MADE = frozenset("new_expression object_creation_expression composite_literal struct_expression".split())
 
 
 class _Reader:
@@ -242,12 +77,14 @@ class _Reader:
 
     def __init__(self, language: str, content: bytes) -> None:
         self.language, self.content = language, content
-        self.top = _Scope("top", None, len(content) + 1, -1)
+        self.expressions, self.names = ExpressionReader(content), LocalNames(language)
+        self.words = self.expressions.words
+        self.top = LexicalScope("top", None, len(content) + 1, -1)
         self.scope = self.top
         self.definitions: list[list[Any]] = []
         self.imports: list[Import] = []
-        self.raw: list[tuple[str, Node, _Scope]] = []
-        self.attributes: list[tuple[int, str, Node | None, _Scope, str]] = []
+        self.raw: list[tuple[str, Node, LexicalScope]] = []
+        self.attributes: list[tuple[int, str, Node | None, LexicalScope, str]] = []
         self.decorators: list[str] = []
         self.naming: set[int] = set()
 
@@ -276,14 +113,10 @@ class _Reader:
             tuple(dict.fromkeys(self._variables())),
         )
 
-    def words(self, node: Node) -> str:
-        """Return the text of a node. `Node.text` takes five times as long as this slice."""
-        return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
     # ------------------------------------------------------------ scopes
 
     def _open(self, node: Node, kind: str) -> None:
-        self.scope = _Scope(kind, self.scope, node.end_byte, self.scope.number)
+        self.scope = LexicalScope(kind, self.scope, node.end_byte, self.scope.number)
         if kind == "closure":
             self.scope.self_name = self._self_of(self.scope.outer)
             return
@@ -296,7 +129,7 @@ class _Reader:
         self.decorators = []
 
     @staticmethod
-    def _self_of(scope: _Scope | None) -> str:
+    def _self_of(scope: LexicalScope | None) -> str:
         return scope.self_name if scope is not None else ""
 
     def on_function(self, node: Node) -> None:
@@ -328,13 +161,13 @@ class _Reader:
             given = called.named_children[-1].named_children
             if self.words(called.named_children[0]) == "with" and given and given[-1].named_children:
                 before, name = given[-1].named_children[-1], "run"
-        value = (self._expression(before, 0) or "") if before is not None else ""
+        value = (self.expressions.expression(before) or "") if before is not None else ""
         self._bind("it", value if name in _ON_ITEM else "")
         if name in _ON_RECEIVER and before is not None:
             self.scope.receiver = value
 
     def on_decorator(self, node: Node) -> None:
-        self.decorators.append(self.words(node).lstrip("@").partition("(")[0].strip()[:_MAX_EXPRESSION])
+        self.decorators.append(self.words(node).lstrip("@").partition("(")[0].strip()[:MAX_EXPRESSION])
 
     def on_modifier(self, node: Node) -> None:
         self._flag(self.words(node))
@@ -353,11 +186,11 @@ class _Reader:
             made = node.parent.parent.child_by_field_name("right")  # `module.exports = function name() {`
             own = made.child_by_field_name("name") if made is not None else None
             name = name if own is None else self.words(own)
-        self.definitions[scope.number][0] = name[:_MAX_EXPRESSION]
+        self.definitions[scope.number][0] = name[:MAX_EXPRESSION]
         if self.language == "elixir" and scope.kind == "function":
             self._join_clauses(scope)
 
-    def _join_clauses(self, scope: _Scope) -> None:
+    def _join_clauses(self, scope: LexicalScope) -> None:
         """Make the clauses of a function of Elixir, which follow each other, one definition."""
         *_, last = self.definitions
         before = self.definitions[-2] if len(self.definitions) > 1 else None
@@ -375,7 +208,7 @@ class _Reader:
     def on_owner(self, node: Node) -> None:
         if self.scope.number >= 0 and (not self.scope.is_named or self.language == "go"):
             text = self.words(node).lstrip("*&").partition("[")[0].partition("<")[0].rstrip("?")
-            if _PATH.fullmatch(text):
+            if PATH.fullmatch(text):
                 self.definitions[self.scope.number][5] = text
 
     def on_self(self, node: Node) -> None:
@@ -390,12 +223,8 @@ class _Reader:
         scope = self.scope
         if scope.kind != "function" or self.definitions[scope.number][6]:
             return
-        made = self._expression(node, 0) or ""
-        if (
-            made.removesuffix("()") in _SAME_OBJECT
-            and scope.outer is not None
-            and scope.outer.kind == "class"
-        ):
+        made = self.expressions.expression(node) or ""
+        if made.removesuffix("()") in SAME_OBJECT and scope.outer is not None and scope.outer.kind == "class":
             made = "self"
         self.definitions[scope.number][6] = made if made == "self" or made[:1].isupper() else ""
 
@@ -417,7 +246,7 @@ class _Reader:
         types = self._is_for_types(node)
         for made in READERS[self.language](node):
             self.imports.append(
-                Import(made.module, made.names, made.start, made.end, self._function(self.scope), types)
+                Import(made.module, made.names, made.start, made.end, self.scope.function, types)
             )
             if self.scope is not self.top:
                 for _, here in made.names:
@@ -461,7 +290,7 @@ class _Reader:
         whole = None
         if holder is not None and holder.type == "variable_declarator":
             value = holder.child_by_field_name("value")
-            whole = self._expression(value, 0) if value is not None else None
+            whole = self.expressions.expression(value) if value is not None else None
         elif holder is not None and (kind := holder.child_by_field_name("type")) is not None:
             whole = annotated(self.words(kind))
         for child in node.named_children:
@@ -507,11 +336,11 @@ class _Reader:
         self._bind(name, "")
 
     def on_typed(self, node: Node) -> None:
-        kind = _type_of(node)
+        kind = type_of(node)
         value = annotated(self.words(kind)) if kind is not None else ""
         if value == "var()" and (declared := node.child_by_field_name("declarator")) is not None:
             made = declared.child_by_field_name("value")
-            value = (self._expression(made, 0) or "") if made is not None else ""
+            value = (self.expressions.expression(made) or "") if made is not None else ""
         for name in self._names_of(node):
             self._bind(name, value)
             is_field = node.children[0].type == "accessibility_modifier" and self.scope.number >= 0
@@ -528,17 +357,17 @@ class _Reader:
             if each.type == "variable_declarator":
                 each = each.child_by_field_name("name") or each
             text = self.words(each).lstrip("*&").removeprefix("mut ")
-            if _PATH.fullmatch(text):
+            if PATH.fullmatch(text):
                 yield text
 
     def on_assign(self, node: Node) -> None:
         """`name = value`, with or without a type; attributes of the object belong to its class."""
-        left = _first(node, "left", "name", "pattern")
-        right = _first(node, "right", "value")
-        kind = _type_of(node)
+        left = first_field(node, "left", "name", "pattern")
+        right = first_field(node, "right", "value")
+        kind = type_of(node)
         if node.type == "property_declaration":
             declared = next(child for child in node.named_children if child.type == "variable_declaration")
-            left, kind = declared.named_children[0], _type_of(declared)
+            left, kind = declared.named_children[0], type_of(declared)
             right = next((c.next_named_sibling for c in node.children if c.type == "="), None)
         if left is None:
             return
@@ -556,14 +385,14 @@ class _Reader:
             rights = rights if len(rights) == len(lefts) else [None] * len(lefts)
         for one, value in zip(lefts, rights, strict=True):
             text = self.words(one)
-            if not _PATH.fullmatch(text):
+            if not PATH.fullmatch(text):
                 continue
             typed = annotated(self.words(kind)) if kind is not None else ""
             if one.type in ("identifier", "simple_identifier", "variable_name"):
                 self._assigned(text, value, typed)
             else:
                 first, _, name = text.rpartition(".")
-                owner = self._class(self.scope)
+                owner = self.scope.owner
                 if owner is not None and first and first in (self.scope.self_name, "this", "self"):
                     self.attributes.append((owner, name, value, self.scope, typed))
                 elif self.scope is self.top and first:
@@ -580,7 +409,7 @@ class _Reader:
 
     def on_field(self, node: Node) -> None:
         """A field that a class declares with its type."""
-        kind = _type_of(node)
+        kind = type_of(node)
         if self.scope.kind == "class" and kind is not None:
             value = annotated(self.words(kind))
             for name in self._names_of(node):
@@ -595,7 +424,7 @@ class _Reader:
         elif typed or value is None:
             self._bind(name, typed)
         else:
-            self._bind(name, self._expression(value, 0) or "")
+            self._bind(name, self.expressions.expression(value) or "")
 
     def _bind(self, name: str, value: str) -> None:
         scope = self.scope
@@ -639,16 +468,16 @@ class _Reader:
     def _references(self) -> Iterator[Reference]:
         bases: dict[int | None, str] = {}
         for role, node, scope in self.raw[: 2 * _MAX_REFERENCES]:
-            written = self._expression(node, 0) if role != TOKEN else self._from_tokens(node)
+            written = self.expressions.expression(node) if role != TOKEN else self._from_tokens(node)
             role = CALL if role == TOKEN else role
             if written == "super" and role == CALL:  # the base class, but in Python
-                written = bases.get(self._class(scope)) if self.language != "python" else None
+                written = bases.get(scope.owner) if self.language != "python" else None
                 if written is None:
                     continue
             if written is None:
-                name = self._last_name(node)
+                name = self.expressions.last_name(node)
                 if name and role == CALL:
-                    receiver = UNKNOWN + self._container(node)
+                    receiver = UNKNOWN + self.expressions.container(node)
                     yield Reference(name, receiver, self._line(node), scope.number, role)
                 continue
             if node.start_byte in self.naming and self.language in ("ruby", "elixir"):
@@ -660,23 +489,16 @@ class _Reader:
                 continue
             written = written.removesuffix("()")
             first, _, rest = written.partition(".")
-            value = self._value(first, scope, 0)
+            value = self.names.value(first, scope)
             if value is not None and not rest:
                 continue  # a local variable is called
-            if not rest and role == CALL and (owner := self._receiver(scope)) is not None:
+            if not rest and role == CALL and (owner := scope.implicit_object) is not None:
                 written = f"{UNKNOWN}{owner.rpartition('.')[2]}.{written}"  # its member, or a function
             if value is not None:
                 written = f"{value}.{rest}" if value else f"{UNKNOWN}{written}"
             receiver, name = self._rpartition(written)
-            if name and len(written) <= _MAX_EXPRESSION:
+            if name and len(written) <= MAX_EXPRESSION:
                 yield Reference(name, receiver, self._line(node), scope.number, role)
-
-    @staticmethod
-    def _receiver(scope: _Scope | None) -> str | None:
-        """Return the object that a bare name may be a member of, in a lambda with a receiver."""
-        while scope is not None and scope.kind == "closure" and scope.receiver is None:
-            scope = scope.outer
-        return scope.receiver if scope is not None else None
 
     @staticmethod
     def _rpartition(written: str) -> tuple[str, str]:
@@ -691,172 +513,15 @@ class _Reader:
         node = node.named_children[1] if node.type == "infix_expression" else node
         return int(node.end_point.row) + 1
 
-    def _container(self, node: Node) -> str:
-        """Return the name of the array or mapping whose element a call is on; "" if it is on none."""
-        before = _first(node, "object", "operand", "value")
-        if before is None or before.type not in _ELEMENTS:
-            return ""
-        held = _first(before, "object", "operand", "value")
-        return self._last_name(held) if held is not None else ""
-
-    def _last_name(self, node: Node) -> str:
-        last = _first(node, "attribute", "property", "field", "name") or _kotlin_name(node) or node
-        text = self.words(last)
-        return text if _PATH.fullmatch(text) and len(text) < _MAX_EXPRESSION else ""
-
     def _variables(self) -> Iterator[Variable]:
         for number, name, node, scope, typed in self.attributes:
             value = typed
             if not value and node is not None:
-                value = self._substituted(self._expression(node, 0) or "", scope)
-            yield Variable(number, name, value if len(value) <= _MAX_EXPRESSION else "")
-
-    def _substituted(self, written: str, scope: _Scope) -> str:
-        if not written:
-            return ""
-        first, dot, rest = written.partition(".")
-        called = first.endswith("()")
-        value = self._value(first.removesuffix("()"), scope, 0)
-        if value is None:
-            return written
-        return f"{value}{'()' if called else ''}{dot}{rest}" if value else ""
-
-    def _value(self, first: str, scope: _Scope, depth: int) -> str | None:
-        """Return what the first name of an expression means: "" if it is local and unknown, None if it
-        is not local.
-        """
-        called = first.endswith("()")
-        first = first.removesuffix("()")
-        if first == "super" and called:
-            return None
-        inner: _Scope | None = scope
-        while inner is not None and inner is not self.top:
-            if first == "this" and inner.receiver is not None:
-                return inner.receiver and self._substituted(inner.receiver, inner.outer or self.top)
-            if first == OWN_MODULE:
-                return "self"
-            if first == inner.self_name or (first in _SELVES and self.language != "python"):
-                return "self()" if called else "self"
-            if first in inner.open_names:
-                return None
-            if first in inner.bound:
-                value = inner.bound[first]
-                if not value or depth >= _MAX_SUBSTITUTIONS:
-                    return ""
-                head, dot, rest = value.partition(".")
-                again = self._value(head, inner, depth + 1) if head.removesuffix("()") != first else ""
-                value = value if again is None else f"{again}{dot}{rest}" if again else ""
-                return f"{value}()" if called and value else value
-            inner = inner.outer
-        return None
-
-    def _function(self, scope: _Scope | None) -> int:
-        while scope is not None and scope.kind == "class":
-            scope = scope.outer
-        return -1 if scope is None else scope.number
-
-    def _class(self, scope: _Scope | None) -> int | None:
-        while scope is not None and scope.kind != "class":
-            scope = scope.outer
-        return None if scope is None else scope.number
-
-    def _expression(self, node: Node, depth: int) -> str | None:
-        """Return a chain of names and calls without arguments, `a.b().c`; None for anything else."""
-        text = self.words(node) if node.end_byte - node.start_byte <= _MAX_EXPRESSION else ""
-        if text.isidentifier() and text.isascii():
-            return text
-        if text and _PATH.fullmatch(text):
-            return _SEPARATOR.sub(".", text)
-        if depth > _MAX_DEPTH:
-            return None
-        kind = node.type
-        if kind in ("as_expression", "type_assertion_expression") and node.named_children[1:]:
-            typed = node.named_children[1]
-            if typed.type != "predefined_type" and (value := annotated(self.words(typed))):
-                return value
-        if kind in _TRANSPARENT:
-            return self._expression(node.named_children[0], depth + 1) if node.named_children else None
-        if kind in _MADE:
-            made = _first(node, "constructor", "type", "name")
-            inner = self._expression(made, depth + 1) if made is not None else None
-            return f"{inner}()" if inner else None
-        if kind in _CALLS:
-            called = node.child_by_field_name("function")
-            if called is None and kind == "call_expression":
-                return self._called(node.named_children[0], depth)
-            if called is None:
-                return self._invoked(node, depth)
-            inner = self._expression(called, depth + 1)
-            return f"{inner}()" if inner else None
-        if kind in _MEMBERS:
-            before = _first(node, "object", "operand", "value", "expression", "path", "argument", "left")
-            name = _first(node, "attribute", "property", "field", "name", "right")
-            if name is None and (name := _kotlin_name(node)) is not None:
-                before = node.named_children[0]
-            inner = self._expression(before, depth + 1) if before is not None else None
-            return f"{inner}.{self.words(name)}" if inner and name is not None else None
-        if kind in ("generic_type", "generic_name", "generic_function", "template_type"):
-            return self._expression(node.named_children[0], depth + 1) if node.named_children else None
-        if kind == "binary_expression" and any(child.type == "?:" for child in node.children):
-            return self._expression(node.named_children[0], depth + 1)
-        if kind == "identifier":
-            return text or None  # a name of Elixir with ? or !
-        if kind == "user_type":
-            return ".".join(self.words(child) for child in node.children if child.type == "identifier")
-        if kind in ("this_expression", "super_expression"):  # `this@Outer`, `super<Base>`
-            return next((f"{self.words(child)}()" for child in node.named_children), None)
-        return text if kind in ("this", "super") else None
-
-    def _called(self, called: Node, depth: int) -> str | None:
-        """Return the expression of a call of Kotlin; a lambda after the arguments is a call of its own."""
-        if called.type == "navigation_expression" and self._last_name(called) in _SAME_OBJECT:
-            called = called.named_children[0]
-            return self._expression(called, depth + 1)
-        inner = self._expression(called, depth + 1)
-        return inner if called.type == "call_expression" or not inner else f"{inner}()"
-
-    def _invoked(self, node: Node, depth: int) -> str | None:
-        """Return the expression of a call whose receiver and name are fields of one node."""
-        name = _first(node, "name", "method")
-        before = _first(node, "object", "receiver", "scope")
-        if name is None:
-            return None
-        inner = self._expression(before, depth + 1) if before is not None else ""
-        return None if inner is None else f"{inner}.{self.words(name)}()".lstrip(".")
+                value = self.names.substituted(self.expressions.expression(node) or "", scope)
+            yield Variable(number, name, value if len(value) <= MAX_EXPRESSION else "")
 
 
 @cache
 def _handled() -> frozenset[str]:
     """Return the names of the captures that are read as events."""
     return frozenset(name.removeprefix("on_") for name in dir(_Reader) if name.startswith("on_"))
-
-
-def _first(node: Node, *fields: str) -> Node | None:
-    for name in fields:
-        if (found := node.child_by_field_name(name)) is not None:
-            return found
-    return None
-
-
-def _type_of(node: Node) -> Node | None:
-    """Return the declared type of a parameter or variable; in Kotlin's grammar it is no field."""
-    kinds = ("user_type", "nullable_type")
-    return node.child_by_field_name("type") or next((c for c in node.named_children if c.type in kinds), None)
-
-
-def _kotlin_name(node: Node) -> Node | None:
-    """Return the name of a member of Kotlin: the last part of `a.b`, the middle one of `a b c`."""
-    at = {"navigation_expression": -1, "infix_expression": 1}.get(node.type)
-    return None if at is None else node.named_children[at]
-
-
-def annotated(text: str) -> str:
-    """Return the expression of a value with this type: `Foo()` of `Foo`, `"Foo"` and `Foo | None`."""
-    text = _LIFETIMES.sub("&", _UNIONS.sub("", text[:_MAX_EXPRESSION]))
-    found = _ANNOTATION.match(text)
-    if found is None or _NO_TYPE.search(text.partition("<")[0]):
-        return ""
-    rest = text[found.end() :].strip("'\"] \t\n?")
-    if rest and not rest.startswith("<"):
-        return ""
-    return f"{found[1].replace('::', '.')}()"

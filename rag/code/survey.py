@@ -17,10 +17,11 @@ from functools import cached_property
 from rag.analysis import words
 from rag.code import documentation
 from rag.code.documentation import Quote
-from rag.code.graph import JAVASCRIPT, RepositoryGraph
+from rag.code.file_graph import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
+from rag.code.graph import RepositoryGraph
 from rag.code.imports import Import
+from rag.code.languages import JAVASCRIPT
 from rag.code.parsing import SourceText, parsed_texts, unpacked
-from rag.code.references import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
 from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
@@ -127,7 +128,7 @@ class Survey:
         """The imports of each file from this repository, by its path; files without any are left out."""
         found = {}
         for path in self.files:
-            brought = self.graph.bindings(self.graph.file(path))
+            brought = self.graph.files.bindings(self.graph.files.file(path))
             if inner := tuple((imported, binding) for imported, binding in brought if binding is not None):
                 found[path] = inner
         return found
@@ -181,7 +182,7 @@ class Survey:
             yield from self._calls_in(path, MENTION)
 
     def _calls_in(self, path: str, role: str = CALL) -> Iterator[Call]:
-        file = self.graph.file(path)
+        file = self.graph.files.file(path)
         callers = {
             line: symbol
             for symbol in (self.symbols(path) if file.references else ())
@@ -189,9 +190,9 @@ class Survey:
         }
         uses = map(_of_function, file.references) if file.language in JAVASCRIPT else file.references
         for use in uses:
-            values = self.graph.resolve(file, use) if use.role == role else ()
-            if values and values[0].kind == "def" and self.graph.is_one(values):
-                other = self.graph.file(values[0].path)
+            values = self.graph.names.resolve(file, use) if use.role == role else ()
+            if values and values[0].kind == "def" and self.graph.names.is_one(values):
+                other = self.graph.files.file(values[0].path)
                 callee = self.symbol(values[0].path, other.qualified(values[0].number))
                 if callee is not None and callee != callers.get(use.line):
                     yield Call(path, callers.get(use.line), callee, use.line, _written(use, callee))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rag.code import documentation
 from rag.code.definitions import Definition
 from rag.code.documentation import Quote
+from rag.code.languages import JAVASCRIPT
 from rag.code.parsing import SourceText, outlines
 from rag.types import Kind
 
@@ -34,10 +35,6 @@ class Symbol:
     def qualified_name(self) -> str:
         """Scope and name, joined by a dot."""
         return f"{self.scope}.{self.name}" if self.scope else self.name
-
-
-JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
-"""The JavaScript family, whose files declare their exports."""
 
 
 @dataclass(frozen=True, slots=True)

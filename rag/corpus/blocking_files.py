@@ -1,29 +1,39 @@
 """Find the file for which git waits without end: a pipe in the place of `.gitignore`, a link to a device.
 
-Git opens its own files whatever they are. No commit has a pipe, but an archive or a shared folder can.
+Git opens its own files, and those that a repository's settings name (`include.path`, `core.excludesFile`),
+whatever they are. No commit has a pipe, but an archive or a shared folder can.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rag.resources import read_regular
 
 _OPENED = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
 """Files of a work tree that git reads, in any folder; it follows no link there."""
+_SETTINGS = ("config", "config.worktree")
+_SETTING = re.compile(r"^[ \t]*(?:\[[^\n]*\][ \t]*)?([a-zA-Z][\w-]*)[ \t]*=[ \t]*(\S[^\n]*)", re.MULTILINE)
 _MAX_SECONDS = 3.0
 _MAX_BYTES = 4096
+_MAX_SETTINGS_BYTES = 1 << 20
 
 
 def blocking_file(folder: Path) -> Path | None:
     """Return a file that blocks git in a folder of a repository; None if none is found within 3 seconds."""
     until = time.monotonic() + _MAX_SECONDS
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    for repository in [folder] if top is None else _repository_folders(top / ".git"):
+    repositories = [folder] if top is None else list(_repository_folders(top / ".git"))
+    for named in _files_of_settings(repositories, top or folder, until):
+        if not _is_plain(named):
+            return named
+    for repository in repositories:
         for entry in _entries(repository, until):
             if not _is_plain(Path(entry.path)):
                 return Path(entry.path)
@@ -41,6 +51,28 @@ def _repository_folders(place: Path) -> Iterator[Path]:
         shared = _named(named / "commondir", "")
         if shared is not None:
             yield shared
+
+
+def _files_of_settings(repositories: Sequence[Path], top: Path, until: float) -> Iterator[Path]:
+    """Yield what the values of settings, and of the settings that they include, name if they are paths."""
+    files = [repository / name for repository in repositories for name in _SETTINGS]
+    seen = set(files)
+    for file in files:
+        try:
+            text = read_regular(file, max_bytes=_MAX_SETTINGS_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            continue
+        for name, value in _SETTING.findall(text):
+            if time.monotonic() > until:
+                return
+            path = Path(value.strip().strip('"'))
+            with suppress(RuntimeError):  # there is no such user
+                path = path.expanduser()
+            yield top / path
+            yield file.parent / path
+            if name.lower() == "path" and (included := file.parent / path) not in seen:
+                seen.add(included)
+                files.append(included)
 
 
 def _named(file: Path, mark: str) -> Path | None:
@@ -70,9 +102,9 @@ def _entries(folder: Path, until: float) -> Iterator[os.DirEntry[str]]:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a path, or what it is a link to, is a file, a folder, or nothing."""
+    """Return whether a path, or what it is a link to, is a file, a folder, nothing, or /dev/null."""
     try:
         mode = path.stat().st_mode
-    except OSError:
+        return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISSOCK(mode) or path.samefile(os.devnull)
+    except (OSError, ValueError):  # a value with NUL is no path
         return True
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISSOCK(mode)

@@ -221,9 +221,11 @@ def _exchanged(
 ) -> bytes:
     """Write stdin, give stdout to `take` in pieces, wait for the end, and return the last part of stderr.
 
-    If git is silent for a while, it is checked once whether a file of the folder `watched` blocks it.
+    If git prints nothing but messages for a while, it is checked once whether a file of the folder `watched`
+    blocks it, or has no end.
     """
     until, stderr, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(stdin or b"")
+    silent_until = time.monotonic() + _SILENCE_S
     with selectors.DefaultSelector() as open_pipes:
         for pipe, event in (
             (process.stdout, selectors.EVENT_READ),
@@ -234,11 +236,14 @@ def _exchanged(
                 open_pipes.register(pipe, event)
         while open_pipes.get_map():
             left_s = _left_s(until, timeout_s, command)
-            ready = open_pipes.select(left_s if watched is None else min(left_s, _SILENCE_S))
-            if not ready and watched is not None:
+            silence_s = silent_until - time.monotonic()
+            ready = open_pipes.select(left_s if watched is None else min(left_s, silence_s))
+            if watched is not None and silence_s <= 0:
                 _check_blocked(watched, command)
                 watched = None
             for key, _ in ready:
+                if key.fileobj is not process.stderr:
+                    silent_until = time.monotonic() + _SILENCE_S
                 if key.fileobj is process.stdin:
                     unsent = _rest(key.fd, unsent)
                     is_over = not unsent
@@ -264,7 +269,7 @@ def _check_blocked(folder: Path, command: str) -> None:
     if (found := blocking_file(folder)) is not None:
         raise SourceError(
             f"`git {command}` was stopped: it waits for {found}, which is a pipe or a device and not a file; "
-            "remove it"
+            "remove it, or git's setting that names it"
         )
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from rag.code.file_graph import FileGraph
 from rag.code.languages import kind_of, language_of_path, language_of_text
 from rag.code.parsing import SourceText, parsed_texts, unpacked
-from rag.code.references import FileGraph, has_references
+from rag.code.reference_queries import has_references
 from rag.corpus import skip
 from rag.corpus.history import Listing, blob_sizes, files_at, present, read_blobs
 from rag.corpus.ignore import Patterns, read_patterns
@@ -62,7 +63,7 @@ class SharedFiles:
 
 
 class TreeFiles:
-    """Implements `rag.code.graph.GraphFiles` for a commit, or for a folder as it is now.
+    """Implements `rag.code.graph_files.GraphFiles` for a commit, or for a folder as it is now.
 
     Args:
         checkout: the folder, with the filters of its source; at a commit its files on disk are not read.

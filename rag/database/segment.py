@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -118,10 +118,8 @@ class Segment:
     def find(self, column: str, key: int) -> tuple[int, int]:
         """Return the rows [first, end) of a sorted column that equal `key`."""
         values = self.view(column)
-        first = end = bisect_left(values, key)
-        while end < len(values) and values[end] == key:
-            end += 1
-        return first, end
+        first = bisect_left(values, key)
+        return first, bisect_right(values, key, first)
 
     @cached_property
     def paths(self) -> list[str]:

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
+from rag.code.file_graph import Defined, FileGraph
 from rag.code.graph import RepositoryGraph
 from rag.code.parsing import unpacked, unpacked_definitions
-from rag.code.references import Defined, FileGraph
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
@@ -33,7 +33,7 @@ from rag.database.segment import Segment, lists_of
 from rag.errors import StoreCorrupt
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import CodeGraph, Postings, Rows, Vectors
-from rag.top_k import distinct
+from rag.top_k import distinct, find_sorted
 from rag.types import Checkout, Hit, Kind, Skipped, Span
 
 Array = npt.NDArray[Any]
@@ -356,7 +356,7 @@ class Store:
         if found is None:
             return range(0)
         number = self._first_file[self.segments.index(found[0])] + found[1]
-        first, end = np.searchsorted(self.file, [number, number + 1])
+        first, end = find_sorted(self.file, [number, number + 1])
         return range(int(first), int(end))
 
     def file_language(self, path: str) -> str:
@@ -469,7 +469,7 @@ class Store:
         for first, segment in zip(self._first, self.segments, strict=False):
             row, end = segment.find("symbol_hash", key)
             found += (segment.columns["symbol_chunk"][row:end] + first).tolist()
-        return sorted(c for c in found if self.dead is None or not self.dead[c])
+        return found if self.dead is None else [chunk for chunk in found if not self.dead[chunk]]
 
     def _locate(self, chunk: int) -> tuple[Segment, int]:
         if not 0 <= chunk < self._first[-1]:

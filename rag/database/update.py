@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rag.analysis import ANALYZER_VERSION
-from rag.code.references import GRAPH_VERSION
+from rag.code.file_graph import GRAPH_VERSION
 from rag.corpus import CHUNKER_VERSION, SECRET_RULES_VERSION
 from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk

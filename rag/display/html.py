@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rag.cut_code import parts_of
 from rag.display.svg import plain
 
 _LIGHT = "--k:#7c2d92;--s:#0a6b3d;--c:#626a76;--n:#1d4ed8;--f:#8a4b00;--link:#1d4ed8;--soft:#8881"
@@ -64,6 +65,11 @@ def _highlighted(text: str, language: str) -> str:
     lexer = _lexer(language) if len(text) <= _MAX_HIGHLIGHTED else None
     if lexer is None:
         return plain(text)
+    parts = parts_of(text, language)
+    return "\n".join(_lexed(part, lexer) if is_code else plain(part) for part, is_code in parts)
+
+
+def _lexed(text: str, lexer: Any) -> str:
     # Each line has its own spans, so that lines can be numbered.
     return "".join(
         "\n".join(

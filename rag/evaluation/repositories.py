@@ -37,7 +37,7 @@ from rag.parsing import parse_toml
 from rag.resources import make_private
 
 TIMEOUT_S = 120
-MAX_UNPACKED_BYTES = 2**30
+MAX_UNPACKED_BYTES = 2**31
 MAX_MEMBERS = 200_000
 _REQUIRED = ("name", "language", "source", "package", "version", "archive", "sha256", "licence")
 

@@ -255,7 +255,9 @@ def _chosen(wanted: str, home: Path) -> Template:
     if "{{" in wanted or "{%" in wanted:
         return parse_template(wanted)
     folder = home / "templates"
-    candidates = [Path(wanted), folder / wanted, folder / f"{wanted}.j2"]
+    candidates = [folder / wanted, folder / f"{wanted}.j2"]
+    # The current folder may be a repository that has a file of the name of the user's own template.
+    candidates.insert(len(candidates) if Path(wanted).name == wanted else 0, Path(wanted))
     for path in candidates:
         if is_file(path):
             return _read(path.expanduser())

@@ -22,6 +22,7 @@ from rag.ports import ChunkIndex
 from rag.resources import shipped
 from rag.retrieval.lexical import Chunks, Rarity
 from rag.retrieval.synonyms import own_use
+from rag.top_k import find_sorted
 
 _MAX_CODE_WORDS = 30
 """How many code words a question is searched with at most."""
@@ -86,7 +87,7 @@ def _covered(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity, bes
     for term, weight in wanted.items():
         found = index.postings(term).chunks
         if len(found):
-            place = np.minimum(np.searchsorted(found, best), len(found) - 1)
+            place = np.minimum(find_sorted(found, best), len(found) - 1)
             covered += weight * rarity(term) * (found[place] == best)
     return float(covered.max()) / total
 

@@ -78,7 +78,7 @@ class Carry:
     facet: float = 2.0
     alone: float = 0.25
     shown: float = 0.7
-    other_kind: float = 0.65
+    other_kind: float = 0.45
 
 
 CARRY = Carry()
@@ -105,6 +105,11 @@ class ContextualQuestion:
     subject: Subject | None = None
     shown: tuple[Subject, ...] = ()
     bare: bool = False
+
+    @property
+    def leans(self) -> bool:
+        """Whether the question is incomplete without the questions before it."""
+        return bool(self.carried) and self.share == 1.0
 
 
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:

@@ -21,6 +21,7 @@ import re2
 from rag.analysis import terms, words
 from rag.errors import SearchInvalid
 from rag.ports import ChunkIndex
+from rag.top_k import find_sorted
 from rag.types import Hit, PatternMatches
 
 MAX_PATTERN_CHARS = 1_000
@@ -216,7 +217,7 @@ class _Chunks:
 
     @cached_property
     def _numbers(self) -> range:
-        first, end = (int(np.searchsorted(self._index.file, self._file, side)) for side in ("left", "right"))
+        first, end = (int(find_sorted(self._index.file, self._file, side)) for side in ("left", "right"))
         return range(first, end)
 
     @cached_property

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Postings
-from rag.top_k import top_k
+from rag.top_k import find_sorted, top_k
 
 Scores = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ class Bm25:
             return self._of(chunks) if self._total is None else self._total[chunks]
         scores = np.zeros(len(chunks), np.float32) if self._total is None else self._total[chunks]
         for gain, found in self._rest:
-            place = np.minimum(np.searchsorted(found.chunks, chunks), len(found.chunks) - 1)
+            place = np.minimum(find_sorted(found.chunks, chunks), len(found.chunks) - 1)
             there = np.flatnonzero(found.chunks[place] == chunks)
             scores[there] += self._contribution(gain, found, place[there])
         return scores
@@ -117,14 +117,16 @@ class Bm25:
             return _top(self._total, k)
         total = self._total = np.zeros(len(self._index), np.float32)
         seen = np.zeros(0, np.int32)
-        left, bound = sum(gain for gain, _ in self._rest), 0.0
+        left, given, bound = sum(gain for gain, _ in self._rest), 0.0, 0.0
         while self._rest and left >= bound * _SCORE_TOLERANCE:
-            chunks = self._rest[0][1].chunks
-            seen = np.concatenate([seen, chunks[total[chunks] == 0]])
-            left -= self._rest[0][0]
+            gain, found = self._rest[0]
+            seen = np.concatenate([seen, found.chunks[total[found.chunks] == 0]])
+            left -= gain
+            given += gain
             self._add(total)
-            if k < len(seen):
-                bound = float(np.partition(total[seen], len(seen) - k)[len(seen) - k])
+            # No score is above what was given so far: until that is more than is left, no bound is needed.
+            if k < len(seen) and (given * _SCORE_TOLERANCE > left or not self._rest):
+                bound = _kth_largest(total[seen], k, bound)
         candidates = np.sort(seen[total[seen] >= (bound - left) * _SCORE_TOLERANCE]).astype(np.int64)
         return candidates[_top(self.scores(candidates), k)]
 
@@ -182,6 +184,12 @@ def _norm(lengths: npt.NDArray[np.int32], chunks: npt.NDArray[Any], b: float, me
     norm *= np.float32(b / mean)
     norm += np.float32(1 - b)
     return norm
+
+
+def _kth_largest(scores: Scores, k: int, least: float) -> float:
+    """Return the k-th largest of more than k scores, which is at least `least`."""
+    high = scores[scores >= np.float32(least)]
+    return float(np.partition(high, len(high) - k)[len(high) - k])
 
 
 def _top(scores: Scores, k: int) -> Chunks:

@@ -16,7 +16,7 @@ import numpy as np
 from rag.ports import ChunkIndex
 from rag.retrieval.project_questions import NEUTRAL_WORDS, PROJECT_QUESTIONS, README, Place
 from rag.retrieval.question import ParsedQuestion
-from rag.top_k import distinct
+from rag.top_k import distinct, find_sorted
 
 _DECAY = 0.9
 """The weight of each place relative to the one before."""
@@ -191,5 +191,5 @@ def _of_path(index: ChunkIndex, wanted: Callable[[str], bool]) -> list[int]:
 
 def _of_file(index: ChunkIndex, file: int) -> list[int]:
     """Return the live chunks of a file, ascending."""
-    first, end = (int(np.searchsorted(index.file, file, side)) for side in ("left", "right"))
+    first, end = (int(find_sorted(index.file, file, side)) for side in ("left", "right"))
     return [chunk for chunk in range(first, end) if index.dead is None or not index.dead[chunk]]

@@ -50,7 +50,9 @@ _ASKS = {
         re.I,
     ),
     "docs": re.compile(
-        r"\b(documented|documentation|docs|readme|tutorial|changelog|guide|the manual)\b", re.I
+        r"\b(?:documented|documentation|docs|readme|tutorial|changelog|guide|the manual|man ?pages?)\b"
+        r"|\b(?:where|is|are)\b[^?.]{0,60}\b(?:described|explained)\b|\bread (?:more |up )?(?:about|on)\b",
+        re.I,
     ),
     "behaviour": re.compile(
         r"\b(what (if|happens|does it)|fails?|failed|raises?|raised|throws?|returns?|returned|gives? back"

@@ -56,7 +56,7 @@ from rag.ports import ChunkIndex, Vectors
 from rag.retrieval.dense import cosines, rows
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
-from rag.top_k import distinct
+from rag.top_k import distinct, find_sorted
 
 Signal = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
@@ -255,7 +255,7 @@ def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
     """
     files = index.file[chunks]
     opened = np.sort(np.asarray(list(dict.fromkeys(files.tolist()))[:_MAX_OPENED_FILES], files.dtype))
-    first, end = (np.searchsorted(index.file, opened, side) for side in ("left", "right"))
+    first, end = (find_sorted(index.file, opened, side) for side in ("left", "right"))
     count = end - first
     start = np.cumsum(count) - count
     inside = np.arange(count.sum()) + np.repeat(first - start, count)
@@ -400,7 +400,7 @@ def _is_known_bundle(index: ChunkIndex, file: int) -> bool:
 
 def _is_bundle(index: ChunkIndex, file: int) -> bool:
     """Return whether many definitions of a file are repeated in several smaller ones, by name and length."""
-    first = int(np.searchsorted(index.file, file))
+    first = int(find_sorted(index.file, file))
     end = first + _chunks_in(index, file)
     step = max((end - first) // _SAMPLED_DEFINITIONS, 1)
     sampled = np.arange(first, end, step)
@@ -423,7 +423,8 @@ def _is_bundle(index: ChunkIndex, file: int) -> bool:
 
 
 def _chunks_in(index: ChunkIndex, file: int) -> int:
-    return int(np.searchsorted(index.file, file, "right") - np.searchsorted(index.file, file))
+    first, end = find_sorted(index.file, [file, file + 1])
+    return int(end - first)
 
 
 def _alike(a: int, b: int) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import numpy.typing as npt
 
 from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import CODE, TEST, Chunks, Signal
+from rag.types import Subject
 
 _MAX_USERS = 250
 _MENTION_WEIGHT = 0.4
@@ -26,6 +28,11 @@ _EXERCISED = 10
 _DEFINITION_WEIGHT = 0.35
 """The weight of a definition where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
+_SHOWN_AGAIN = frozenset({"behaviour", "docs"})
+"""What is asked of a place that was shown: what happens there, and what its comments say."""
+_NAMES_DOCUMENTS = re.compile(
+    r"\b(?:documentation|docs|readme|tutorial|changelog|guide|manual|man ?pages?)\b", re.I
+)
 
 
 def is_relation(question: ParsedQuestion) -> bool:
@@ -103,7 +110,20 @@ def facet_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, 
             factors[kinds != TEST] = carry.other_kind
         elif "docs" in asks:
             factors[kinds == CODE] = carry.other_kind
+            if not _NAMES_DOCUMENTS.search(sought.question.text):  # comments of the subject will do
+                factors[_of_subject(index, chunks, sought.subject)] = carry.shown
     return factors
+
+
+def _of_subject(index: ChunkIndex, chunks: Chunks, subject: Subject) -> npt.NDArray[np.bool_]:
+    """Return which chunks have lines of the subject."""
+    places = [(index.file_path(int(index.file[chunk])), *index.lines(chunk)) for chunk in chunks.tolist()]
+    return np.asarray(
+        [
+            path == subject.path and subject.start <= last and first <= subject.end
+            for path, first, last in places
+        ]
+    )
 
 
 def shown_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
@@ -111,7 +131,8 @@ def shown_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, 
     happens there.
     """
     factors = np.ones(len(chunks), np.float32)
-    if not sought.shown or "behaviour" in sought.question.asks or (sought.bare and not sought.question.asks):
+    asks = sought.question.asks
+    if not sought.shown or not asks.isdisjoint(_SHOWN_AGAIN) or (sought.bare and not asks):
         return factors
     paths = {place.path for place in sought.shown}
     for i, chunk in enumerate(chunks.tolist()):

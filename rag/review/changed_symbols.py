@@ -10,8 +10,9 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Protocol
 
-from rag.code.graph import GraphFiles, RepositoryGraph
-from rag.code.references import has_references
+from rag.code.graph import RepositoryGraph
+from rag.code.graph_files import GraphFiles
+from rag.code.reference_queries import has_references
 from rag.lines import lines_of
 from rag.memory.anchor import LEAST_MOVED, align, letters
 from rag.review.code_text import header, significant

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag.code.references import has_references
+from rag.code.reference_queries import has_references
 from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, line_map
 from rag.review.code_text import significant
 from rag.review.values import AffectedTest, BrokenUse, CallSite
@@ -221,7 +221,7 @@ class Impact:
         """Yield the imports of the base that name a definition at the top of a file."""
         if old.scope:
             return
-        for file, imported, binding in self._base.graph.importing(old.path):
+        for file, imported, binding in self._base.graph.files.importing(old.path):
             names = [there for there, _ in imported.names]
             if binding.target == old.path and old.name in names:
                 lines = self._base.lines(file.path)
@@ -244,37 +244,39 @@ class Impact:
 
     def _resolves(self, path: str, line: int, name: str, was: CodeUse) -> bool:
         """Return whether the name on a line of the head means a definition, or comes from elsewhere now."""
-        file = self._head.graph.file(path)
+        file = self._head.graph.files.file(path)
         references = [use for use in file.references if use.line == line and use.name == name]
         for use in references:
-            if any(value.kind == "def" for value in self._head.graph.resolve(file, use)):
+            if any(value.kind == "def" for value in self._head.graph.names.resolve(file, use)):
                 return True
             if not use.receiver and was.role != "import" and self._comes_from_elsewhere(path, name):
                 return True
         if was.role == "import":
             return any(
                 binding is not None and binding.target and self._defines(binding.target, name)
-                for imported, binding in self._head.graph.bindings(file)
+                for imported, binding in self._head.graph.files.bindings(file)
                 if imported.start <= line <= imported.end and name in dict(imported.names)
             )
         return not references
 
     def _comes_from_elsewhere(self, path: str, name: str) -> bool:
         """Return whether the head assigns a name in the file, or imports it from elsewhere than before."""
-        file = self._head.graph.file(path)
+        file = self._head.graph.files.file(path)
         if (-1, name) in file.variables:
             return True
-        before = self._base.graph.file(path)
-        now = [imported.module for imported, _ in self._head.graph.bound(file).get(name, ())]
-        then = [imported.module for imported, _ in self._base.graph.bound(before).get(name, ())]
+        before = self._base.graph.files.file(path)
+        now = [imported.module for imported, _ in self._head.graph.files.bound(file).get(name, ())]
+        then = [imported.module for imported, _ in self._base.graph.files.bound(before).get(name, ())]
         return bool(now) and now != then
 
     def _defines(self, target: str, name: str) -> bool:
         """Return whether a file, or one of a folder, defines, assigns or imports a name."""
         if target.endswith("/"):
             return True
-        file = self._head.graph.file(target)
-        return bool(file.top(name) or (-1, name) in file.variables or self._head.graph.bound(file).get(name))
+        file = self._head.graph.files.file(target)
+        return bool(
+            file.top(name) or (-1, name) in file.variables or self._head.graph.files.bound(file).get(name)
+        )
 
     # ------------------------------------------------------------ tests
 

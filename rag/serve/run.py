@@ -11,6 +11,7 @@ import uvicorn
 
 from rag.serve.access.http_limits import bounded
 from rag.serve.access.identity import forwarding_networks, with_peer
+from rag.serve.access.websocket_limits import bounded_websocket
 from rag.serve.app import create_app
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
@@ -76,7 +77,7 @@ def make_server(settings: ServerSettings) -> Server:
         forwarded_allow_ips=forwarding_networks(settings.trusted_proxies) or None,
         timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
         http=bounded(max_bytes=_MAX_HEAD_BYTES, within_s=settings.body_timeout_s),
-        ws="websockets-sansio" if settings.deepwiki else "none",
+        ws=bounded_websocket(within_s=settings.body_timeout_s) if settings.deepwiki else "none",
         ws_max_size=settings.max_body_bytes,
     )
     return Server(config, app.state.service)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from rag.code.references import Defined
+from rag.code.file_graph import Defined
 from rag.service.repository import Repository
 from rag.types import Answer, Citation, CitedSymbol, Prepared, Subject
 

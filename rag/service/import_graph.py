@@ -115,7 +115,7 @@ def _imports(graph: RepositoryGraph, files: Sequence[str]) -> Edges:
         inside[str(PurePosixPath(path).parent)].append(path)
     edges: Edges = Counter()
     for path in files:
-        for imported, binding in graph.bindings(graph.file(path)):
+        for imported, binding in graph.files.bindings(graph.files.file(path)):
             if binding is None or imported.types_only or imported.within >= 0:
                 continue
             whole = binding.target.endswith("/")

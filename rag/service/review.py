@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from rag.code.references import FileGraph
+from rag.code.file_graph import FileGraph
 from rag.corpus.acquire import acquire
 from rag.corpus.git import GitError
 from rag.corpus.history import is_shallow, merge_base, named_commit

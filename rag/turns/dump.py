@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,13 +33,8 @@ _TEXTS_OR_NONE = {
 """The text fields of each kind of record, and those that may be null."""
 
 
-@dataclass(slots=True)
-class Restored:
-    """The contents of lines, not stored yet."""
-
-    kept: list[ConversationRecord] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    records: list[tuple[str, str, StoredRecord]] = field(default_factory=list)  # shelf, key, record
+RecordLine = tuple[str, str, StoredRecord]
+"""A record with its shelf and key."""
 
 
 def conversation_line(conversation: Conversation, kept: ConversationRecord) -> Line:
@@ -54,36 +49,31 @@ def record_line(shelf: str, key: str, record: StoredRecord) -> Line:
     return {"record": {"shelf": shelf, "key": key, "value": value, "expires": expires}}
 
 
-def restored(lines: Iterable[Mapping[str, Any]], namespace: str) -> Restored:
-    """Parse lines. Raises ValueError for a line that is not in the format of a dump."""
-    found = Restored()
-    for line in lines:
-        try:
-            _read(line, namespace, found)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise bad_line(line) from error
-    return found
+def parsed(line: Mapping[str, Any], namespace: str) -> ConversationRecord | Item | RecordLine:
+    """Parse a line. Raises ValueError if it is not in the format of a dump."""
+    try:
+        return _parsed(line, namespace)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise bad_line(line) from error
 
 
-def _read(line: Mapping[str, Any], namespace: str, found: Restored) -> None:
+def _parsed(line: Mapping[str, Any], namespace: str) -> ConversationRecord | Item | RecordLine:
     if "conversation" in line:
-        found.kept.append(_kept(line, namespace))
-    elif "turn" in line:
+        return _kept(line, namespace)
+    if "turn" in line:
         item = _turn(line["turn"], namespace)
         for n, record in enumerate(line.get("versions", ())):
             earlier = _turn(record, namespace)
             item.versions.insert(n, earlier.versions[0])
             item.cited |= earlier.cited
-        found.items.append(item)
-    elif "message" in line:
+        return item
+    if "message" in line:
         record = _checked("message", line["message"])
         _order(record["order"])
-        found.items.append(Item.of(message_from_record({**record, "namespace": namespace})))
-    else:
-        record = _checked("record", line["record"])
-        expires = None if record["expires"] is None else _utc(datetime.fromisoformat(record["expires"]))
-        kept = StoredRecord(b64decode(record["value"], validate=True), expires)
-        found.records.append((record["shelf"], record["key"], kept))
+        return Item.of(message_from_record({**record, "namespace": namespace}))
+    record = _checked("record", line["record"])
+    expires = None if record["expires"] is None else _utc(datetime.fromisoformat(record["expires"]))
+    return record["shelf"], record["key"], StoredRecord(b64decode(record["value"], validate=True), expires)
 
 
 def _turn(record: Mapping[str, Any], namespace: str) -> Item:

@@ -218,8 +218,8 @@ class Transaction(Protocol):
         """Delete the records that have expired."""
         ...
 
-    def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
-        """Return all records of a namespace: shelf, key and record, in this order."""
+    def shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the shelves of a namespace and the keys of their records, both ascending."""
         ...
 
     def namespaces(self) -> list[str]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 from rag.ports import Marks, Matches, Recalled
 from rag.schema import Record, message_from_record, turn_from_record
 from rag.turns import checks as check
-from rag.turns.conversations import check_name, counted, find, shown, trim
-from rag.turns.dump import Line, Restored, conversation_line, record_line, restored
-from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Kind, Range, StoredItem
+from rag.turns.conversations import counted, find, shown, trim
+from rag.turns.dump import Line, conversation_line, record_line
+from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Kind, StoredItem
 from rag.turns.records import Records
+from rag.turns.restore import ValidLines, restore_lines, valid_lines
 from rag.turns.search import match_terms, rank_terms
 from rag.turns.storage import Scope, Transaction, repeated
 from rag.types import DialogTurn, Message
 
 _ALL = -1, MAX_ORDER
+_PAGE = 32
+"""The number of conversations, of items of a kind, or of records that a dump reads at once."""
+_T = TypeVar("_T")
 
 
 class StoredTurns(Records):
@@ -234,37 +238,85 @@ class StoredTurns(Records):
         with self._reading(Scope("")) as tx:
             return tx.namespaces()
 
-    @repeated
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yield everything in a namespace as JSON values, see `MemoryStore`."""
-        with self._reading(Scope(namespace, is_loose=True)) as tx:
-            for each in conversations or ():
-                find(tx, each, namespace)
-            kept = [
-                each
-                for each in tx.conversations(namespace)
-                if conversations is None or each.conversation.id in conversations
-            ]
-            lines = [conversation_line(counted(tx, each), each) for each in kept]
-            items = {item.key: item for each in kept for item in _chosen(tx, each, None, namespace)}
-            lines += [_item_line(tx, item) for item in items.values()]
-            if conversations is None:
-                lines += [record_line(*each) for each in tx.shelves(namespace)]
-        return iter(lines)
+        return self._dumped(self._kept(namespace, conversations), namespace, conversations is None)
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
         """Store the lines of a `dump` in this namespace, see `MemoryStore`."""
-        return self._restore(restored(lines, namespace), namespace)
+        with valid_lines(lines, namespace) as valid:
+            return self._restore(valid, namespace)
 
     # ---- internal
 
+    def _dumped(
+        self, conversations: list[ConversationRecord], namespace: str, has_records: bool
+    ) -> Iterator[Line]:
+        """Yield the lines of conversations; each page of them is read in a transaction of its own."""
+        for some in _pages(conversations):
+            yield from self._conversation_lines(some, namespace)
+        origins = Counter(number for kept in conversations for number in kept.numbers.values())
+        seen: set[int] = set()  # items that several conversations show
+        for kept in conversations:
+            after = -1
+            while after < MAX_ORDER:
+                page, after = self._item_lines(kept, namespace, after)
+                for key, line in page:
+                    if key not in seen:
+                        yield line
+                        if origins[key >> 32] > 1:
+                            seen.add(key)
+        for shelf, keys in self._shelves(namespace) if has_records else ():
+            for names in _pages(keys):
+                yield from self._record_lines(shelf, names, namespace)
+
     @repeated
-    def _restore(self, found: Restored, namespace: str) -> int:
+    def _kept(self, namespace: str, conversations: Sequence[str] | None) -> list[ConversationRecord]:
+        with self._reading(Scope(namespace, is_loose=True)) as tx:
+            for each in conversations or ():
+                find(tx, each, namespace)
+            kept = tx.conversations(namespace)
+        return [each for each in kept if conversations is None or each.conversation.id in conversations]
+
+    @repeated
+    def _conversation_lines(self, some: Sequence[ConversationRecord], namespace: str) -> list[Line]:
+        with self._reading(Scope(namespace, is_loose=True)) as tx:
+            return [conversation_line(counted(tx, kept), kept) for kept in some]
+
+    @repeated
+    def _item_lines(
+        self, kept: ConversationRecord, namespace: str, after: int
+    ) -> tuple[list[tuple[int, Line]], int]:
+        """Return the first lines of a conversation after an order, with their keys, and the last order."""
+        with self._reading(Scope(namespace, is_loose=True)) as tx:
+            until, found = MAX_ORDER, list[StoredItem]()
+            for kind in KINDS:
+                scans = (tx.scan(range_, limit=_PAGE) for range_ in kept.ranges(kind, after))
+                items = list(islice(chain.from_iterable(scans), _PAGE))
+                found += items
+                if len(items) == _PAGE:
+                    until = min(until, items[-1].order)
+            page = sorted((item for item in found if item.order <= until), key=lambda item: item.order)
+            return [(item.key, _item_line(tx, item)) for item in page], until
+
+    @repeated
+    def _shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        with self._reading(Scope(namespace, is_loose=True)) as tx:
+            return tx.shelves(namespace)
+
+    @repeated
+    def _record_lines(self, shelf: str, keys: Sequence[str], namespace: str) -> list[Line]:
+        with self._reading(Scope(namespace, shelf, ids=tuple(keys), is_loose=True)) as tx:
+            found = tx.records((namespace, shelf), keys)
+        return [record_line(shelf, key, record) for key, record in found.items()]
+
+    @repeated
+    def _restore(self, lines: ValidLines, namespace: str) -> int:
         now = self._clock()
         with self._writing(Scope(namespace)) as tx:
-            return _restore(tx, found, namespace, now)
+            return restore_lines(tx, lines, namespace, now)
 
     @repeated
     def _shown(
@@ -356,51 +408,5 @@ def _item_line(tx: Transaction, item: StoredItem) -> Line:
     return {"turn": item.record(), "versions": [item.record(text) for text in tx.versions(item)]}
 
 
-def _restore(tx: Transaction, found: Restored, namespace: str, now: datetime) -> int:
-    fresh = [kept for kept in found.kept if kept.expires is None or kept.expires > now]
-    fresh = [kept for kept in fresh if tx.conversation(kept.conversation.id) is None]
-    names: dict[str, ConversationRecord] = {}
-    for kept in fresh:
-        check_name(tx, name := kept.conversation.name, kept.conversation)
-        if name and names.setdefault(name, kept) is not kept:
-            raise check.name_taken(names[name].conversation, kept.conversation.sources)
-    for kept in fresh:
-        tx.put_conversation(kept)
-    numbers = {origin: number for kept in fresh for origin, number in kept.numbers.items()}
-    known = {kind: _ids(tx, kind, found.items, namespace) for kind in KINDS}
-    places = _places(tx, numbers, found.items)
-    new = []
-    for item in found.items:
-        place = (item.origin, item.order)
-        is_new = item.id not in known[item.kind] and place not in places
-        if is_new and any(kept.shows(item) for kept in fresh):
-            new.append(item)
-            known[item.kind].add(item.id)
-            places.add(place)
-    tx.add(new, numbers)
-    records: dict[str, dict[str, Any]] = {}
-    for shelf, key, record in found.records:
-        if record.expires is None or record.expires > now:
-            records.setdefault(shelf, {})[key] = record
-    for shelf, held in records.items():
-        tx.put_records((namespace, shelf), held)
-    return len(fresh)
-
-
-def _ids(tx: Transaction, kind: Kind, items: Iterable[Item], namespace: str) -> set[str]:
-    """Return the ids of these items that are used."""
-    return set(tx.items(kind, [item.id for item in items if item.kind == kind], namespace))
-
-
-def _places(tx: Transaction, numbers: Mapping[str, int], items: Iterable[Item]) -> set[tuple[str, int]]:
-    """Return the origins and orders of stored items between the first and last of these."""
-    orders: dict[str, list[int]] = {}
-    for item in items:
-        if item.origin in numbers:
-            orders.setdefault(item.origin, []).append(item.order)
-    ranges = [
-        Range(origin, numbers[origin], kind, min(held), max(held))
-        for origin, held in orders.items()
-        for kind in KINDS
-    ]
-    return {(item.origin, item.order) for range_ in ranges for item in tx.scan(range_)}
+def _pages(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    return (values[n : n + _PAGE] for n in range(0, len(values), _PAGE))

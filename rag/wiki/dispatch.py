@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rag.code.references import BASE, CALL
+from rag.code.file_graph import BASE, CALL
 from rag.code.survey import Call, Survey
 from rag.code.symbols import File, Symbol
 
@@ -80,7 +80,7 @@ class Dispatch:
 
     def _symbol(self, path: str, number: int) -> Symbol | None:
         """Return a definition of the code graph, whose names are without the namespaces of C++."""
-        file = self.survey.graph.file(path)
+        file = self.survey.graph.files.file(path)
         one = file.graph.definitions[number]
         inside = (symbol for symbol in self.survey.symbols(path) if symbol.start == one.start)
         return next((symbol for symbol in inside if symbol.name == one.name), None)
@@ -90,9 +90,9 @@ class Dispatch:
         graph = self.survey.graph
         named = self._classes(path for path in self.own if self.survey.files[path].language == "cpp")
         for path in self.survey.files:
-            file = graph.file(path)
+            file = graph.files.file(path)
             for use in file.references.of_role(BASE):
-                values = graph.resolve(file, use) if use.within >= 0 else ()
+                values = graph.names.resolve(file, use) if use.within >= 0 else ()
                 if len(values) == 1 and values[0].kind == "def":
                     base = self._symbol(values[0].path, values[0].number)
                     below = self._symbol(path, use.within)
@@ -385,13 +385,13 @@ class Dispatch:
 
     def _through_interfaces(self, path: str) -> Iterator[tuple[Symbol, Call]]:
         graph = self.survey.graph
-        file = graph.file(path)
+        file = graph.files.file(path)
         names = {name for methods in self._interfaces.values() for name in methods}
         for use in file.references.named(names):
             if use.role != CALL or not use.receiver:
                 continue
-            for value in graph.receivers(file, use):
-                other = graph.file(value.path)
+            for value in graph.names.receivers(file, use):
+                other = graph.files.file(value.path)
                 interface = self.survey.symbol(value.path, other.qualified(value.number))
                 caller = self.survey.symbol(path, file.qualified(use.within)) if use.within >= 0 else None
                 if caller is None or interface is None or use.name not in self._interfaces.get(interface, {}):

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rag.code.languages import JAVASCRIPT
 from rag.code.survey import Survey
-from rag.code.symbols import JAVASCRIPT, Symbol
+from rag.code.symbols import Symbol
 from rag.parsing import parse_json
 from rag.wiki.namespaces import Namespaces
 

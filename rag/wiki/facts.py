@@ -105,7 +105,7 @@ class WikiFacts:
 
     def _holders(self, symbol: Symbol) -> Sequence[object]:
         if symbol not in self._held:
-            self._held[symbol] = self.survey.graph.holding(symbol.name)
+            self._held[symbol] = self.survey.graph.files.holding(symbol.name)
         return self._held[symbol]
 
     @cached_property

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from rag.code.references import CALL, UNKNOWN, Reference
+from rag.code.file_graph import CALL, UNKNOWN, Reference
 from rag.code.survey import Call, Survey
 from rag.code.symbols import Symbol
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rag.code.references import has_references
+from rag.code.reference_queries import has_references
 from rag.code.survey import Survey
 from rag.code.symbols import File
 

@@ -114,14 +114,18 @@ def _run_all(
         for call, result in cluster.run(run_on_node, calls):
             name = call.removeprefix(f"rag-{run}-")
             request = left[name]
-            if isinstance(result, Exception):
-                yield name, _ended(request, MAX_ATTEMPTS, error=f"{type(result).__name__}: {result}")
-            elif "done" in result:
-                yield name, _ended(request, attempt - 1, result=result["done"])
-            elif result["error"]["retry"] and attempt < MAX_ATTEMPTS:
-                again[name] = request
-            else:
-                yield name, _ended(request, attempt, error=result["error"]["message"])
+            match result:
+                case {"done": dict() as done}:
+                    yield name, _ended(request, attempt - 1, result=done)
+                case {"error": {"retry": True}} if attempt < MAX_ATTEMPTS:
+                    again[name] = request
+                case {"error": {"message": str() as message}} if message:
+                    yield name, _ended(request, attempt, error=message)
+                case _:  # an exception, or of a node that runs something else
+                    yield (
+                        name,
+                        _ended(request, MAX_ATTEMPTS, error=f"{type(result).__name__}: {result}"[:500]),
+                    )
         left = again
         if not left:
             return

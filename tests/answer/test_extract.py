@@ -44,7 +44,7 @@ def answer(question: str, *hits: Hit) -> str:
 _BLOCK = re.compile(
     r"^(?P<head>[^\n]*) \[(?P<n>\d+)\][^\n]*\n\n"
     r"(?P<body>(?:…\n)?(?P<marks>`{3,})[^\n`]*\n.*?\n(?P=marks)"
-    r"(?:\n…(?:\n(?P=marks)[^\n`]*\n.*?\n(?P=marks))?)*)$",
+    r"(?:\n…|\n(?P=marks)[^\n`]*\n.*?\n(?P=marks))*)$",
     re.DOTALL | re.MULTILINE,
 )
 _PLACES = re.compile(r"`[^`]*:(\d+(?:-\d+)?)`((?:, \d+(?:-\d+)?)*) \[")
@@ -241,3 +241,27 @@ def test_a_follow_up_quotes_the_lines_of_its_facet():
     assert "raise Expired" in "".join(extract(fails))
     returns = replace(prepared("what does it return?", SIGN), standalone_question="… (about `sign`)")
     assert "return digest" in "".join(extract(returns))
+
+
+DOCS = like(
+    SIGN,
+    text="def sign(token: str) -> str:\n"
+    + '    """Sign something.\n'
+    + "".join(f"    Filler {n}.\n" for n in range(20))
+    + '    The nonce is checked.\n    """\n'
+    + "    nonce = 1\n    return token\n",
+)
+
+
+def test_the_end_of_a_docstring_that_is_cut_is_in_a_fence_without_a_language() -> None:
+    text = answer("Which nonce is checked?", DOCS)
+    assert text.count("```\n    Filler 18.\n") == 1, "no language"
+    assert '    The nonce is checked.\n    """\n```\n```python\n    nonce = 1\n' in text
+    ((_, ranges, _),) = quotes(text)
+    assert ranges == [(40, 43), (60, 64)], "the fences of one range have one place"
+
+
+def test_the_mark_of_a_docstring_that_is_cut_is_not_quoted_alone() -> None:
+    docs = like(DOCS, text=DOCS.text.replace("The nonce is checked.", "Nothing."))
+    asked = answer("Where is nonce returned from token?", docs)
+    assert '```\n    """\n```' not in asked and "\n```python\n    nonce = 1\n" in asked

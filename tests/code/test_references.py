@@ -10,9 +10,9 @@ import tree_sitter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.code.file_graph import BASE, CALL, MENTION, FileGraph, Reference, References, graph_of, graph_values
 from rag.code.outline import file_values
 from rag.code.parsing import packed, unpacked
-from rag.code.references import BASE, CALL, MENTION, FileGraph, Reference, References, graph_of, graph_values
 
 REFERENCES = st.builds(
     Reference,

@@ -65,6 +65,50 @@ def test_a_pipe_is_named_within_seconds(repository, tmp_path, name):
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[include]\n\tpath = {0}\n",
+        '[include] path = "{0}"\n',
+        "[include]\n\tpath = ../../pipe\n",
+        "[include]\n\tpath = ~/../pipe\n",
+        '[includeIf "gitdir:**"]\n\tPath={0}\n',
+        "[core]\n\texcludesFile = {0}\n",
+        "[core]\n\texcludesFile = ../pipe\n",
+        "[core]\n\tattributesFile = {0}\n",
+        "[core]\n\tworktree = ..\n\texcludesFile = {0}\n",
+    ],
+)
+@pytest.mark.parametrize("including", ["config", "inner/more"])
+def test_a_pipe_that_a_setting_names_is_named(text, including, repository, tmp_path):
+    if "../../pipe" in text and including != "config":
+        text = text.replace("../../pipe", "../../../pipe")
+    os.mkfifo(tmp_path / "pipe")
+    file = repository / ".git" / including
+    file.parent.mkdir(exist_ok=True)
+    if including != "config":
+        with (repository / ".git/config").open("a") as config:
+            config.write(f"[include]\n\tpath = {including}\n")
+    with file.open("a") as settings:
+        settings.write(text.format(tmp_path / "pipe"))
+    with pytest.raises(SourceError, match=r"waits for \S*pipe, which is a pipe or a device"):
+        read(repository, tmp_path / "home")
+
+
+def test_a_device_without_end_of_which_git_complains_without_end_is_named(repository, tmp_path):
+    git(repository, "config", "core.attributesFile", "/dev/urandom")
+    started = time.monotonic()
+    with pytest.raises(SourceError, match=r"waits for /dev/urandom, which is a pipe or a device"):
+        read(repository, tmp_path / "home")
+    assert time.monotonic() - started < 20
+
+
+def test_settings_that_name_the_null_device_or_no_path_are_not_named(repository, tmp_path):
+    with (repository / ".git/config").open("ab") as config:
+        config.write(b"[core]\n\texcludesFile = /dev/null\n[user]\n\tname = a\0b\xff\n")
+    assert blocking_file(repository) is None
+
+
 @pytest.mark.parametrize("name", ["info/attributes", "objects/info/alternates", "info/grafts", "commondir"])
 def test_a_link_to_a_device_is_named(repository, tmp_path, name):
     place(repository / ".git" / name).symlink_to("/dev/zero")

@@ -169,6 +169,12 @@ def test_code_of_any_language_and_size_is_shown_whole() -> None:
     assert Reader(code("x <\n" * 9_000, "python")).text == "x <\n" * 9_000
 
 
+def test_code_that_begins_within_a_comment_is_coloured_from_its_end() -> None:
+    html = code('for a day.\n"""\nreturn 5\n', "python", 7)
+    assert "</span>  for a day.\n" in html
+    assert '<span class="k">return</span> <span class="n">5</span>' in html
+
+
 def test_only_files_below_the_current_folder_are_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,8 @@ from tools.benchmarks.answer_figures import (
     words_of,
 )
 from tools.benchmarks.answer_judging import interval, kappa, key_of, rows
-from tools.benchmarks.answers import FOLDER, Case, Kept, Turn, cases, main
+from tools.benchmarks.answers import ARMS, FOLDER, Case, Kept, Turn, cases, chosen, main
+from tools.benchmarks.bench import NotMeasured
 
 FACTS = [{"text": "It waits.", "places": [{"path": "a.py", "start_line": 1, "end_line": 4}]}]
 
@@ -112,13 +113,22 @@ def test_judges_do_not_see_the_arm_and_their_verdicts_find_it(
 
 
 def test_an_answer_is_kept_and_not_asked_again(tmp_path: Path) -> None:
-    case = Case("a-1", "a", (Turn("Does it wait?"), Turn("And then?")))
+    case = Case("a-1", "a", "conversations", (Turn("Does it wait?"), Turn("And then?")))
     kept = Kept(tmp_path / "new" / "answers.jsonl")
     kept.add([record("one"), record("one", turn=2)])
     again = Kept(kept.path)
     assert again.has("one", case, "m")
     assert not again.has("one", case, "another model")
     assert not again.has("two", case, "m")
+
+
+def test_the_arms_of_a_run_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen("BENCH_ARMS", ARMS) == list(ARMS)
+    monkeypatch.setenv("BENCH_ARMS", "DeepWiki-style, one look")
+    assert chosen("BENCH_ARMS", ARMS) == ["one look", "DeepWiki-style"]
+    monkeypatch.setenv("BENCH_ARMS", "one")
+    with pytest.raises(NotMeasured, match="BENCH_ARMS: one is none of quotes, one look"):
+        chosen("BENCH_ARMS", ARMS)
 
 
 def test_the_questions_are_spread_and_every_fact_has_lines() -> None:

@@ -51,6 +51,22 @@ def test_the_users_template_is_found_by_path_by_name_as_text_and_in_place_of_our
         load_template("shrot", tmp_path)
 
 
+@pytest.mark.parametrize("chosen", ["short", "short.j2"])
+def test_a_repository_does_not_replace_the_users_template(
+    chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, repository = tmp_path / "home", tmp_path / "repository"
+    (home / "templates").mkdir(parents=True)
+    (home / "templates/short.j2").write_text("mine {{ input_str }}")
+    (repository / "templates").mkdir(parents=True)
+    for name in ("short", "short.j2", "templates/short", "templates/short.j2", "templates/answer.j2"):
+        (repository / name).write_text("theirs {{ input_str }}")
+    monkeypatch.chdir(repository)
+    assert load_template(chosen, home).render(input_str="q") == "mine q"
+    assert "theirs" not in load_template(None, home).origin
+    assert load_template("./short", home).render(input_str="q") == "theirs q"
+
+
 def test_a_template_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.j2").write_bytes(b"{{ input_str }}\xff")
     with pytest.raises(TemplateError, match="cannot read"):

@@ -128,9 +128,13 @@ def test_names_in_plain_words_are_extended_and_implemented(engine, tmp_path):
     assert facts(shapes, "Which class implements Circle?") is None
 
 
-def test_a_follow_up_asks_about_the_place_last_shown(engine, sample_repo):
+@pytest.mark.parametrize(
+    "question",
+    ["And who calls it?", "When does that get called?", "when does that happen, i.e. who calls it?"],
+)
+def test_a_follow_up_asks_about_the_place_last_shown(engine, sample_repo, question):
     sample = engine.repository(locate(str(sample_repo))).searcher
-    found = search_in_turn([sample], "And who calls it?", ["Where is a token checked?"])
+    found = search_in_turn([sample], question, ["Where is a token checked?"])
     assert found.code_facts.subject == "authenticate"
     assert found.hits[0].path == found.code_facts.items[0].path
 
@@ -235,3 +239,27 @@ def test_without_resolved_calls_the_others_of_that_name_are_counted(engine, tmp_
     assert [f"{item.path}:{item.start}" for item in found.items[1:]] == places
     assert {item.certain for item in found.items[1:]} == {False}
     assert (found.count, found.certain_count, found.complete) == (0, 0, False)
+
+
+CHECK = "class TwoFactor:\n    def check_code(self):\n        pass\n"
+PAGE = """<div class="form-check_code">check_code</div>
+<p>To check_code is good</p>
+<b id="check_code_box" onclick="check_code()">check_code</b>
+{{ user.check_code }}
+<input data-action="check_code">
+"""
+
+
+def test_another_language_uses_a_name_where_it_is_written_as_code(engine, tmp_path):
+    (tmp_path / "two.py").write_text(CHECK, encoding="utf-8")
+    (tmp_path / "page.twig").write_text(PAGE, encoding="utf-8")
+    searcher = engine.repository(locate(str(tmp_path))).searcher
+    assert facts(searcher, "Who calls TwoFactor.check_code?") == [("page.twig", n, False) for n in (3, 4, 5)]
+
+
+def test_another_language_does_not_use_a_name_that_many_definitions_have(engine, tmp_path):
+    for name in "abcd":
+        (tmp_path / f"{name}.py").write_text(CHECK.replace("Two", name.upper()), encoding="utf-8")
+    (tmp_path / "page.twig").write_text(PAGE, encoding="utf-8")
+    searcher = engine.repository(locate(str(tmp_path))).searcher
+    assert facts(searcher, "Who calls AFactor.check_code?") == [("a.py", 2, True)]  # the definition alone

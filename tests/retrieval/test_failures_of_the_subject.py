@@ -50,3 +50,16 @@ def test_a_question_with_words_of_its_own_is_about_what_fits_it(searcher):
     found = search_in_turn([searcher], "What does raise_if_it_fails raise?", asked)
     assert found.code_facts is not None
     assert found.code_facts.subject == "raise_if_it_fails"
+
+
+@pytest.mark.parametrize("question", ["What happens when the key is missing?", "What exactly comes back?"])
+def test_a_question_that_leans_on_the_subject_is_about_it(searcher, question):
+    found = search_in_turn([searcher], question, ["Where is a value put under a key?"])
+    assert found.code_facts is not None
+    assert found.code_facts.subject == "put_value"
+
+
+def test_what_comes_back_is_what_is_returned(searcher):
+    found = search_in_turn([searcher], "What does one get back?", ["Where is a value put under a key?"])
+    assert found.code_facts is not None
+    assert found.code_facts.summary == "`put_value` has 2 lines that return or fail"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -219,3 +221,74 @@ def test_the_commands_say_what_they_did(sample_repo: Path, tmp_path: Path) -> No
     (tmp_path / "b.db").write_bytes(os.urandom(5000))
     refused = rag_process("turns", "restore", tmp_path / "b.db", *into)
     assert refused.code == 2 and "nothing was restored" in refused.err
+
+
+_PEAK = """
+import sys
+from pathlib import Path
+from rag.cli import app
+try:
+    app(sys.argv[1:])
+finally:
+    status = Path("/proc/self/status").read_text()
+    print(status.partition("VmHWM:")[2].split()[0], file=sys.stderr)
+"""
+
+
+def peak_mb(*arguments: object) -> int:
+    """Run a command in a process of its own; return the most memory that it held."""
+    process = [sys.executable, "-c", _PEAK, *map(str, arguments)]
+    done = subprocess.run(process, capture_output=True, text=True, check=True, timeout=300)
+    return int(done.stderr.split()[-1]) >> 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_large_memory_is_moved_in_little_memory(opened: Open, tmp_path: Path) -> None:
+    """Each line is read, checked and stored without the others: turns, records and their dump."""
+    urls = [f"sqlite:///{tmp_path}/{number}.db" for number in range(3)]
+    source = opened(urls[0])
+    for name in ("one", "two"):
+        here = source.turns.create_conversation(name=name)
+        for n in range(0, 100, 20):
+            some = [f"{name} {n + m}" for m in range(20)]
+            messages = [Message(f"{text} {'x' * 250_000}") for text in some]
+            source.turns.add_messages(messages, conversation=here.id)
+            source.turns.put_records({text: os.urandom(250_000) for text in some}, shelf="files")
+    back_up(source, tmp_path / "backup")
+    lines = tmp_path / "lines"
+    base = peak_mb("turns", "list", "--memory", urls[0])
+    peaks = {
+        "restore": peak_mb("turns", "restore", tmp_path / "backup", "--memory", urls[1]),
+        "export": peak_mb("turns", "export", "--all", "-o", lines, "--memory", urls[1]),
+        "import": peak_mb("turns", "import", lines, "--memory", urls[2]),
+    }
+    assert lines.stat().st_size > 110e6
+    assert {name: mb for name, mb in peaks.items() if mb - base > 110} == {}
+    assert contents(opened(urls[2]).turns) == contents(source.turns)
+
+
+@pytest.mark.parametrize("kind", ["sqlite:///{}/target.db", "memory:", "redis"])
+def test_a_restore_that_fails_in_its_last_batch_has_changed_nothing(
+    kind: str, opened: Open, valkey: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag.turns.restore._BATCH_BYTES", 1000)
+    source = opened("memory:").turns
+    for name in ("one", "two"):
+        here = source.create_conversation(name=name)
+        source.add_messages([Message(f"{n} {'x' * 400}") for n in range(20)], conversation=here.id)
+        source.put_records({f"{name} {n}": b"x" * 400 for n in range(20)}, shelf="s")
+    target = opened(valkey + "/0?prefix=last" if kind == "redis" else kind).turns
+    fill(target)
+    before, lines = contents(target), list(source.dump())
+    with pytest.raises(ValueError, match="not a line of an export"):
+        target.restore([*lines, {"record": {"shelf": "s", "key": "k", "value": "!", "expires": None}}])
+    assert contents(target) == before
+    if kind.startswith("sqlite"):
+        monkeypatch.setattr("rag.backends.sqlite.storage._MAX_PER_STATEMENT", "a fault in the middle")
+        with pytest.raises(TypeError):
+            target.restore(lines)
+        monkeypatch.undo()
+        assert contents(target) == before
+    assert target.restore([*lines, *lines[2:]]) == 2
+    assert list(target.dump())[-40:] == list(source.dump())[-40:]
+    assert target.restore([*lines, *lines[2:]]) == 0

@@ -225,6 +225,28 @@ def test_what_may_pass_is_attempted_again(
     assert not cluster.results and "secret" not in repr(cluster.jobs), "keys and tokens stay here"
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        7,
+        "done",
+        [],
+        {},
+        {"done": None},
+        {"error": None},
+        {"error": {}},
+        {"error": {"message": 7}},
+        b"x",
+    ],
+)
+def test_a_result_that_is_none_of_a_job_is_a_failure(result: Any, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    with on_cluster(FakeCluster({"a": None}, [result]), settings, pause_s=0) as run:
+        ((name, job),) = run(request_of(tmp_path, settings))
+    assert (name, job.state) == ("one", "failed") and type(result).__name__ in job.error
+
+
 def test_a_node_that_does_not_see_the_folder_is_refused(tmp_path: Path) -> None:
     from rag.worker.node import NodeCheck, node_version, problem
 

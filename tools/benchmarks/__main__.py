@@ -37,6 +37,7 @@ from tools.benchmarks import (
     staleness,
     together,
     wiki,
+    work_trees,
 )
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tools.benchmarks.report import keep_run, write_report
@@ -44,6 +45,7 @@ from tools.benchmarks.report import keep_run, write_report
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "index": indexing.index,
     "scale": scale.scale,
+    "trees": work_trees.trees,
     "dev": quality.dev,
     "ablation": ablation.ablation,
     "embedding": embedding.embedding_dev,

@@ -4,8 +4,10 @@
     python -m tools.benchmarks.answers --export-judging FILE
     python -m tools.benchmarks.answers --judge FILE --judge FILE
 
-BENCH_MOST=N ends a run after N new questions to a model, or conversations. Each answer is one line of
-`.bench/answers/answers.jsonl` and is not asked for again; one of another model is another answer.
+BENCH_MOST=N ends a run after N new questions to a model, or conversations. BENCH_FILES=questions,unanswerable
+and BENCH_ARMS="one look,DeepWiki-style" choose what a model is asked; the order is the same, spread over the
+repositories. Each answer is one line of `.bench/answers/answers.jsonl` and is not asked for again; one of
+another model is another answer.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from rag.errors import RagError
 from rag.evaluation.questions import read_records
 from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.evaluation.systems import Running
-from rag.ports import TextGenerator
+from rag.ports import TextGenerator, is_learning
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer
@@ -72,6 +74,7 @@ class Case:
 
     id: str
     repo: str
+    file: str
     turns: tuple[Turn, ...]
 
 
@@ -141,7 +144,7 @@ def cases() -> list[Case]:
                 Turn(t["question"], tuple(t.get("facts", ()))) for t in record.get("turns", [record])
             )
             order = (place[record["repo"], name], number, record["repo"])
-            found.append((order, Case(record["id"], record["repo"], turns)))
+            found.append((order, Case(record["id"], record["repo"], name, turns)))
     return [case for _, case in sorted(found, key=lambda one: one[0])]
 
 
@@ -166,10 +169,11 @@ def _ask_model(
     home: Path,
 ) -> None:
     """Ask for the answers that are not there, until BENCH_MOST came; say how long the rest takes."""
+    files, arms = chosen("BENCH_FILES", FILES), chosen("BENCH_ARMS", ARMS[1:])
     wanted = [
         (arm, case)
-        for number, case in enumerate(every)
-        for arm in ARMS[1:]
+        for number, case in enumerate(case for case in every if case.file in files)
+        for arm in arms
         if arm != ARMS[3] or number < LOOKED_TWICE
     ]
     todo = [(arm, case) for arm, case in wanted if not kept.has(arm, case, model.identity)]
@@ -198,6 +202,14 @@ def _ask_model(
                 f"{sum(r['seconds'] for r in records):.0f} s; about {rest:.0f} min for the rest",
                 file=sys.stderr,
             )
+
+
+def chosen(variable: str, known: Sequence[str]) -> list[str]:
+    """Return those of the known names that an environment variable lists, all if it is not set."""
+    chosen = [name.strip() for name in os.environ.get(variable, ",".join(known)).split(",")]
+    if unknown := set(chosen) - set(known):
+        raise NotMeasured(f"{variable}: {', '.join(sorted(unknown))} is none of {', '.join(known)}")
+    return [name for name in known if name in chosen]
 
 
 def _looked(
@@ -299,6 +311,8 @@ def _deepwiki(
         context, sources = _context(folder, retrieved[_name(case, number)], engine, room)
         prompt = f"<START_OF_CONTEXT>\n{context}<END_OF_CONTEXT>\n{around}"
         text, tokens = _completed(model, rules, prompt)
+        if is_learning(engine.counter):  # as after our own answers, so that both have the same room
+            engine.counter.learn(f"{rules}\n{prompt}", tokens[0])
         seconds = time.perf_counter() - began
         found.append(_record(ARMS[2], case, number, text, sources, tokens, seconds, model.identity))
         earlier.append((turn.text, text))

@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from rag.evaluation.summary import Summary, machine
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 QUESTIONS = CHECKOUT / "tools" / "questions"
+_LOOK_EVERY_S = 0.2
 
 
 class NotMeasured(Exception):
@@ -98,24 +101,32 @@ def _processor() -> str:
 
 @dataclass(frozen=True)
 class Finished:
-    """A process that has ended. CPU is its own and that of the processes it waited for."""
+    """A process that has ended. CPU is its own and that of the processes it waited for.
+
+    `peak_mb` is the peak of its own memory, or with `family`, of it and the processes that it started.
+    """
 
     wall_s: float
     cpu_s: float
-    peak_rss_mb: float
+    peak_mb: float
     output: str
 
 
-def run_process(command: Sequence[str], environment: Mapping[str, str]) -> Finished:
+def run_process(command: Sequence[str], environment: Mapping[str, str], *, family: bool = False) -> Finished:
     """Run a command to its end.
+
+    With `family` the memory of all its processes is looked at a few times a second; pages that they share
+    count once. Modules are compiled once, as they are where a package is installed.
 
     Raises:
         NotMeasured: it fails; the message ends with what it said.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=errors, env=dict(environment))
-        _, status, usage = os.wait4(process.pid, 0)
+        variables = {k: v for k, v in environment.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=variables)
+        with _PeakOfFamily(process.pid if family else None) as watched:
+            _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
@@ -125,7 +136,50 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> Finis
             raise NotMeasured(f"{' '.join(command)} ended with {process.returncode}: {said}")
         text = output.read().decode()
     peak_mb = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-    return Finished(wall_s, usage.ru_utime + usage.ru_stime, peak_mb, text)
+    return Finished(wall_s, usage.ru_utime + usage.ru_stime, watched.peak_mb or peak_mb, text)
+
+
+class _PeakOfFamily:
+    """Watches the memory of a process and of those it started, until it is left; None watches nothing."""
+
+    def __init__(self, pid: int | None) -> None:
+        self.peak_mb = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, args=(pid,)) if pid is not None else None
+
+    def __enter__(self) -> _PeakOfFamily:
+        if self._thread:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+
+    def _watch(self, pid: int) -> None:
+        while True:
+            self.peak_mb = max(self.peak_mb, sum(map(proportional_mb, family(pid))))
+            if self._ended.wait(_LOOK_EVERY_S):
+                return
+
+
+def family(pid: int) -> list[int]:
+    """A process and those that its threads started and that still run."""
+    children: list[str] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended meanwhile
+            children += thread.read_text().split()
+    return [pid, *(each for child in children for each in family(int(child)))]
+
+
+def proportional_mb(pid: int) -> float:
+    """Memory of a process in RAM, in MB, where a page of n processes counts as 1/n; 0 for none that runs."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
 
 
 def resident_mb(pid: int | str = "self") -> float:

@@ -75,7 +75,7 @@ def _ours(root: Path, home: Path) -> None:
     rows = [
         ("build with embedding, wall", f"{built.wall_s:.2f} s", "≤ 12 s"),
         ("build, CPU", f"{built.cpu_s:.2f} s", ""),
-        ("build, peak memory", f"{built.peak_rss_mb:.0f} MB", ""),
+        ("build, peak memory", f"{built.peak_mb:.0f} MB", ""),
         ("chunks", f"{seen['chunks']:,}", ""),
         ("store on disk", f"{store_mb:.1f} MB", "≤ 40 MB"),
         ("open → first answer, warm process", f"{seen['reopen_s'] * 1000:.1f} ms", "≤ 20 ms"),

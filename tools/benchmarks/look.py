@@ -159,7 +159,7 @@ def _show(name: str, count: int, rows: Mapping[tuple[int, bool], Sequence[tuple[
                 f"{before:.3f}",
                 f"{after:.3f}",
                 f"{after - before:+.3f}",
-                f"{steps - 1:.1f}",
+                f"{steps:.1f}",
             )
         )
     columns = ("context", "the oracle asks for", "before", "after", "gain", "steps")

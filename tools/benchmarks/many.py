@@ -19,8 +19,7 @@ from typing import BinaryIO
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
-from tools.benchmarks.bench import Bench, resident_mb, show
-from tools.benchmarks.serving import family
+from tools.benchmarks.bench import Bench, family, resident_mb, show
 
 REPOSITORIES, OPEN_FILES, FILES, ASKED, ASKED_OF_ALL = 1_000, 256, 3, 200, 50
 _STARTS_WITHIN_S = 60.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools.benchmarks.bench import HERE, Bench, NotMeasured
+from tools.benchmarks.peer_systems import python_with
 
 READS = 5
 LONGEST_S = 900.0
@@ -56,7 +56,7 @@ def measure_peer(
     Raises:
         NotMeasured: it cannot be installed, fails, or takes too long.
     """
-    python = _installed(bench.peers, peer)
+    python = python_with(bench.peers / Path(peer.script).stem, peer.packages)
     with _kept(peer) as where:
         job = {
             "kind": peer.kind,
@@ -82,25 +82,6 @@ def measure_peer(
             raise NotMeasured(f"{peer.name}: {error.stderr.strip()[-500:]}") from error
     found: dict[str, list[float]] = json.loads(done.stdout)
     return found
-
-
-def _installed(folder: Path, peer: Peer) -> Path:
-    """The interpreter of an environment with the peer's packages, made when first asked for."""
-    environment = folder / Path(peer.script).stem
-    python, stamp = environment / "bin" / "python", environment / ".installed"
-    wanted = "\n".join(peer.packages)
-    if not stamp.exists() or stamp.read_text() != wanted:
-        try:
-            subprocess.run(
-                [sys.executable, "-m", "venv", "--clear", environment], check=True, capture_output=True
-            )
-            pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *peer.packages], check=True, capture_output=True, text=True)
-        except subprocess.CalledProcessError as error:
-            said = error.stderr if isinstance(error.stderr, str) else error.stderr.decode(errors="replace")
-            raise NotMeasured(f"{peer.name}: cannot be installed: {said.strip()[-300:]}") from error
-        stamp.write_text(wanted)
-    return python
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.code.languages import kind_of, language_of_path
-from rag.code.references import has_references
+from rag.code.reference_queries import has_references
 from rag.review.impact import HOLDS_TESTS
 from rag.service import Engine, locate
 from rag.service.review import ReviewRange, review

@@ -1,119 +1,200 @@
-"""How build and search grow: a tree of 100,000 files, and stores of up to a million chunks.
+"""How indexing and searching grow with a real tree: parts of Linux 6.1, five thousand to a million chunks.
 
-What an earlier run of the same commit has measured is not measured again. `SCALE_SIZES=5000,25000` and
-`SCALE_FILES=5000` choose other sizes, for a smaller machine.
+Also faiss alone over the same vectors, and LanceDB over the same chunks, vectors and questions. A step that
+an earlier run of the same code has measured is not measured again, and what later steps need is kept until
+all are done. `SCALE_SIZES=5000,25000` chooses sizes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
-import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import astuple
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from rag.evaluation.questions import read_questions
 from rag.evaluation.repositories import obtain
-from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, draw, run_process, show
-from tools.benchmarks.indexing import DJANGO, QUESTION
+from tools.benchmarks.bench import (
+    CHECKOUT,
+    HERE,
+    Bench,
+    Finished,
+    NotMeasured,
+    draw,
+    not_measured,
+    run_process,
+    show,
+)
+from tools.benchmarks.linux_tree import LINUX, SIZES, change, plant, questions
+from tools.benchmarks.peer_systems import python_with
 
-SIZES = (5_000, 25_000, 100_000, 300_000, 1_000_000)
-FILES = 100_000
 EXPONENT_AIM = 0.6
-_ASKED = 150
-_LARGEST_FILE = 8_000
-_WORD = re.compile(r"[a-z]{5,}")
+ASKED = 150
+FAISS = ("flat", "sq8", "ivf")
+_LANCEDB = ("lancedb==0.40.0", "numpy")
+
+Figures = dict[str, Any]
 
 
 def scale(bench: Bench) -> None:
-    """100,000 files and a million chunks: build time, memory, disk, query time, recall, fitted exponent."""
+    """Linux, 5,000 to a million chunks: build, memory, disk, questions, changes; faiss and LanceDB too."""
     try:
-        sources = obtain(DJANGO, bench.cache)
+        linux = obtain(LINUX, bench.cache)
     except RagError as error:
-        raise NotMeasured(f"Django 5.2: {error}") from error
+        raise NotMeasured(f"Linux 6.1: {error}") from error
+    try:
+        lance = python_with(bench.peers / "lancedb", _LANCEDB)
+    except NotMeasured as reason:
+        not_measured(reason)
+        lance = None
     chosen = os.environ.get("SCALE_SIZES")
     sizes = tuple(map(int, chosen.split(","))) if chosen else SIZES
-    files = int(os.environ.get("SCALE_FILES") or FILES)
-    kept = bench.results / "scale"
-    with TemporaryDirectory(prefix="rag-bench-scale-") as workplace:
-        folder = Path(workplace)
-        rows = [_resumed(kept, f"chunks-{size}", partial(_store, sources, folder, size)) for size in sizes]
-        _show_stores(rows)
-        tree = _resumed(kept, f"files-{files}", partial(_tree, sources, folder, files))
-        show(f"A tree of {files:,} files", ["measure", "value"], tree)
+    rows = [_measured(bench.results / "scale", linux, size, lance) for size in sizes]
+    _show_stores(rows)
+    _show_changes(rows)
+    _show_engines(rows)
 
 
-def _resumed(kept: Path, name: str, measure: Callable[[], Any]) -> Any:
-    """Return what this run, or an earlier one of the same commit, has measured."""
-    head = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"], cwd=CHECKOUT, check=True, capture_output=True, text=True
-    )
-    file = kept / f"{name}-{head.stdout.strip()}.json"
-    if not file.is_file():
-        found = measure()
-        out(f"{name}: measured")
-        kept.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(found), encoding="utf-8")
-        part.replace(file)
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
-def _store(sources: Path, folder: Path, size: int) -> dict[str, Any]:
-    """Measure a store of so many chunks, resampled from the index of `sources`."""
-    environment = {**os.environ, "RAG_HOME": str(folder / "home")}
-    if not (folder / "home").exists():
-        run_process([sys.executable, "-m", "rag", "index", str(sources)], environment)
-    (base,) = (folder / "home" / "stores").glob("*.pkl")
-    texts = [q.text for q in read_questions([QUESTIONS / "dev.jsonl"], {"newcomer", "first"})]
-    asked = folder / "questions.json"
-    asked.write_text(json.dumps(random.Random(0).sample(texts, min(_ASKED, len(texts)))))
-    probe = [sys.executable, "-m", "tools.benchmarks.scale_probe"]
-    path = folder / f"{size}.pkl"
-    made = run_process([*probe, "make", str(base), str(size), str(path)], environment)
-    seen = run_process([*probe, "ask", str(path), str(asked)], environment)
-    found: dict[str, Any] = json.loads(made.output) | json.loads(seen.output)
-    found["bytes"] = path.stat().st_size
-    path.unlink()
+def _measured(results: Path, linux: Path, size: int, lance: Path | None) -> dict[str, Figures]:
+    """Measure one size, step by step; return the figures of each step."""
+    code = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD:rag"],
+        cwd=CHECKOUT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    kept, folder = results / f"{size}-{code}", results / f"{size}-{code}.data"
+    steps = _steps(linux, folder, size)
+    if lance is not None:
+        steps["lancedb"] = lambda: _run([lance, HERE / "peers" / "lancedb_scale.py", folder / "export"])
+    steps |= _steps_of_a_change(folder)
+    kept.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name, measure in steps.items():
+        file = kept / f"{name}.json"
+        if not file.is_file():
+            figures = measure()
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(figures), encoding="utf-8")
+            part.replace(file)
+            out(f"{size:,}: {name} measured")
+        found[name] = json.loads(file.read_text(encoding="utf-8"))
+    shutil.rmtree(folder, ignore_errors=True)
     return found
 
 
-def _show_stores(rows: Sequence[Mapping[str, Any]]) -> None:
-    columns = ["chunks", "store MB", "ready ms", "added MB", "query p50 / p95 CPU ms"]
-    columns += ["vectors alone: lists / exact CPU ms", "recall@10", "promised", "gathered s"]
+def _steps(linux: Path, folder: Path, size: int) -> dict[str, Callable[[], Figures]]:
+    """The steps up to the engines, in order; each needs what those before it have left in `folder`."""
+    tree, export = folder / "linux", folder / "export"
+
+    def planted() -> Figures:
+        shutil.rmtree(folder, ignore_errors=True)
+        plant(linux, tree, size)
+        asked = [astuple(question) for question in questions(tree, ASKED)]
+        (folder / "questions.json").write_text(json.dumps(asked))
+        return {"questions": len(asked)}
+
+    def exported() -> Figures:
+        shutil.rmtree(export, ignore_errors=True)
+        export.mkdir()
+        return _probe(folder, "export", export)
+
+    steps: dict[str, Callable[[], Figures]] = {
+        "planted": planted,
+        "built": lambda: _index(folder),
+        "unchanged": lambda: _index(folder),
+        "asked": lambda: _probe(folder, "ask"),
+        "exported": exported,
+    }
+    engine = [sys.executable, "-m", "tools.benchmarks.scale_engines"]
+    return steps | {f"faiss-{kind}": lambda kind=kind: _run([*engine, kind, export]) for kind in FAISS}
+
+
+def _steps_of_a_change(folder: Path) -> dict[str, Callable[[], Figures]]:
+    return {
+        "changed": lambda: {"files": change(folder / "linux")},
+        "updated": lambda: _index(folder),
+        "asked-again": lambda: _probe(folder, "ask"),
+    }
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "RAG_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+
+
+def _index(folder: Path) -> Figures:
+    command = [sys.executable, "-m", "rag", "index", str(folder / "linux"), "--json"]
+    done = run_process(command, _environment(folder), family=True)
+    figures: Figures = json.loads(done.output)
+    return figures | _usage(done)
+
+
+def _probe(folder: Path, command: str, *arguments: Path) -> Figures:
+    probe = [sys.executable, "-m", "tools.benchmarks.scale_probe", command]
+    return _run([*probe, folder / "home", folder / "questions.json", *arguments])
+
+
+def _run(command: Sequence[str | Path]) -> Figures:
+    done = run_process(list(map(str, command)), {**os.environ, "OMP_NUM_THREADS": "1"}, family=True)
+    figures: Figures = json.loads(done.output)
+    return figures | _usage(done)
+
+
+def _usage(done: Finished) -> Figures:
+    return {"wall_s": done.wall_s, "cpu_s": done.cpu_s, "peak_mb": done.peak_mb}
+
+
+def _show_stores(rows: Sequence[Mapping[str, Figures]]) -> None:
+    columns = ["chunks", "files", "build CPU s", "wall s", "peak MB", "store MB", "unchanged CPU s"]
+    columns += ["question p50 / p95 CPU ms", "first answer ms / MB", "right file in 10"]
     table = [
         [
-            f"{row['chunks']:,}",
-            f"{row['bytes'] / 1e6:.0f}",
-            f"{row['ready_ms']:.1f}",
-            f"{row['added_mb']:.0f}",
-            f"{row['p50_ms']:.2f} / {row['p95_ms']:.2f}",
-            f"{row['lists_ms']:.2f} / {row['exact_ms']:.2f}",
-            f"{row['recall']:.3f}",
-            f"{row['recall_at_10']:.3f}",
-            f"{row['gathered_s']:.1f}",
+            f"{asked['chunks']:,}",
+            f"{asked['files']:,}",
+            f"{built['cpu_s']:.1f}",
+            f"{built['wall_s']:.0f}",
+            f"{built['peak_mb']:,.0f}",
+            f"{built['size_bytes'] / 1e6:.0f}",
+            f"{row['unchanged']['cpu_s']:.2f}",
+            f"{asked['p50_ms']:.1f} / {asked['p95_ms']:.0f}",
+            f"{asked['ready_ms']:.0f} / {asked['added_mb']:.0f}",
+            f"{asked['right']:.3f}",
         ]
         for row in rows
+        for asked, built in [(row["asked"], row["built"])]
     ]
-    show(f"Stores resampled from Django 5.2, {_ASKED} questions, k=10", columns, table)
+    show(f"Parts of Linux {LINUX.version}, {ASKED} questions, k=10", columns, table)
+    forms = list(rows[0]["asked"]["forms"])
+    by_form = [
+        [f"{row['asked']['chunks']:,}", *("{:.1f} / {:.0f}".format(*row["asked"]["forms"][f]) for f in forms)]
+        for row in rows
+    ]
+    show("CPU ms by the form of the question, p50 / p95", ["chunks", *forms], by_form)
     if len(rows) < 2:
         return
-    points = [(row["chunks"], row["p50_ms"]) for row in rows]
-    growth = f"fitted exponent of the query's p50: {exponent(points):.2f} (aim ≤ {EXPONENT_AIM})"
-    out(growth)
+    lines = {
+        "build CPU s": [(row["asked"]["chunks"], row["built"]["cpu_s"]) for row in rows],
+        "peak MB": [(row["asked"]["chunks"], row["built"]["peak_mb"]) for row in rows],
+        "store MB": [(row["asked"]["chunks"], row["built"]["size_bytes"] / 1e6) for row in rows],
+        "question p50": [(row["asked"]["chunks"], row["asked"]["p50_ms"]) for row in rows],
+    }
+    slopes = [(name, f"{exponent(points):.2f}") for name, points in lines.items()]
+    show(
+        f"Slopes: the power of the chunks (aim ≤ {EXPONENT_AIM} for a question)", ["measure", "power"], slopes
+    )
+    points = lines["question p50"]
     (first, start), (last, _) = points[0], points[-1]
     aim = [(first, start), (last, start * (last / first) ** EXPONENT_AIM)]
-    draw(growth, ("chunks", "ms"), {"query p50": points, f"exponent {EXPONENT_AIM}": aim}, log=True)
+    draw("A question", ("chunks", "CPU ms"), {"query p50": points, f"exponent {EXPONENT_AIM}": aim}, log=True)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
@@ -122,42 +203,65 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def _tree(sources: Path, folder: Path, files: int) -> list[tuple[str, str]]:
-    """Measure a repository of so many files, each a real one of up to 8 kB with some words changed."""
-    root, home = folder / "tree", folder / "tree-home"
-    paths = write_tree(sources, root, files)
-    environment = {**os.environ, "RAG_HOME": str(home)}
-    rag = [sys.executable, "-m", "rag"]
-    built = run_process([*rag, "index", str(root), "--json"], environment)
-    report = json.loads(built.output)
-    search = run_process([*rag, "search", str(root), QUESTION], environment)
-    paths[0].write_text(paths[0].read_text() + "\n# touched\n")
-    updated = run_process([*rag, "index", str(root)], environment)
-    return [
-        ("build with embedding, wall", f"{built.wall_s:.1f} s"),
-        ("build, CPU", f"{built.cpu_s:.1f} s"),
-        ("build, peak memory of the main process", f"{built.peak_rss_mb:,.0f} MB"),
-        ("files / chunks", f"{report['files']:,} / {report['chunks']:,}"),
-        ("store on disk", f"{report['size_bytes'] / 1e6:.0f} MB"),
-        ("recall@10 measured at build", f"{report['recall_at_10'] or 1:.3f}"),
-        ("cold `rag search` process, wall", f"{search.wall_s:.2f} s"),
-        ("one file changed, `rag index` process, wall", f"{updated.wall_s:.2f} s"),
+def _show_changes(rows: Sequence[Mapping[str, Figures]]) -> None:
+    columns = ["chunks before", "files changed", "update CPU s", "peak MB", "question p50 / p95 CPU ms"]
+    columns += ["times that before", "recall@10 of the vectors before / after"]
+    table = [
+        [
+            f"{before['chunks']:,}",
+            f"{row['changed']['files']:,}",
+            f"{row['updated']['cpu_s']:.1f}",
+            f"{row['updated']['peak_mb']:,.0f}",
+            f"{after['p50_ms']:.1f} / {after['p95_ms']:.0f}",
+            f"{after['p50_ms'] / before['p50_ms']:.2f}",
+            f"{before['recall']:.3f} / {after['recall']:.3f}",
+        ]
+        for row in rows
+        for before, after in [(row["asked"], row["asked-again"])]
     ]
+    show("A quarter of the files changed", columns, table)
 
 
-def write_tree(sources: Path, root: Path, count: int) -> list[Path]:
-    """Write `count` files into folders of 500: real ones, each time with five of their words changed."""
-    chosen = random.Random(1)
-    real = [p for p in sorted(sources.rglob("*.py")) if 0 < p.stat().st_size <= _LARGEST_FILE]
-    texts = [(path.stem, path.read_text(encoding="utf-8", errors="replace")) for path in real]
-    written = []
-    for number in range(count):
-        stem, text = chosen.choice(texts)
-        words = sorted(set(_WORD.findall(text)))
-        for word in chosen.sample(words, min(5, len(words))):
-            text = text.replace(word, word[::-1])
-        path = root / f"part_{number // 500}" / f"{stem}_{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written
+def _show_engines(rows: Sequence[Mapping[str, Figures]]) -> None:
+    columns = [
+        "chunks",
+        "engine",
+        "build CPU s",
+        "peak MB",
+        "MB on disk",
+        "vectors alone: CPU ms",
+        "recall@10",
+    ]
+    table = []
+    for row in rows:
+        chunks, asked = f"{row['asked']['chunks']:,}", row["asked"]
+        ours = [f"{row['built']['cpu_s']:.1f}", f"{row['built']['peak_mb']:,.0f}"]
+        ours += [f"{row['built']['size_bytes'] / 1e6:.0f}"]
+        table.append([chunks, "ours, all of it", *ours, f"{asked['lists_ms']:.2f}", f"{asked['recall']:.3f}"])
+        table.append([chunks, "ours, exact", "", "", "", f"{asked['exact_ms']:.2f}", "1.000"])
+        for name, engine in row.items():
+            if "setting" in engine:
+                cells = [
+                    f"{engine['build_s']:.1f}",
+                    f"{engine['peak_mb']:,.0f}",
+                    f"{engine['bytes'] / 1e6:.0f}",
+                ]
+                cells += [f"{engine['query_ms']:.2f}", f"{engine['recall']:.3f}"]
+                table.append([chunks, f"{name.partition('-')[0]} {engine['setting']}", *cells])
+    show("Engines over the same vectors", columns, table)
+    whole = [
+        [
+            f"{row['asked']['chunks']:,}",
+            f"{row['asked']['p50_ms']:.1f} / {row['asked']['p95_ms']:.0f}",
+            f"{row['asked']['right']:.3f}",
+            "{:.1f} / {:.0f}".format(*row["lancedb"]["both_ms"]),
+            f"{row['lancedb']['right']:.3f}",
+            "{:.1f} / {:.0f}".format(*row["lancedb"]["words_ms"]),
+            f"{row['lancedb']['right_by_words']:.3f}",
+        ]
+        for row in rows
+        if "lancedb" in row
+    ]
+    columns = ["chunks", "ours p50 / p95 CPU ms", "right", "LanceDB, words and vectors", "right"]
+    if whole:
+        show("Whole questions, the right file among ten", [*columns, "LanceDB, words", "right"], whole)

@@ -1,7 +1,7 @@
-"""One large store, made or asked in a process of its own, so that its memory can be told apart; prints JSON.
+"""One large store, asked or exported in a process of its own, so that its memory is its own; prints JSON.
 
-scale_probe make BASE COUNT STORE    resample BASE to COUNT chunks, gather them into lists, write STORE
-scale_probe ask STORE QUESTIONS      open STORE, answer the questions of a JSON file
+scale_probe ask HOME QUESTIONS            open the store in HOME, answer the questions of a JSON file
+scale_probe export HOME QUESTIONS FOLDER  write what other engines are given, as numpy and JSON lines
 """
 
 from __future__ import annotations
@@ -9,88 +9,110 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rag.analysis import terms
-from rag.backends import gather_rows, open_vector_index
+from rag.backends import open_vector_index
 from rag.backends.static_embedder import StaticEmbedder
-from rag.database import format as store_format
-from rag.database.approximate import with_lists
+from rag.database.locate import stores
+from rag.database.quantise import restored
 from rag.database.store import Store
-from rag.database.update import Options
 from rag.retrieval.dense import embed_question
 from rag.retrieval.search import Searcher, search
 from tools.benchmarks.bench import resident_mb
-from tools.benchmarks.resampled import resampled
+from tools.benchmarks.linux_tree import Asked
 
 K = 10
-_SEED = 3
+_ROWS = 1 << 16
 
 
-def make(base: Path, count: int, path: Path) -> dict[str, Any]:
-    """Write the store, with lists if it is so large that ours has them; what its header says of them."""
-    header, columns = resampled(base, count, _SEED)
-    began = time.perf_counter()
-    if len(columns["chunk_file"]) >= Options().approximate_from:
-        lists, about = with_lists(columns, gather_rows)
-        header, columns = header | {"approximate": about}, columns | lists
-    else:
-        about = {"recall_at_10": 1.0}
-    gathered_s = time.perf_counter() - began
-    store_format.write(path, header, columns)
-    return {"gathered_s": gathered_s, **about}
-
-
-def ask(path: Path, questions: list[str]) -> dict[str, Any]:
-    """Milliseconds to the first answer, CPU ms of every further one; recall of the lists; memory."""
+def ask(store_file: Path, questions: Sequence[Asked]) -> dict[str, Any]:
+    """Milliseconds to the first answer, CPU ms of questions, recall of the vectors, right files, memory."""
     embedder = StaticEmbedder()
     before_mb = resident_mb()
     began = time.perf_counter()
-    store = Store.open(path)
+    store = Store.open(store_file)
     searcher = Searcher(store, embedder, open_vector_index(store.vectors))
-    search([searcher], questions[0], k=K)
+    search([searcher], "Where is the first question asked?", k=K)
     ready_ms = (time.perf_counter() - began) * 1000
-    added_mb = resident_mb() - before_mb
-    took = []
-    for question in questions[1:]:
+    took: dict[str, list[float]] = defaultdict(list)
+    right = []
+    for asked in questions:
         began = time.process_time()
-        search([searcher], question, k=K)
-        took.append((time.process_time() - began) * 1000)
-    p50, p95 = np.percentile(took, [50, 95])
-    figures = {"chunks": len(store), "ready_ms": ready_ms, "added_mb": added_mb, "p50_ms": p50, "p95_ms": p95}
-    return figures | _dense(store, embedder, questions)
+        hits = search([searcher], asked.text, k=K).hits
+        took[asked.form].append((time.process_time() - began) * 1000)
+        if asked.path:
+            right.append(asked.path in {hit.path for hit in hits})
+    figures: dict[str, Any] = {
+        "chunks": store.live_count,
+        "files": store.file_count,
+        "segments": len(store.segments),
+    }
+    figures |= {"ready_ms": ready_ms, "added_mb": resident_mb() - before_mb, "right": float(np.mean(right))}
+    p50, p95 = np.percentile([ms for form in took.values() for ms in form], [50, 95])
+    by_form = {form: [*np.percentile(ms, [50, 95])] for form, ms in took.items()}
+    return figures | {"p50_ms": p50, "p95_ms": p95, "forms": by_form} | _dense(store, embedder, questions)
 
 
-def _dense(store: Store, embedder: StaticEmbedder, questions: list[str]) -> dict[str, Any]:
+def _vectors(store: Store, embedder: StaticEmbedder, questions: Sequence[Asked]) -> np.ndarray[Any, Any]:
+    texts = [asked.text for asked in questions]
+    return np.stack([embed_question(embedder, store, t, dict.fromkeys(terms(t), 1.0)) for t in texts])
+
+
+def _dense(store: Store, embedder: StaticEmbedder, questions: Sequence[Asked]) -> dict[str, Any]:
     """Recall and time of the vectors alone, by lists and exactly, for the vectors of the real questions."""
-    vectors = [embed_question(embedder, store, text, dict.fromkeys(terms(text), 1.0)) for text in questions]
+    vectors = _vectors(store, embedder, questions)
     queries = [vector[None] for vector in vectors if vector.any()]
     by_lists = open_vector_index(store.vectors)
     exact = open_vector_index([rows._replace(lists=None) for rows in store.vectors])
-    found, lists_ms = _timed(by_lists, queries)
-    wanted, exact_ms = _timed(exact, queries)
+    found, lists_ms = _timed(by_lists, queries, store.dead)
+    wanted, exact_ms = _timed(exact, queries, store.dead)
     shares = [len(set(a) & set(b)) / len(b) for a, b in zip(found, wanted, strict=True)]
     return {"recall": float(np.mean(shares)), "lists_ms": lists_ms, "exact_ms": exact_ms}
 
 
-def _timed(index: Any, queries: list[Any]) -> tuple[list[list[int]], float]:
+def _timed(index: Any, queries: list[Any], dead: Any) -> tuple[list[list[int]], float]:
     found, took = [], []
     for query in queries:
         began = time.process_time()
-        _, rows = index.search(query, K)
+        _, rows = index.search(query, K, dead=dead)
         took.append((time.process_time() - began) * 1000)
         found.append(rows[0].tolist())
     return found, float(np.median(took))
 
 
+def export(store_file: Path, questions: Sequence[Asked], folder: Path) -> dict[str, Any]:
+    """Write the vectors, the paths and texts of all chunks, and the questions with their vectors."""
+    store = Store.open(store_file)
+    vectors = np.lib.format.open_memmap(
+        folder / "vectors.npy", mode="w+", dtype=np.float32, shape=(len(store), store.dim)
+    )
+    first = 0
+    for rows in store.vectors:
+        for start in range(0, len(rows.codes), _ROWS):
+            block = restored(rows.codes[start : start + _ROWS], rows.scale[start : start + _ROWS])
+            vectors[first : first + len(block)] = block
+            first += len(block)
+    np.save(folder / "queries.npy", _vectors(store, StaticEmbedder(), questions))
+    (folder / "questions.json").write_text(json.dumps([(asked.text, asked.path) for asked in questions]))
+    with (folder / "chunks.jsonl").open("w", encoding="utf-8") as lines:
+        for chunk in range(len(store)):
+            hit = store.hit(chunk, 0.0, {})
+            lines.write(json.dumps([hit.path, hit.text]) + "\n")
+    return {"chunks": len(store)}
+
+
 def main() -> None:
-    if sys.argv[1] == "make":
-        figures = make(Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
-    else:
-        figures = ask(Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text()))
+    """Run one command."""
+    command, home, asked = sys.argv[1], *map(Path, sys.argv[2:4])
+    (store,) = (file for file, _ in stores(home))
+    questions = [Asked(*row) for row in json.loads(asked.read_text())]
+    figures = ask(store, questions) if command == "ask" else export(store, questions, Path(sys.argv[4]))
     sys.stdout.write(json.dumps(figures) + "\n")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from rag.database.store import Store
 from rag.errors import RagError
 from rag.evaluation.repositories import obtain
-from tools.benchmarks.bench import Bench, NotMeasured, cpu_s, resident_mb, show
+from tools.benchmarks.bench import Bench, NotMeasured, cpu_s, family, resident_mb, show
 from tools.benchmarks.indexing import DJANGO
 
 CLIENTS, STREAMS = 32, 200
@@ -122,12 +122,6 @@ def _questions(store: Store) -> list[str]:
     forms = ("How does {} work?", "Where is {} used?", "What does {} return?", "Why would {} fail?")
     names = sorted({symbol for symbol, _ in store.names(np.arange(len(store)))} - {""})
     return [chosen.choice(forms).format(name) for name in chosen.sample(names, QUESTIONS)]
-
-
-def family(pid: int) -> list[int]:
-    """A process and those it started that still run."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in family(int(child)))]
 
 
 def _rss_mb(pid: int) -> float:

@@ -277,10 +277,10 @@ class MemoryStorage:
             times += [record.expires for record in here.values() if record.expires]
         self._soonest = min(times, default=None)
 
-    def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
-        """Return all records of a namespace: shelf, key and record, in this order."""
+    def shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the shelves of a namespace and the keys of their records, both ascending."""
         held = ((shelf, here) for (where, shelf), here in self._shelves.items() if where == namespace)
-        return sorted((shelf, key, record) for shelf, here in held for key, record in here.items())
+        return sorted((shelf, sorted(here)) for shelf, here in held)
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that have a conversation or a record, ascending."""

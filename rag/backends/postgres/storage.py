@@ -389,11 +389,13 @@ class PostgresTransaction:
         """Delete the records that have expired."""
         self._db.execute("DELETE FROM record WHERE expires <= %s", [now])
 
-    def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
-        """Return all records of a namespace: shelf, key and record, in this order."""
-        found = f"SELECT shelf_name, key_name, value, expires FROM record WHERE space = {_SPACE}"
-        rows = self._rows((found, [slot(namespace)]))
-        return sorted((json.loads(shelf), json.loads(key), StoredRecord(*rest)) for shelf, key, *rest in rows)
+    def shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the shelves of a namespace and the keys of their records, both ascending."""
+        held = f"SELECT shelf_name, key_name FROM record WHERE space = {_SPACE}"
+        found: dict[str, list[str]] = {}
+        for shelf, key in self._rows((held, [slot(namespace)])):
+            found.setdefault(json.loads(shelf), []).append(json.loads(key))
+        return sorted((shelf, sorted(keys)) for shelf, keys in found.items())
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that have a conversation or a record, ascending."""

@@ -355,6 +355,7 @@ function reads.has(keys)
   for n, key in ipairs(keys) do found[n] = num(call('HEXISTS', R, key)) end
   return found
 end
+function reads.keys() return call('ZRANGEBYLEX', K, '-', '+') end
 function reads.prefix(prefix)  -- key, value, expiry
   local found, stop = {}, prefix == '' and '+' or '[' .. prefix .. '\255'
   for n, key in ipairs(call('ZRANGEBYLEX', K, '[' .. prefix, stop)) do

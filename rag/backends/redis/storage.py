@@ -17,12 +17,11 @@ from rag.backends.redis.hash_tags import HashTags
 from rag.backends.redis.packing import packed
 from rag.backends.redis.script import FORMAT, NAMESPACE, SHELF
 from rag.backends.redis.server import RedisServer, decoded
-from rag.backends.redis.transaction import Call, RedisTransaction, record_of
+from rag.backends.redis.transaction import Call, RedisTransaction
 from rag.backends.redis.upgrade import upgrade
 from rag.backends.redis.values import LETTERS, Reply, micros, pairs, written_out
 from rag.errors import StoreCorrupt, StoreError, StoreTooNew
 from rag.ports import Clock
-from rag.turns.model import StoredRecord
 from rag.turns.storage import Conflict, Scope
 
 _ANOTHER_PREFIX = "choose another prefix= in its address"
@@ -71,15 +70,13 @@ class RedisStorage:
         self._end(tx, is_read=False)
         tx.begin(self._read_ahead(tx.scope, writes=True))
 
-    def all_shelves(self, namespace: str) -> list[tuple[str, list[tuple[str, StoredRecord]]]]:
-        """Return the living records of each shelf of a namespace, by shelf and key."""
-        found, now = [], self.clock()
+    def all_shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the keys of each shelf of a namespace, by shelf and key."""
+        found = []
         for place, shelf in self.places.all():
             if place == namespace and shelf is not None:
-                reply = self.run(Scope(namespace, shelf), asked=[("prefix", "")])[2][0]
-                records = ((decoded(key or b""), record_of(*rest)) for key, *rest in pairs(reply, 3))
-                living = [each for each in records if each[1].expires is None or each[1].expires > now]
-                found.append((shelf, living))
+                reply = self.run(Scope(namespace, shelf), asked=[("keys",)])[2][0]
+                found.append((shelf, [decoded(key or b"") for key in reply]))
         return found
 
     def namespaces(self) -> list[str]:

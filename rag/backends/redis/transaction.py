@@ -46,8 +46,8 @@ class RedisReads(Protocol):
         """End a transaction that writes, and begin it again."""
         ...
 
-    def all_shelves(self, namespace: str) -> list[tuple[str, list[tuple[str, StoredRecord]]]]:
-        """Return the records of each shelf."""
+    def all_shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the keys of each shelf."""
         ...
 
     def namespaces(self) -> list[str]:
@@ -330,10 +330,9 @@ class RedisTransaction:
         if self.scope.shelf is not None:
             self.writes.append(["expire", [str(micros(now))]])
 
-    def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
-        """Return all records of a namespace: shelf, key and record, in this order."""
-        found = self._server.all_shelves(namespace)
-        return [(shelf, key, record) for shelf, records in found for key, record in records]
+    def shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the shelves of a namespace and the keys of their records, both ascending."""
+        return self._server.all_shelves(namespace)
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that have a conversation or a record, ascending."""

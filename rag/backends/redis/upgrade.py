@@ -16,8 +16,8 @@ from rag.backends.redis.script import BEFORE
 from rag.backends.redis.server import RedisServer, decoded
 from rag.backends.redis.transaction import Call, RedisTransaction
 from rag.backends.redis.values import Reply, moment_of, pairs, written_out
-from rag.turns.dump import Line, restored
-from rag.turns.model import StoredRecord
+from rag.turns.dump import Line, parsed
+from rag.turns.model import ConversationRecord, Item
 from rag.turns.storage import Scope
 
 
@@ -31,7 +31,7 @@ class _Empty:
     def commit(self, tx: RedisTransaction) -> None:
         """Do nothing."""
 
-    def all_shelves(self, namespace: str) -> list[tuple[str, list[tuple[str, StoredRecord]]]]:
+    def all_shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
         """Return no shelf."""
         return []
 
@@ -45,12 +45,14 @@ def upgrade(server: RedisServer, tag: str, namespace: str) -> None:
     calls: list[Call] = [("old_conversations",), ("old_items",)]
     _, _, (conversations, items) = server.run(BEFORE, tag, [packed(["0", [], [], calls, True])])
     lines = [*_conversation_lines(conversations), *_item_lines(items)]
-    found = restored(lines, namespace)
+    found = [parsed(line, namespace) for line in lines]
     tx = RedisTransaction(_Empty(), Scope(namespace), {})
-    for kept in found.kept:
-        tx.put_conversation(kept)
-    numbers = {origin: number for kept in found.kept for origin, number in kept.numbers.items()}
-    tx.add([item for item in found.items if item.origin in numbers], numbers)
+    numbers: dict[str, int] = {}
+    for part in found:
+        if isinstance(part, ConversationRecord):
+            tx.put_conversation(part)
+            numbers |= part.numbers
+    tx.add([part for part in found if isinstance(part, Item) and part.origin in numbers], numbers)
     checks = [[call, written_out(reply)] for call, reply in zip(calls, (conversations, items), strict=True)]
     given = packed(["0", checks, [["clear", []], *tx.all_writes()], [], True])
     server.run(BEFORE, tag, [given], writes=True)

@@ -361,12 +361,13 @@ class SqliteTransaction:
         """Delete the records that have expired."""
         self._db.execute("DELETE FROM record WHERE expires <= ?", (_moment(now),))
 
-    def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
-        """Return all records of a namespace: shelf, key and record, in this order."""
-        rows = execute(
-            self._db, f"SELECT * FROM record WHERE space = {_SPACE} ORDER BY shelf, key", namespace
-        )
-        return [(row["shelf"], row["key"], _record(row)) for row in rows]
+    def shelves(self, namespace: str) -> list[tuple[str, list[str]]]:
+        """Return the shelves of a namespace and the keys of their records, both ascending."""
+        held = f"SELECT shelf, key FROM record WHERE space = {_SPACE} ORDER BY shelf, key"
+        found: dict[str, list[str]] = {}
+        for shelf, key in execute(self._db, held, namespace):
+            found.setdefault(shelf, []).append(key)
+        return list(found.items())
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that have a conversation or a record, ascending."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import filterfalse, islice
 
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
@@ -90,11 +90,10 @@ class Asked:
 
         Bundles are left out where the code that they repeat is among the hits.
         """
-        places = {(one.hit.path, id(one.index)): one for one in self.best}
-        bundles = [key for key, one in places.items() if is_bundle(one.index, one.hit.path)]
-        if any(one.hit.kind == "code" for key, one in places.items() if key not in bundles):
-            places = {key: one for key, one in places.items() if key not in bundles}
-        files = (self.file(one.index, one.hit.path) for one in islice(places.values(), limit))
+        places: Iterable[Ranked] = {(one.hit.path, id(one.index)): one for one in self.best}.values()
+        if any(one.hit.kind == "code" and not _is_in_bundle(one) for one in places):
+            places = filterfalse(_is_in_bundle, places)
+        files = (self.file(one.index, one.hit.path) for one in islice(places, limit))
         return [file for file in files if file is not None]
 
     def kind_of(self, file: FileText) -> Kind:
@@ -123,6 +122,10 @@ class Asked:
         if "\r" in found[0]:
             lines = [line.rstrip("\r") for line in lines]
         return FileText(index, path, lines, index.chunks_of(path))
+
+
+def _is_in_bundle(one: Ranked) -> bool:
+    return is_bundle(one.index, one.hit.path)
 
 
 def named(text: str) -> str:
@@ -156,7 +159,7 @@ def code_facts(
         summary=summary,
         items=tuple(_fact(one) for one in places[:MAX_FACTS]),
         count=count or len(places),
-        certain_count=count or certain,
+        certain_count=(count or certain) if certain else 0,
         complete=not note,
         note=note,
     )

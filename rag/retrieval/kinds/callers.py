@@ -244,8 +244,8 @@ def _chosen(found: Sequence[CodeDefinition], text: str, positive: str, name: str
 
 def _in_focus(asked: Asked) -> _Subject | None:
     """Return what "it" means: the subject of the conversation."""
-    question, meant = asked.question.question, asked.question.subject
-    if meant is None or not meant.symbol or not question.dependent:
+    meant = asked.question.subject
+    if meant is None or not meant.symbol or not asked.question.leans:
         return None
     for index in asked.indexes:
         found = [one for one in index.graph.definitions(meant.symbol) if one.path == meant.path]

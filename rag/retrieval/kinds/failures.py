@@ -27,6 +27,8 @@ _ENOUGH = 3
 _MAX_LINE_CHARS = 400
 _FAILS, _COVERED = 0.2, 0.2
 """The weights of failure lines, and of the share of the question that they hold; that of the ranking is 1."""
+_LEANED_ON = 1.1
+"""The weight of the subject of a question that leans on it; that of the best hit is 1."""
 _FAILURE = re.compile(
     r"\b(?:raise|throw|throws|rescue|except|catch|panic|abort|fail\w*|exit|die|errors?\.New|Errorf|Err|error|err"
     r"|warn\w*|ERR\w*|E[A-Z]{3,}|return -1|return (?:nil|None|null|false|NULL|undefined)|Left|Nothing"
@@ -34,7 +36,11 @@ _FAILURE = re.compile(
 )
 _NO_FAILURE = re.compile(r"\s*func\b.*\{\s*$")
 """The head of a function of Go, which names its error among the results."""
-_ASKS_RETURNED = re.compile(r"\bwhat (?:does|do|did|will|would|is|are)\b[^?.]{0,80}\breturn(?:s|ed)?\b", re.I)
+_ASKS_RETURNED = re.compile(
+    r"\bwhat (?:does|do|did|will|would|is|are)\b[^?.]{0,80}\breturn(?:s|ed)?\b"
+    r"|\bwhat\b[^?.]{0,40}\b(?:comes?|get|gets|gives?|given|hands?|handed|sends?|sent) back\b",
+    re.I,
+)
 _RETURNS = re.compile(r"(?:^|[;:{}()>]|\b(?:else|then|do|and|or)\b)\s*(?:return|yield)\b")
 _LAST_IS_RETURNED = frozenset({"ruby", "rust", "elixir", "scala", "haskell", "ocaml", "clojure"})
 """Languages in which the last expression of a function is returned, without a word for it."""
@@ -52,41 +58,55 @@ _REASONS = (
 def find(asked: Asked) -> CodeFacts | None:
     """Return the failure lines of the hit that fits best, or of the subject if the question names only that
     ("What if it fails?"); None if there are none.
+
+    A question that leans on its subject and names more ("What if the address is missing?") may mean another
+    place, if the failure lines there hold some of it.
     """
     wanted = _weights(asked)
-    if (found := _of_subject(asked, wanted)) is not None:
-        return found
+    subject = _subject(asked)
+    if subject is not None and bare_pronoun(asked.question.question.text):
+        return _facts(asked, *subject, wanted)
     best = 0.0
-    chosen: Ranked | None = None
+    chosen: tuple[FileText, tuple[int, int], str] | None = None
+    if subject is not None:
+        file, (first, last), _ = subject
+        best, chosen = _score(_LEANED_ON, file.lines[first - 1 : last], asked, wanted)[0], subject
     top = max(asked.best[0].hit.score, 1e-9)
     for one in asked.best[:_HITS]:
         if one.hit.kind != "code":
             continue
-        lines = lines_of(one.hit.text)
-        failing = _failing(lines, asked)
-        covered = _covered(lines, failing, wanted)
-        score = one.hit.score / top + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered
-        if failing and score > best:
-            best, chosen = score, one
+        score, covered = _score(one.hit.score / top, lines_of(one.hit.text), asked, wanted)
+        if score <= best or (subject is not None and not covered):
+            continue
+        file_of_hit = asked.file(one.index, one.hit.path)
+        if file_of_hit is not None:
+            best = score
+            chosen = file_of_hit, _all_chunks(one, file_of_hit), one.hit.label or one.hit.path
     if chosen is None or best < max(_plain(asked), 0.0):
         return None
-    file = asked.file(chosen.index, chosen.hit.path)
-    if file is None:
-        return None
-    first, last = _all_chunks(chosen, file)
-    return _facts(asked, file, (first, last), chosen.hit.label or chosen.hit.path, wanted)
+    return _facts(asked, *chosen, wanted)
 
 
-def _of_subject(asked: Asked, wanted: dict[str, float]) -> CodeFacts | None:
-    """Return the failure lines of what "it" means; None if the question names more, or there are none."""
+def _score(
+    ranked: float, lines: Sequence[str], asked: Asked, wanted: dict[str, float]
+) -> tuple[float, float]:
+    """Return the score of a place and the share of the question in its failure lines; 0 if it has none."""
+    failing = _failing(lines, asked)
+    if not failing:
+        return 0.0, 0.0
+    covered = _covered(lines, failing, wanted)
+    return ranked + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered, covered
+
+
+def _subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:
+    """Return the definition that a question leans on: its file, lines and name; None if there is none."""
     meant = asked.question.subject
-    if meant is None or not meant.symbol or not bare_pronoun(asked.question.question.text):
+    if meant is None or not meant.symbol or not asked.question.leans:
         return None
     for index in asked.indexes:
         for one in index.graph.definitions(meant.symbol):
-            if (one.path, one.scope) == (meant.path, meant.scope):
-                file = asked.file(index, one.path)
-                return _facts(asked, file, (one.start, one.end), one.qualified_name, wanted) if file else None
+            if (one.path, one.scope) == (meant.path, meant.scope) and (file := asked.file(index, one.path)):
+                return file, (one.start, one.end), one.qualified_name
     return None
 
 

@@ -141,9 +141,11 @@ def _series_of(lines: tuple[str, ...]) -> Sequence[Series]:
     decorators: list[tuple[str, int]] = []
     for number, line in enumerate(lines, 1):
         text = line.strip()
-        if not text or len(line) > _MAX_LINE_CHARS or _is_aside(text):
+        if not text or len(line) > _MAX_LINE_CHARS or (text[0] in _MARKS and _is_aside(text)):
             continue
-        indent = indentation(line)
+        indent = len(line) - len(line.lstrip(" \t"))
+        if indent and "\t" in line:
+            indent = indentation(line)
         while levels and levels[-1].indent > indent:
             levels.pop()
         if not levels or levels[-1].indent < indent:
@@ -167,8 +169,8 @@ def _series_of(lines: tuple[str, ...]) -> Sequence[Series]:
 
 
 def _is_aside(text: str) -> bool:
-    """Return whether a line without indentation is a comment or a directive."""
-    return text[0] in _MARKS and bool(_ASIDE.match(text) or _COMMENT.match(text))
+    """Return whether a line, from one of `_MARKS` on, is a comment or a directive."""
+    return bool(_ASIDE.match(text) or _COMMENT.match(text))
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ CLASS_KEYWORDS = frozenset({"class", "struct", "interface", "trait", "object", "
 CLASS_TERMS = frozenset(terms("class subclass exception error interface trait struct inherit derive derived"))
 FUNCTION_KEYWORDS = frozenset({"def", "defp", "func", "fn", "fun", "function", "sub", "defmacro"})
 _FUNCTION_TERMS = frozenset(terms("function method macro"))
-_WEAK = frozenset(
+WEAK = frozenset(
     terms(
         """list all every each available there kinds kind type types sort sorts value values possible
         supported support one ones name names built-in come comes exist exists repository ship ships have has
@@ -122,8 +122,9 @@ _WEAK = frozenset(
         together order please define defines defined allowed offer offers take takes choose pick"""
     )
 )
-_HOLDS = _WEAK | frozenset(terms("data enum id ids map mapping set table"))
+_HOLDS = WEAK | frozenset(terms("data enum id ids map mapping set table"))
 """Words of the names of what holds members, after the noun: `FormatType`, `mouse_action_enum_data`."""
+KINDS = frozenset(terms("type kind sort mode format style option"))
 _WEAK_WEIGHT = 0.25
 _PHRASE = re.compile(
     r"\b(?:list|enumerate|name|which|what|all|every|each)"
@@ -174,7 +175,7 @@ def weights(asked: Asked) -> dict[str, float]:
     last = terms(asked_for.split()[-1]) if asked_for else []
 
     def weight(term: str) -> float:
-        if term in _WEAK:
+        if term in WEAK:
             return _WEAK_WEIGHT
         part = _LAST if term in last else _ASKED_FOR if term in phrase or not phrase else _ELSEWHERE
         return part * asked.question.terms[term]
@@ -229,7 +230,7 @@ def _noun(file: FileText, series: Series, subject: str, phrase: str) -> float:
     A table of methods has it in the plural (`gamma_methods`), an enum, a base class or a function that
     registers also in the singular. A table with the noun in the singular is one of the members.
     """
-    nouns = [word for word in _split(phrase) if not _WEAK.issuperset(terms(word))]
+    nouns = [word for word in _split(phrase) if not WEAK.issuperset(terms(word))]
     named = [word for word in _split(subject) if not _HOLDS.issuperset(terms(word))]
     if not nouns or not named:
         return 0.0
@@ -241,6 +242,33 @@ def _noun(file: FileText, series: Series, subject: str, phrase: str) -> float:
     if series.shape in SHARED or sort == "enum":
         return _PLURAL
     return _ONE_MEMBER if sort == "literal" and nouns[-1].endswith("s") else 0.0
+
+
+def is_one_member(asked: Asked, fit: Fit) -> bool:
+    """Return whether a series describes one of the members that are asked for, rather than lists them."""
+    subject = subject_of(fit.file, fit.series)
+    if fit.parts or subject[:1].isupper():  # a type, as an enum is
+        return False
+    return _noun(fit.file, fit.series, subject, phrase_of(asked)) < 0
+
+
+def is_of_kinds(fit: Fit) -> bool:
+    """Return whether what holds a series is called the kinds of something: `ExportType`, `export_modes`."""
+    *_, last = _split(subject_of(fit.file, fit.series)) or [""]
+    return not KINDS.isdisjoint(terms(last))
+
+
+def words_of_phrase(asked: Asked) -> list[str]:
+    """Return the terms of what a question calls the members, without those of any list."""
+    words = _split(phrase_of(asked))
+    return [term for word in words for term in terms(word)[-1:] if term not in WEAK]
+
+
+def described_by(fit: Fit) -> list[tuple[str, str]]:
+    """Return the texts that describe a series, each with its part."""
+    if fit.parts:
+        return [("anchor", fit.series.anchor), ("stem", fit.file.path.rpartition("/")[0])]
+    return list(_described(fit.file, fit.series))
 
 
 def _split(name: str) -> list[str]:

@@ -8,14 +8,16 @@ completed from the other files that hold the name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
-from rag.retrieval.kinds.line_series import Series, shapes_of
+from rag.retrieval.kinds.line_series import Series, series_of, shapes_of
+from rag.retrieval.kinds.list_claim import is_near, is_the_list
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
     CLASS_TERMS,
@@ -60,7 +62,10 @@ def find(asked: Asked) -> CodeFacts | None:
         fit for fit in candidates(asked, wanted) if fit.score >= _MIN_SCORE and not _is_outline(fit, wanted)
     ]
     best = max(fits, key=lambda fit: fit.score, default=None)
+    if best and not is_near(best, wanted):
+        best = None
     found = _answer(asked, best, wanted) if best else None
+    found = found if found and found.count > 1 else None
     return _classes(asked, best, found) or found
 
 
@@ -123,11 +128,24 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     if series.shape == "strings":
         count = int(series.anchor)
     where = named(file.path) if file.path.endswith(subject) else f"{named(subject)} in {named(file.path)}"
-    summary = f"{where} fits best; it {verb} {count} {noun}"
+    says = f"it {verb} {count} {noun}"
+    is_claimed = is_the_list(asked, best, wanted)
+    if not is_claimed:
+        places = [replace(place, certain=False) for place in places]
+    summary = (
+        f"{where} fits best; {says}"
+        if is_claimed
+        else f"{_none_found(asked)}; the nearest is {where}, {says}"
+    )
     # A base class that is named is one of the "error classes" that are asked for, but no "storage type".
     is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or CLASS_TERMS.isdisjoint(wanted))
     places = [*base, *places] if is_asked_for else [*places, *base]
-    return code_facts(LIST, subject, summary, places, note=note, count=count)
+    return code_facts(LIST, subject, summary, places, note=note, count=count, is_doubtful=not is_claimed)
+
+
+def _none_found(asked: Asked) -> str:
+    phrase = phrase_of(asked)
+    return f"No list of {named(phrase)} was found by name" if phrase else "No list was found by name"
 
 
 def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPlace]:
@@ -164,12 +182,27 @@ def _everywhere(asked: Asked, file: FileText, series: Series, also: list[str]) -
     for path in [first, *others][:_OTHER_FILES]:
         if (other := asked.file(index, path)) is None:
             continue
-        for number, line in enumerate(other.lines, 1):
-            shapes = ((shape, anchor) for shape, anchor, _ in shapes_of(line)) if needle in line else ()
-            if (series.shape, series.anchor) in shapes:
-                places.append(FactPlace(other, number, f"member of {named(subject)}"))
+        places += [
+            FactPlace(other, number, f"member of {named(subject)}")
+            for number in _lines_of(other.lines, series, needle)
+        ]
     note = "" if len(others) < _OTHER_FILES else f"may be incomplete: only {_OTHER_FILES} files were read"
     return places, note
+
+
+def _lines_of(lines: list[str], series: Series, needle: str) -> Iterator[int]:
+    """Yield the numbers of the lines that have the shape of a series, and so the `needle`, ascending."""
+    if series.shape == "decorated":  # on a line above
+        if any(needle in line for line in lines):
+            same = (
+                one for one in series_of(lines) if (one.shape, one.anchor) == ("decorated", series.anchor)
+            )
+            yield from sorted(number for one in same for number in one.members)
+        return
+    for number, line in enumerate(lines, 1):
+        shapes = ((shape, anchor) for shape, anchor, _ in shapes_of(line)) if needle in line else ()
+        if (series.shape, series.anchor) in shapes:
+            yield number
 
 
 def _distance(one: str, other: str) -> int:

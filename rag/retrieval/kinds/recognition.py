@@ -68,6 +68,13 @@ _NO_USES = re.compile(
     r"|\bwhat happens\b|\b(?:why|reason|how|settings?|options?|flags?|switch|defaults?|when|moment)\b",
     re.I,
 )
+_USES_OF_IT = re.compile(
+    r"\bwho (?:calls?|uses?|invokes?|triggers?) (?:it|that|this|them|these|those)\b"
+    r"|\bwhen (?:is|are|was|does|do|did) (?:it|that|this|they|these|those)"
+    r" (?:(?:ever|actually|really|get|gets) ){0,2}(?:called|invoked|triggered)\b",
+    re.I,
+)
+"""What asks for uses whatever else the question says: "when does that happen, i.e. who calls it?"."""
 NEGATED = re.compile(
     r"\([^()]{0,200}\b(?:not|other|leave)\b[^()]{0,200}\)"
     r"|(?:(?<=[.?!,;-])|\band)\s*(?:but )?(?:not|no|I do not mean|I don't mean|leave)\b[^.?!]{0,200}"
@@ -121,7 +128,7 @@ _NO_SETTING = re.compile(
 _FAILURES = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
-    r"|(?:gives?|hands?|comes?) back|(?:left|leave) behind)\b"
+    r"|(?:gets?|gives?|hands?|comes?) back|(?:left|leave) behind)\b"
     r"|\bexception or\b|\bor (?:an? )?(?:exception|error)\b"
     r"|\bwhat\b[^?]{0,120}\b(?:fail\w*|goes wrong|breaks?|broken|missing|crash\w*|hangs?|refuses?"
     r"|time(?:s |d )?out|invalid|corrupt\w*|garbage|not exist|does not|doesn't|do not|is not|isn't|cannot"
@@ -199,7 +206,8 @@ def _is_message(text: str) -> bool:
 
 
 def _asks_for_uses(text: str) -> bool:
-    return bool(_ASKS_USES.search(text)) and not _NO_USES.search(text) and relation_of(text) is not None
+    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(text))
+    return bool(asks) and relation_of(text) is not None
 
 
 def _asks_for_all(text: str) -> bool:

@@ -11,12 +11,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from functools import cached_property
+from itertools import groupby
 from math import fsum
 
-from rag.analysis import is_stop_word, term_set, terms
+import numpy as np
+import numpy.typing as npt
+
+from rag.analysis import is_stop_word, term_set, terms, words
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.declared import (
     COMMENT,
@@ -28,12 +32,14 @@ from rag.retrieval.kinds.declared import (
     declared,
 )
 from rag.retrieval.kinds.recognition import SETTING, is_pasted
+from rag.retrieval.kinds.word_lines import Flags, WordLines, beginning, near
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
 from rag.types import CodeFacts
 
 _FILES = 12
 _MAX_LINES_READ = 12_000
+_MAX_LINES_DECLARED = 600
 _LONG_FILE = 4_000
 _MAX_PLACES = 6
 _MAX_READ_PLACES = 12
@@ -62,6 +68,8 @@ _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
 _STEM = 6
+_NAMED_BELOW = 5
+"""How many lines below an attribute the name that it describes can be."""
 _SORTS = {
     "record": 0,
     "default": 1,
@@ -79,6 +87,8 @@ _ROWS = frozenset({"record", "default", "option", "environment"})
 _OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
 _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
 _UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
+_ENDS_OF_NAMES = ('"', "'", ",")
+"""What the line with the name of a record ends with."""
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
@@ -125,6 +135,11 @@ class _Setting:
     places: list[_Place] = field(default_factory=list)
     score: float = 0.0
     coverage: float = 0.0
+    order: tuple[int, int] = (0, 0)
+
+    def is_better(self, other: _Setting) -> bool:
+        """Return whether it has a higher score, or the same one and comes first in the best files."""
+        return (-self.score, self.order) < (-other.score, other.order)
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -132,25 +147,15 @@ def find(asked: Asked) -> CodeFacts | None:
     text = asked.question.question.text
     if is_pasted(text) and any(one.hit.legs.get("phrase") for one in asked.best[:_FIRST]):
         return None  # a message that the code has word for word
-    found = _settings(asked)
-    literal = _literal(asked, found)
-    best = literal or max(found.values(), key=lambda one: one.score, default=None)
+    settings = _Settings(asked)
+    literal = _literal(asked, settings)
+    best = literal or settings.best()
     if best is None or (not literal and (best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE)):
         return None
     if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
         return None  # any other setting is not what was asked for
-    rows = Counter(place.file.path for one in found.values() for place in one.places if place.sort in _ROWS)
-    most = max(rows.values(), default=1)
     sorts = {id(one): "documented" if asked.kind_of(one.file) == "doc" else one.sort for one in best.places}
-    places = sorted(
-        best.places,
-        key=lambda one: (
-            _SORTS[sorts[id(one)]],
-            one.is_change,
-            "default" not in one.what.name.lower(),
-            -one.near - _HUB * rows[one.file.path] / most,
-        ),
-    )
+    places = _ordered(best.places, sorts, settings)
     first_of = {place.text: place for place in reversed(places)}
     places.sort(key=lambda one: first_of[one.text] is not one)  # repeated lines last
     name = places[0].what.name
@@ -163,6 +168,20 @@ def find(asked: Asked) -> CodeFacts | None:
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
     return code_facts(SETTING, name, summary, facts)
+
+
+def _ordered(places: Sequence[_Place], sorts: Mapping[int, str], settings: _Settings) -> list[_Place]:
+    """Return places in the order in which they are shown: declarations with a default first, and of equal
+    ones those in the files that declare most settings.
+    """
+
+    def order(one: _Place) -> tuple[object, ...]:
+        return _SORTS[sorts[id(one)]], one.is_change, "default" not in one.what.name.lower()
+
+    files = {(order(one), one.file.path) for one in places}
+    if len(files) == len({first for first, _ in files}):
+        return sorted(places, key=lambda one: (order(one), -one.near))
+    return sorted(places, key=lambda one: (order(one), -one.near - _HUB * settings.share_of_rows(one.file)))
 
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
@@ -187,7 +206,7 @@ def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
                 return
 
 
-def _literal(asked: Asked, found: Mapping[str, _Setting]) -> _Setting | None:
+def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
     """Return the setting that the question names as code does; None if no place declares it.
 
     It is looked for in the files that were read, then in all that hold the name.
@@ -196,8 +215,9 @@ def _literal(asked: Asked, found: Mapping[str, _Setting]) -> _Setting | None:
     names = dict.fromkeys((*_FLAG.findall(question.text), *(name for name in question.names if "_" in name)))
     for name in names:
         key = _key(last_part(name))
-        if key in found and any(place.sort not in _SUPPORTING for place in found[key].places):
-            return found[key]
+        known = settings.with_key(key)
+        if any(place.sort not in _SUPPORTING for place in known.places):
+            return known
         whole = terms(name)[-1:]
         setting = _Setting()
         for index in asked.indexes if whole else ():
@@ -225,32 +245,165 @@ def _key(name: str) -> str:
     return _OF_DEFAULT.sub("", key) or key if "default" in key else key
 
 
-def _settings(asked: Asked) -> Mapping[str, _Setting]:
-    """Return the settings in the best files by their key, each with its score."""
-    wanted = _weights(asked)
-    text = asked.question.question.text
-    found: dict[str, _Setting] = {}
-    left = _MAX_LINES_READ
-    for file in asked.best_files(_FILES):
-        if asked.kind_of(file) == "test":
-            continue
-        if left <= 0:
-            break
-        lines = asked.lines_near(file, _LONG_FILE)
-        for place in _places(asked, file, _lines_near(lines, wanted)):
-            if place.what.name.startswith("_") and place.what.name not in text:
-                continue  # private to its file
-            key = _key(place.what.name)
-            found.setdefault(key, _Setting()).places.append(place)
-        left -= sum(map(bool, lines))
-    total = sum(wanted.values()) or 1.0
-    compounds = asked.question.question.compounds
-    asks_number = _ASKS_NUMBER.search(text) is not None
-    asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
-    for setting in found.values():
+class _Settings:
+    """The settings that the best files declare near words of the question.
+
+    Most lines declare nothing, and reading one takes long. So they are read from the one that has most words
+    of the question in it and around it, by weight, and only as long as one can declare a setting that fits
+    better than the best so far.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked, self._wanted = asked, _weights(asked)
+        self._total = sum(self._wanted.values()) or 1.0
+        self._asks_number = _ASKS_NUMBER.search(asked.question.question.text) is not None
+        self._asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(self._wanted)
+        question = asked.question.question
+        self._firsts = {whole: parts[0] for whole, parts in question.compounds.items()}
+        self._firsts |= {split[-1]: split[0] for split in map(terms, words(question.text)) if len(split) > 1}
+        self._near_terms: dict[str, Flags] = {}
+        self._files: list[FileText] = []
+        self._begins: list[int] = []
+        lines: list[str] = []
+        left = _MAX_LINES_READ
+        for file in asked.best_files(_FILES):
+            if asked.kind_of(file) == "test":
+                continue
+            if left <= 0:
+                break
+            read = asked.lines_near(file, _LONG_FILE)
+            left -= sum(map(bool, read))
+            self._files.append(file)
+            self._begins.append(len(lines))
+            lines += read
+            lines += [""] * RECORD_LINES  # no line is near one of another file
+        self._lines = WordLines(lines, MAX_LINE_CHARS)
+        self._near = self._near_words(lines)
+
+    def _near_words(self, lines: Sequence[str]) -> Flags:
+        """Return which lines have a word of the question a few lines away.
+
+        Words of any setting, such as "option", do not count if the question has others.
+        """
+        counting = self._wanted.keys() - _WEAK or self._wanted
+        held = self._lines.having_any(term[:_STEM].lower() for term in counting if len(term) > 2)
+        found = near(held, _ABOVE, _BELOW)
+        for at in np.flatnonzero(near(held, 0, RECORD_LINES) & ~found).tolist():
+            found[at] = lines[at].rstrip()[-1:] in _ENDS_OF_NAMES and begins_record(lines[at])
+        return found
+
+    def best(self) -> _Setting | None:
+        """Return the setting with the highest score, of equal ones the first; None if none is declared."""
+        found: dict[str, _Setting] = {}
+        for place in self._places(self._best_lines()):
+            found.setdefault(_key(place.what.name), _Setting()).places.append(place)
+        highest = {key: self._highest_score(setting.places) for key, setting in found.items()}
+        best: _Setting | None = None
+        for key in sorted(found, key=lambda key: -highest[key]):
+            if best is not None and highest[key] < best.score:
+                break
+            self._score(found[key])
+            if best is not None and found[key].score + self._missing(found[key]) < best.score:
+                continue
+            setting = self.with_key(key)
+            self._score(setting)
+            if best is None or setting.is_better(best):
+                best = setting
+        return best
+
+    def _missing(self, setting: _Setting) -> float:
+        """Return how much other places with fewer words of the question can add to the score of a setting."""
+        places = setting.places
+        sorts = {place.sort for place in places}
+        missing = _RANK * (1 - max(place.near for place in places))
+        missing += _DEFAULTED * sorts.isdisjoint(_WITH_DEFAULT) - _LOCAL * (sorts <= _SUPPORTING)
+        missing -= _ONLY_DOCUMENTED * all(self._asked.kind_of(place.file) == "doc" for place in places)
+        missing += _ENVIRONMENT_ASKED * (self._asks_environment and "environment" not in sorts)
+        return missing + (_HAS_NUMBER - _number_score(setting) if self._asks_number else 0.0)
+
+    def with_key(self, key: str) -> _Setting:
+        """Return the setting with a key, not scored; one without places if none is declared."""
+        held = self._lines.having_letters(key) | self._lines.having_letters(key, apart_from="defaults?")
+        held |= self._lines.having_any("@[") & near(held, 0, _NAMED_BELOW)
+        places = self._places(np.flatnonzero(held & self._near).tolist())
+        return _Setting([one for one in places if _key(one.what.name) == key])
+
+    def share_of_rows(self, file: FileText) -> float:
+        """Return how many settings a file declares, as a share of those of the file with most."""
+        return self._rows[file.path] / max(self._rows.values(), default=1)
+
+    @cached_property
+    def _rows(self) -> Counter[str]:
+        places = self._places(np.flatnonzero(self._near).tolist())
+        return Counter(one.file.path for one in places if one.sort in _ROWS)
+
+    def _best_lines(self) -> list[int]:
+        """Return the lines with most words of the question in them and around them, by weight, ascending."""
+        value = np.zeros(len(self._lines))
+        for term, weight in self._wanted.items():
+            if term not in _WEAK:
+                value += weight * np.where(self._near_term(term), _TEXT_SHARE, self._in_path(term))
+                value[self._held(term)] += weight * (_NAME_SHARE - _TEXT_SHARE)
+        value[~self._near] = -1
+        count = min(_MAX_LINES_DECLARED, int(np.count_nonzero(self._near)))
+        best: list[int] = np.sort(np.argsort(-value, kind="stable")[:count]).tolist()
+        return best
+
+    def _highest_score(self, places: Sequence[_Place]) -> float:
+        """Return the highest score that a setting with these places can have, without reading their text."""
+        in_name = {term for place in places for term in terms(place.what.name)}
+        in_path = {term for place in places for term in term_set(place.file.path)}
+        at = [self._begins[self._files.index(place.file)] + place.line - 1 for place in places]
+        share: dict[str, float] = {}
+        for term in self._wanted:
+            is_near = self._near_term(term)[at].any()
+            most = (
+                _NAME_SHARE
+                if term in in_name
+                else _TEXT_SHARE
+                if is_near
+                else _PATH_SHARE * (term in in_path)
+            )
+            for one in (term, *self._asked.question.question.compounds.get(term, ())) if most else ():
+                share[one] = max(share.get(one, 0.0), most)
+        score = fsum(self._wanted.get(term, 0.0) * value for term, value in share.items()) / self._total
+        score += _PRECISION * (not in_name.isdisjoint(self._wanted)) + _DEFAULTED
+        return score + _RANK + _ENVIRONMENT_ASKED * self._asks_environment + _HAS_NUMBER * self._asks_number
+
+    def _places(self, positions: Sequence[int]) -> Iterator[_Place]:
+        """Yield the places in some of the lines of all files, ascending."""
+        text = self._asked.question.question.text
+        for begin, group in groupby(positions, lambda at: self._begins[bisect_right(self._begins, at) - 1]):
+            file = self._files[self._begins.index(begin)]
+            numbers = [at - begin + 1 for at in group if at - begin < len(file.lines)]
+            for place in _places(self._asked, file, numbers):
+                if not place.what.name.startswith("_") or place.what.name in text:  # not private to its file
+                    yield place
+
+    def _near_term(self, term: str) -> Flags:
+        """Return which lines have a term in them, in the comment above them, or in what they describe."""
+        found = self._near_terms.get(term)
+        if found is None:
+            found = self._near_terms[term] = near(self._held(term), _ABOVE, RECORD_LINES)
+        return found
+
+    def _held(self, term: str) -> Flags:
+        return self._lines.having(beginning(self._firsts.get(term, term)))
+
+    def _in_path(self, term: str) -> npt.NDArray[np.float64]:
+        """Return for each line the share of a term that the path of its file may have."""
+        share = np.zeros(len(self._lines))
+        for begin, file in zip(self._begins, self._files, strict=True):
+            if term in term_set(file.path):
+                share[begin : begin + len(file.lines)] = _PATH_SHARE
+        return share
+
+    def _score(self, setting: _Setting) -> None:
+        """Compute the score of a setting, and the share of the question's words that it has."""
+        wanted, compounds = self._wanted, self._asked.question.question.compounds
         share: dict[str, float] = {}
         name = setting.places[0].what.name
-        words = set(terms(name))
+        in_name = set(terms(name))
         parts = {(_NAME_SHARE, name): None}
         for place in setting.places[:_MAX_READ_PLACES]:
             parts |= {(_TEXT_SHARE, _around(place)): None, (_PATH_SHARE, place.file.path): None}
@@ -258,20 +411,17 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
             for term in term_set(text) & wanted.keys():
                 for one in (term, *compounds.get(term, ())):
                     share[one] = max(share.get(one, 0.0), most)
-        setting.coverage = fsum(wanted.get(term, 0.0) * value for term, value in share.items()) / total
-        setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
-        setting.score += _ONE_WORD if len(words) < 2 and not words & compounds.keys() else 0.0
-        setting.score += _RANK * max(place.near for place in setting.places)
-        setting.score += _LOCAL * all(place.sort in _SUPPORTING for place in setting.places)
-        if asks_environment:
-            setting.score += _ENVIRONMENT_ASKED * any(place.sort == "environment" for place in setting.places)
-        setting.score += _ONLY_DOCUMENTED * all(
-            asked.kind_of(place.file) == "doc" for place in setting.places
-        )
-        if asks_number:
-            setting.score += _number_score(setting)
-        setting.score += _DEFAULTED * any(place.sort in _WITH_DEFAULT for place in setting.places)
-    return found
+        setting.coverage = fsum(wanted.get(term, 0.0) * value for term, value in share.items()) / self._total
+        score = setting.coverage + _PRECISION * len(in_name & wanted.keys()) / max(len(in_name), 1)
+        score += _ONE_WORD if len(in_name) < 2 and not in_name & compounds.keys() else 0.0
+        score += _RANK * max(place.near for place in setting.places)
+        score += _LOCAL * all(place.sort in _SUPPORTING for place in setting.places)
+        if self._asks_environment:
+            score += _ENVIRONMENT_ASKED * any(place.sort == "environment" for place in setting.places)
+        score += _ONLY_DOCUMENTED * all(self._asked.kind_of(place.file) == "doc" for place in setting.places)
+        score += _number_score(setting) if self._asks_number else 0.0
+        setting.score = score + _DEFAULTED * any(place.sort in _WITH_DEFAULT for place in setting.places)
+        setting.order = self._files.index(setting.places[0].file), setting.places[0].line
 
 
 def _number_score(setting: _Setting) -> float:
@@ -289,48 +439,6 @@ def _weights(asked: Asked) -> dict[str, float]:
         term: max(rarity(term), 0.1) * (_WEAK_WEIGHT if term in _WEAK else weight)
         for term, weight in asked.question.terms.items()
     }
-
-
-def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
-    """Return the numbers of the lines, ascending, that have a word of the question a few lines away.
-
-    Words of any setting, such as "option", do not count if the question has others.
-    """
-    counting = wanted.keys() - _WEAK
-    stems = {term[:_STEM].lower() for term in counting or wanted if len(term) > 2}
-    if not stems:
-        return []
-    held = _holding([line[:MAX_LINE_CHARS] for line in lines], stems)
-    near, above = bytearray(len(lines) + 1), bytearray(len(lines) + 1)
-    for at in held:
-        first, end = max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1
-        near[first:end] = b"\1" * (end - first)
-        first = max(at - RECORD_LINES, 1)
-        above[first:at] = b"\1" * (at - first)
-    return [
-        number
-        for number, line in enumerate(lines, 1)
-        if near[number] or (above[number] and begins_record(line))
-    ]
-
-
-def _holding(lines: Sequence[str], stems: Collection[str]) -> set[int]:
-    """Return the numbers of the lines that hold one of the stems, ignoring case."""
-    word = re.compile("|".join(map(re.escape, stems)), re.I)
-    if not all(stem.isascii() for stem in stems):
-        return {n for n, line in enumerate(lines, 1) if word.search(line)}
-    held = {n for n, line in enumerate(lines, 1) if not line.isascii() and word.search(line)}
-    # Searching all ASCII lines at once, lowered, finds the same as the expression, far faster.
-    lines = [line if line.isascii() else "" for line in lines]
-    text = "\n".join(lines).lower()
-    begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    for stem in stems:
-        at = text.find(stem)
-        while at >= 0:
-            number = bisect_right(begins, at)
-            held.add(number)
-            at = text.find(stem, begins[number])
-    return held
 
 
 def _places(asked: Asked, file: FileText, numbers: Sequence[int]) -> Iterator[_Place]:

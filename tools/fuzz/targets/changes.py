@@ -12,9 +12,9 @@ from typing import Any
 
 from rag.agent.protocol import read_call, read_text
 from rag.agent.tools import Tools
+from rag.code.file_graph import FileGraph
 from rag.code.languages import kind_of, language_of_path
 from rag.code.parsing import SourceText, parsed_texts, unpacked
-from rag.code.references import FileGraph
 from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.review.changed_symbols import ReviewedTree, changed_files, changed_symbols
 from rag.review.impact import Impact

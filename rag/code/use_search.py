@@ -1,0 +1,297 @@
+"""The search for the uses of some definitions in a repository's code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
+from rag.code.graph_files import MAX_FILES, LoadedFile
+from rag.code.languages import JAVASCRIPT
+from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values
+from rag.code.reference_queries import has_references
+from rag.types import CodeDefinition, CodeUse
+
+_MAX_POSSIBLE = 30
+_FEW_DEFINITIONS = 2
+"""A name with more definitions needs a sign that the object is of the class in question."""
+_FEW_MEMBERS = 25
+"""The same in languages where the classes of most objects are not written down."""
+RESOLVED = frozenset(
+    {"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java", "kotlin", "elixir"}
+)
+"""The languages whose names are resolved; uses in others are possible at best."""
+_STRUCTURAL = JAVASCRIPT
+"""The languages in which an object has a type by its members alone."""
+_CONSTRUCTORS = ("__init__", "constructor", "initialize")
+_SHELL_DEFINING = re.compile(r"\s*(?:function\s+[\w:.-]+|[\w:.-]+\s*\(\s*\)\s*(?:[{(#]|$))")
+_DEFINING = re.compile(
+    r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
+    r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
+)
+_COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
+
+
+class UseSearch:
+    """Finds the uses of some definitions."""
+
+    def __init__(self, meanings: NameResolution, targets: Sequence[CodeDefinition]) -> None:
+        self.meanings, self.files = meanings, meanings.files
+        self.targets = {Value("def", t.path, self.files.file(t.path).number(t)) for t in targets}
+        self.classes: set[str] = set()
+        self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
+        for target, value in [(t, Value("def", t.path, self.files.file(t.path).number(t))) for t in targets]:
+            file = self.files.file(target.path)
+            outer = file.class_of(file.graph.definitions[value.number].parent)
+            owner = file.graph.definitions[value.number].owner.removesuffix(".prototype")
+            if outer >= 0:
+                self.classes.add(file.graph.definitions[outer].name)
+                name = file.graph.definitions[outer].name
+                if target.name in (*_CONSTRUCTORS, name):
+                    self.targets.add(Value("def", target.path, outer))
+                    self.names.add(name)
+            elif owner and owner not in ("exports", "module.exports"):
+                self.classes.add(owner)
+
+    def uses(self) -> list[CodeUse]:
+        """Return the calls and mentions, certain ones first."""
+        return self.ordered({use: None for file in self.files_to_read() for use in self.uses_in(file)})
+
+    def subclasses(self) -> list[CodeUse]:
+        """Return the classes that extend one of the targets, certain ones first."""
+        return self.ordered({use: None for file in self.files_to_read() for use in self.bases_in(file)})
+
+    @cached_property
+    def _families(self) -> set[str]:
+        """The languages of the targets."""
+        return {family(self.files.known[value.path][0]) for value in self.targets}
+
+    @cached_property
+    def _is_rare(self) -> bool:
+        """Whether the names say alone what is meant."""
+        return self.names.isdisjoint(COMMON) and self.definition_count <= _FEW_DEFINITIONS
+
+    @cached_property
+    def definition_count(self) -> int:
+        """How many definitions the repository has for the most frequent of the names.
+
+        Those that override the same method count as one. More than `_FEW_MEMBERS` are not counted.
+        """
+        return max(len(self._origins(name)) for name in self.names)
+
+    def _origins(self, name: str) -> set[Value]:
+        found: set[Value] = set()
+        for file in self.files.holding(name):
+            for number in file.named.get(name, ()):
+                found.add(self.meanings.origin(Value("def", file.path, number)))
+                if len(found) > _FEW_MEMBERS:
+                    return found
+        return found
+
+    def files_to_read(self) -> list[LoadedFile]:
+        """Return the files that may use the definitions, also under names that imports give them."""
+        found: dict[str, LoadedFile] = {}
+        self._add_default_names()
+        pending = list(self.names)
+        while pending and len(found) < MAX_FILES:
+            name = pending.pop()
+            for file in self.files.holding(name):
+                if file.path in found:
+                    continue
+                found[file.path] = file
+                for imported in file.graph.imports:
+                    for there, here in imported.names:
+                        if there in self.names and here not in self.names and here not in ("", "*"):
+                            self.names.add(here)
+                            pending.append(here)
+        return sorted(found.values(), key=lambda file: file.path)
+
+    def _add_default_names(self) -> None:
+        """Add the names under which files import what a file exports without a name."""
+        for value in list(self.targets):
+            file = self.files.file(value.path)
+            name = file.graph.definitions[value.number].name
+            given = [v for key in ("default", "module.exports") for v in file.variables.get((-1, key), ())]
+            if name in given or value.number in file.whole:
+                for _, _, binding in self.files.importing(value.path):
+                    if binding.name in ("default", "") and binding.here:
+                        self.names.add(binding.here)
+
+    @cached_property
+    def _subclass_names(self) -> list[str]:
+        """The names of the subclasses of the classes that have the targets as members."""
+        names: set[str] = set()
+        for value in self.targets:
+            file = self.files.file(value.path)
+            outer = file.class_of(file.graph.definitions[value.number].parent)
+            if outer >= 0:
+                below = UseSearch(self.meanings, [file.definition(outer)]).subclasses()
+                names |= {use.within.rpartition(".")[2] for use in below}
+        return [name.lower().replace("_", "") for name in names]
+
+    def uses_in(self, file: LoadedFile) -> Iterator[CodeUse]:
+        """Yield the calls and mentions in a file."""
+        if not has_references(file.language):
+            yield from self._lines(file)
+            return
+        for use in file.references.named(self.names):
+            if use.role == BASE:
+                continue
+            if (certain := self._judge(file, use)) is not None:
+                yield file.use(use, certain=certain)
+
+    def unresolved_in(self, file: LoadedFile, roles: str) -> Iterator[CodeUse]:
+        """Yield the references of some roles to the names that are neither resolved nor possible uses."""
+        for use in file.references.named(self.names):
+            if use.role not in roles or self._judge(file, use) is not None:
+                continue
+            values = self.meanings.resolve(file, use)
+            if file.language not in RESOLVED or all(value == RESULT for value in values):
+                yield file.use(use, certain=False)
+
+    def unresolved_overrides(self, file: LoadedFile) -> Iterator[CodeUse]:
+        """Yield the other definitions of the names in classes of a file of which a base is not known."""
+        for name in self.names:
+            for number in file.named.get(name, ()):
+                if Value("def", file.path, number) not in self.targets and self.meanings.has_unknown_base(
+                    file, file.class_of(file.graph.definitions[number].parent)
+                ):
+                    start = file.graph.definitions[number].start
+                    yield CodeUse(file.path, start, file.qualified(number), "override", certain=False)
+
+    def bases_in(self, file: LoadedFile) -> Iterator[CodeUse]:
+        """Yield the classes of a file that extend one of the targets."""
+        for use in file.references.named(self.names):
+            if use.role != BASE or use.within < 0 or file.graph.definitions[use.within].unit != "c":
+                continue  # the base of a class without a name
+            if (certain := self._judge(file, use)) is not None:
+                line = file.graph.definitions[use.within].start
+                yield CodeUse(file.path, line, file.qualified(use.within), "base", certain=certain)
+
+    def _judge(self, file: LoadedFile, use: Reference) -> bool | None:
+        """Return whether a reference to one of the names certainly means a target; None if it does not."""
+        values = self.meanings.resolve(file, use)
+        resolved = file.language in RESOLVED
+        if hits := [value for value in values if value in self.targets]:
+            same = len(hits) == len(values) or all(value.path == hits[0].path for value in values)
+            return resolved and same
+        if values and resolved:
+            return False if self._is_dispatched(use, values) else None
+        return False if self._is_possible(file, use) else None
+
+    def _is_dispatched(self, use: Reference, values: Values) -> bool:
+        """Return whether a call of a method may lead to a target that overrides it."""
+        return use.role == CALL and use.receiver != "super()" and any(v in self._overridden for v in values)
+
+    @cached_property
+    def _ancestors(self) -> set[Value]:
+        """The classes that have the targets as members, and all their bases, as far as they are known."""
+        pending = []
+        for value in self.targets:
+            file = self.files.file(value.path)
+            number = file.class_of(value.number)
+            if 0 <= number != value.number:
+                pending.append(Value("def", value.path, number))
+        found = set(pending)
+        while pending and len(found) < MAX_FILES:
+            above = set(self.meanings.bases(pending.pop())) - found
+            found |= above
+            pending += above
+        return found
+
+    @cached_property
+    def _overridden(self) -> set[Value]:
+        """The methods of the bases that the targets override."""
+        own = {name for value in self.targets if (name := self.meanings.name(value))}
+        return {
+            Value("def", base.path, number)
+            for base in self._ancestors
+            for name in own
+            for number in self.files.file(base.path).members.get((base.number, name), ())
+        } - self.targets
+
+    @cached_property
+    def _are_members(self) -> bool:
+        """Whether the targets are called on objects."""
+        return bool(self.classes) or self._are_properties
+
+    @cached_property
+    def _are_properties(self) -> bool:
+        """Whether a target is a function in an object that is written in place."""
+        files = ((self.files.file(value.path), value.number) for value in self.targets)
+        return any(file.is_property(number) and file.class_of(number) < 0 for file, number in files)
+
+    def _may_be_interfaces(self, file: LoadedFile) -> bool:
+        """Return whether classes without the member may be interfaces that the targets satisfy."""
+        return self._are_properties if file.language in _STRUCTURAL else file.language == "go"
+
+    def _is_possible(self, file: LoadedFile, use: Reference) -> bool:
+        is_structural = file.language in _STRUCTURAL
+        if use.role != CALL and use.receiver.startswith(UNKNOWN):
+            return False
+        if not use.receiver:
+            return file.language not in RESOLVED
+        if not self._are_members and use.receiver.startswith(UNKNOWN) and file.language in RESOLVED:
+            return False  # functions are not called on objects
+        owners = self.meanings.receivers(file, use) if use.role == CALL else set()
+        if owners & self._ancestors or (owners and self._may_be_interfaces(file)):
+            return True
+        is_typed = use.receiver[:1].isupper() and "." not in use.receiver
+        if is_typed and not (is_structural and use.receiver.endswith("()")) and not self._resembles(use):
+            return False  # a member of another class
+        few = _FEW_MEMBERS if is_structural else _FEW_DEFINITIONS
+        is_rare = use.name not in COMMON and self.definition_count <= few
+        return is_rare or self._resembles(use)
+
+    def _resembles(self, use: Reference) -> bool:
+        """Return whether the name of the object resembles the class of a target."""
+        last = use.receiver.lstrip(UNKNOWN).rpartition(".")[2].removesuffix("()")
+        words = {word for word in (*last.lower().split("_"), last.lower().replace("_", "")) if len(word) > 2}
+        own = (name.lower().replace("_", "") for name in self.classes)
+        names = [*own, *(self._subclass_names if words else ())]
+        return any(word in name for word in words for name in names)
+
+    def _lines(self, file: LoadedFile) -> Iterator[CodeUse]:
+        """Yield the lines that hold a name, in a language whose references are not read.
+
+        In a language other than the targets' a name that few definitions have must be written as code, or be
+        all of a string: "check" in a sentence or in `form-check` is no use.
+        """
+        names = "|".join(re.escape(name) for name in sorted(self.names))
+        held = re.compile(rf"(?<![\w$'?!])(?:{names})(?![\w?!'])")
+        if family(file.language) not in self._families:
+            if not self._is_rare:
+                return
+            held = re.compile(
+                rf"(?:\.|->|::|#|\\)(?:{names})(?![\w?!'-])|(?<![\w$'?!-])(?:{names})\(|([\"'])(?:{names})\1"
+            )
+        defining = _SHELL_DEFINING if file.language == "bash" else _DEFINING
+        for number, line in enumerate(self.files.text(file.path).splitlines(), 1):
+            if held.search(line) and not defining.match(line) and not _COMMENT.match(line):
+                yield CodeUse(file.path, number, "", "call", certain=False)
+
+    def ordered(self, found: Iterable[CodeUse]) -> list[CodeUse]:
+        """Return uses, certain ones first, then by path and line; one for each line and role.
+
+        Of the possible ones the first are returned: those in the languages of the targets, code before tests.
+        """
+        uses = sorted(set(found), key=lambda use: (not use.certain, use.path, use.line))
+        lines: dict[tuple[str, int, str], CodeUse] = {}
+        for use in uses:
+            lines.setdefault((use.path, use.line, use.role), use)
+
+        def distance(use: CodeUse) -> tuple[bool, bool]:
+            language, kind = self.files.known[use.path]
+            return family(language) not in self._families, kind != "code"
+
+        possible = sorted((use for use in lines.values() if not use.certain), key=distance)
+        left_out = set(possible[_MAX_POSSIBLE:])
+        return [use for use in lines.values() if use not in left_out]
+
+
+def family(language: str) -> str:
+    """Return a name for the languages whose code is used by each other like its own."""
+    if language in JAVASCRIPT:
+        return "javascript"
+    return {"cpp": "c", "kotlin": "java"}.get(language, language)

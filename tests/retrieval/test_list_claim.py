@@ -1,0 +1,127 @@
+"""An answer says that a series is the list that is asked for only if the series is named so."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rag.answer.certainty import certainty
+from rag.answer.extract import ExtractiveGenerator
+from rag.retrieval.search import search
+from rag.service import Dialog, Engine, converse
+from rag.settings import Settings
+from rag.types import Answer, CodeFacts
+
+GLAZES = 'GLAZES = {\n    "ochre": 1,\n    "umber": 2,\n    "cobalt": 3,\n    "celadon": 4,\n}\n'
+FIRING = (
+    "class FiringMode(Enum):\n    OXIDATION = 1\n    REDUCTION = 2\n    RAKU = 3\n    SODA = 4\n"
+    "\n\ndef fire(kiln, schedule):\n    return kiln.fire(schedule)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
+        yield engine
+
+
+def facts(engine: Engine, folder: Path, question: str, **files: str) -> CodeFacts | None:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return search([engine.repository(str(folder)).searcher], question).code_facts
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "List all glazes.",
+        "Which glazes are there?",
+        "What kinds of glazes exist?",
+        "List all glaze values that the shop knows.",
+    ],
+)
+def test_a_list_that_is_named_as_it_is_asked_for_is_one(
+    tmp_path: Path, engine: Engine, question: str
+) -> None:
+    found = facts(engine, tmp_path, question, shop=GLAZES)
+    assert found and found.summary == "`GLAZES` in `shop.py` fits best; it has 4 members"
+    assert found.certain_count == 4 and all(item.certain for item in found.items)
+
+
+@pytest.mark.parametrize(
+    ("question", "file"),
+    [
+        ("List all firing schedules.", FIRING),  # an enum of another thing
+        ("Which glaze suppliers are there?", GLAZES),  # a registry of another thing
+        ("List all potters of the glaze.", GLAZES),
+    ],
+)
+def test_a_series_of_something_else_is_only_the_nearest(
+    tmp_path: Path, engine: Engine, question: str, file: str
+) -> None:
+    words = "def suppliers_and_potters():\n    '''Return suppliers, potters.'''\n"
+    found = facts(engine, tmp_path, question, shop=file, people=words)
+    assert found is None or found.summary.startswith("No list of `"), found.summary
+    if found:
+        assert not found.certain_count and not any(item.certain for item in found.items)
+
+
+def test_the_members_of_something_else_are_not_claimed(tmp_path: Path, engine: Engine) -> None:
+    other = 'WHEEL_STATES = {\n    "on": 1,\n    "off": 2,\n    "slow": 3,\n    "fast": 4,\n}\n'
+    found = facts(engine, tmp_path, "List all states of a kiln.", wheel=other, kiln="class Kiln: pass\n" * 3)
+    assert found is None or found.summary.startswith("No list of `states` was found by name")
+
+
+def test_one_of_the_members_is_not_the_list(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "gas.c").write_text(
+        'kiln_t gas_kiln = {\n\t"gas",\n\tgas_init,\n\tgas_start,\n\tgas_heat,\n\tgas_stop,\n};\n'
+    )
+    found = search([engine.repository(str(tmp_path)).searcher], "List all kilns.").code_facts
+    assert found is None or found.summary.startswith("No list of `kilns` was found by name")
+
+
+def test_a_doubtful_list_says_so_once(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "shop.py").write_text(FIRING)
+    dialog, generator = Dialog(engine, [engine.repository(str(tmp_path))]), ExtractiveGenerator()
+    *_, answer = converse(dialog, "List all firing schedules.", generator)
+    assert isinstance(answer, Answer) and answer.code_facts
+    (first,) = [line for line in answer.text.splitlines() if line.startswith("No list")]
+    assert first == (
+        "No list of `firing schedules` was found by name; the nearest is `FiringMode` in `shop.py`, "
+        "it has 4 members:"
+    )
+    assert "possibly" not in answer.text, "the sentence says it for all"
+    answer.warning = ""
+    assert certainty(answer, answer.hits) == first[:-1] + "."
+
+
+def test_the_kinds_of_something_are_its_list(tmp_path: Path, engine: Engine) -> None:
+    kinds = "class ExportType(Enum):\n    CSV = 1\n    JSON = 2\n    ORG = 3\n    TEXT = 4\n"
+    found = facts(engine, tmp_path, "List all export formats.", shop=kinds)
+    assert found and found.summary == "`ExportType` in `shop.py` fits best; it has 4 members"
+
+
+ANNOTATED = {
+    "java": 'package shop;\n\n@Entity\n@Table(name = "{0}s")\npublic class {0} extends Base {{\n}}\n',
+    "py": "from base import entity\n\n\n@entity\n@table('{0}s')\nclass {0}(Base):\n    pass\n",
+}
+
+
+@pytest.mark.parametrize("extension", ["java", "py"])
+def test_definitions_with_an_annotation_are_listed_from_all_files(
+    tmp_path: Path, engine: Engine, extension: str
+) -> None:
+    for name in ("Owner", "Pet", "Vet", "Visit"):
+        (tmp_path / f"{name}.{extension}").write_text(ANNOTATED[extension].format(name))
+    found = search([engine.repository(str(tmp_path)).searcher], "List all entities.").code_facts
+    assert found and found.subject.lower() == "entity" and found.count == 4
+    assert sorted(item.path.partition(".")[0] for item in found.items) == ["Owner", "Pet", "Vet", "Visit"]
+    assert all("class" in item.text for item in found.items)
+
+
+def test_one_definition_with_an_annotation_is_no_list(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "Vet.java").write_text(ANNOTATED["java"].format("Vet"))
+    (tmp_path / "Base.java").write_text("package shop;\npublic class Base {}\n" * 3)
+    found = search([engine.repository(str(tmp_path)).searcher], "List all entities.").code_facts
+    assert found is None

@@ -30,11 +30,12 @@ STYLE = """\
 .wiki-diagram { overflow-x: auto; overflow-wrap: normal; margin: 1em 0; }
 @media (prefers-color-scheme: dark) {
   .wy-nav-content-wrap, .wy-nav-content, .wy-body-for-nav { background: #14171a; color: #d8dcdf; }
-  .rst-content h1, .rst-content h2, .rst-content h3, .rst-content th { color: #f0f2f4; }
+  .rst-content h1, .rst-content h2, .rst-content h3 { color: #f0f2f4; }
   .wy-nav-content a, .rst-content a code { color: #7cbcf0; }
   .rst-content code, .rst-content pre { background: #1f2428; color: #e6a08c; border-color: #353b41; }
   .rst-content table, .rst-content table td, .rst-content table th
     { background: #14171a !important; color: inherit; border-color: #353b41 !important; }
+  .rst-content table th { color: #f0f2f4; }
   .rst-content blockquote { color: #c3c9ce; }
   .wy-side-nav-search { background-color: #1d4f73; }
 }

@@ -20,7 +20,7 @@ from rag.errors import WikiUnwritable
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import WikiOptions, WikiReport, write_wiki
-from rag.wiki.site import copy_html
+from rag.wiki.site import STYLE, copy_html
 
 
 def write(source: Path, folder: Path, **options: object) -> WikiReport:
@@ -199,6 +199,17 @@ def test_a_page_that_is_no_more_goes_and_one_edited_by_hand_stays(sample_repo, t
     assert report.removed == ("worker.md",) and not (folder / "docs/worker.md").exists()
     assert actions(report)["snip"] == "kept" and (folder / "docs/snip.md").read_text() == "# Mine\n"
     assert any("edited by hand" in note for note in report.notes)
+
+
+def test_the_heads_of_tables_are_light_in_dark():
+    """The theme's are black, and cells that inherit their colour inherit that."""
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE.partition("(prefers-color-scheme: dark)")[2])
+    colours = [
+        found[1]
+        for names, style in rules
+        if re.search(r"\bth\s*$", names) and (found := re.search(r"(?<!-)color: ([^;]+)", style))
+    ]
+    assert colours[-1] == "#f0f2f4"
 
 
 @pytest.mark.parametrize("name", ["mkdocs.yml", "docs/llms.txt", "docs/assets/wiki.css"])

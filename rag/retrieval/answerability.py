@@ -66,7 +66,7 @@ Of 839 questions by kind this is so for 15: for 11 without an answer, and 4 with
 _APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
 _UNKNOWN, _UNKNOWN_SHARE, _UNKNOWN_COVERED = 0.3, 0.3, 0.25
 """The confidence if the best hits hold at most the third number of the question, and at least the second
-of it are words that occur nowhere and that no synonym and no word of code stands for: "a wool jumper".
+of it are words that occur nowhere and have neither a synonym nor a word of code: "a wool jumper".
 
 Of 226 questions of train and weak this is so for 16: for 14 of the 58 without an answer (7 of them were not
 warned of before), and 2 of the 168 with one (1).
@@ -341,18 +341,18 @@ def _is_apart(searchers: Sequence[Searcher], word: _Word, asked: Sequence[_Word]
 def _is_unknown(asked: Sequence[_Word]) -> bool:
     """Return whether the best hits hold little of the question, much of which no program is likely to have.
 
-    A word is likely in a program if it is written as a name, occurs anywhere here, or is known to stand for
+    A word is likely in a program if it is written as a name, occurs anywhere here, or is known to mean
     words of code. That the hits hold such a word of code is no evidence: nearly any text has some.
     """
     if any(word.named for word in asked):
         return False
     total = sum(word.rarity for word in asked)
     covered = sum(word.rarity * word.held for word in asked)
-    unknown = sum(word.rarity for word in asked if word.absent and not _stands_for_code(word.text))
+    unknown = sum(word.rarity for word in asked if word.absent and not _means_code(word.text))
     return covered <= _UNKNOWN_COVERED * total and unknown >= _UNKNOWN_SHARE * total > 0
 
 
-def _stands_for_code(text: str) -> bool:
+def _means_code(text: str) -> bool:
     term = terms(text)[-1]
     return len(meanings(term)) > 1 or is_described(term)
 

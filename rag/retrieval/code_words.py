@@ -66,6 +66,11 @@ def code_words(
     return found
 
 
+def is_described(term: str) -> bool:
+    """Return whether a term is a plain word that describes words of code."""
+    return bool(_describes(term))
+
+
 def _evidence(wanted: Collection[str]) -> list[tuple[str, float]]:
     """Return the code words that terms describe, with enough evidence, the likeliest first, ties by name."""
     evidence: dict[str, float] = {}

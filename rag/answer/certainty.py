@@ -40,13 +40,9 @@ def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
 
 
 def _states_its_doubt(answer: Answer, probability: float) -> bool:
-    """Return whether the sentence says itself how sure it is: of callers, or of a list."""
+    """Return whether the sentence says itself how sure it is, as of callers."""
     facts = answer.code_facts
-    if facts is None:
-        return False
-    return (facts.kind == "callers" and probability < LIKELY) or (
-        facts.kind == "list" and not facts.certain_count
-    )
+    return facts is not None and (facts.is_only_nearest or (facts.kind == "callers" and probability < LIKELY))
 
 
 def named(hit: Hit) -> str:

@@ -247,13 +247,12 @@ def _code_facts(
     """Return the facts: one sentence, then each on a line with its place, number and text."""
     lines = [f"{visible(found.summary)}:", ""]
     told_apart = len({item.reason for item in found.items}) > 1
-    is_doubted = found.kind == _LISTED and not found.certain_count  # the sentence says so
     for item in found.items:
         n = source_of(item, sources)
         places.append((n, item.path, item.start, item.end))
         path = one_line(f"{item.repo}:{item.path}" if several else item.path)
         number = f" [{n}]" if n else ""
-        doubt = "" if item.certain or is_doubted else ", possibly"
+        doubt = "" if item.certain or found.is_only_nearest else ", possibly"
         reason = f" — {visible(item.reason)}{doubt}" if told_apart or doubt else ""
         lines.append(f"- `{path}:{_range(item.start, item.end)}`{number} {_first_line(item.text)}{reason}")
     if (more := found.count - len(found.items)) > 0:

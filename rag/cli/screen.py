@@ -132,8 +132,9 @@ class _Page:
             for line in lines:
                 line.truncate(self._console.width, overflow="ellipsis")
         else:
-            is_doubted = found.kind == "list" and not found.certain_count  # the sentence says so
-            lines += self._listed([(fact, fact.start, _text_of(fact, is_doubted)) for fact in shown])
+            lines += self._listed(
+                [(fact, fact.start, _text_of(fact, found.is_only_nearest)) for fact in shown]
+            )
         if found.count > len(shown):
             lines.append(self.text(f"  … and {found.count - len(shown):,} more", "dim"))
         return [*lines, *self.prose(found.note and f"{visible(found.note)}.", "dim")]

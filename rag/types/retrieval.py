@@ -119,6 +119,11 @@ class CodeFacts:
     note: str = ""
 
     @property
+    def is_only_nearest(self) -> bool:
+        """Whether the summary says of all places that they are only the nearest to what was asked for."""
+        return self.kind in ("list", "setting") and not self.certain_count
+
+    @property
     def is_about_one_place(self) -> bool:
         """Whether all items have the same lines: only their reasons differ (the commits of a definition)."""
         return len(self.items) > 1 and len({(item.path, item.start) for item in self.items}) == 1

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import fsum
 
@@ -35,6 +34,7 @@ from rag.retrieval.kinds.recognition import SETTING, is_pasted
 from rag.retrieval.kinds.word_lines import Flags, WordLines, beginning, near
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
+from rag.retrieval.synonyms import meanings
 from rag.types import CodeFacts
 
 _FILES = 12
@@ -56,6 +56,13 @@ _WEAK_WEIGHT = 0.15
 _NAME_SHARE, _TEXT_SHARE, _PATH_SHARE = 1.0, 0.7, 0.3
 _PRECISION, _RANK, _DEFAULTED, _LOCAL = 0.15, 0.15, 0.1, -0.3
 _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
+_DEFAULT_OF = 0.2
+_DEFAULT_OF_WHAT = re.compile(
+    r"\bdefaults? (?:values? )?(?:(?:of|for) )?(?:the )?([\w-]+)(?= (?:of|for|in|on|to)\b|\s*[?.]|\s*$)"
+    r"|\b(?:which|what) ([\w-]+) (?:is|are) (?:used )?by default",
+    re.I,
+)
+"""The word that is the setting: "the default *port* of the server"."""
 _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
 _CONSTANT = re.compile(r"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([A-Z][A-Z0-9_]{3,})\b")
@@ -68,6 +75,8 @@ _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
 _STEM = 6
+_PART = 4
+"""The letters of a word that is looked for within names: `promptfmt`."""
 _NAMED_BELOW = 5
 """How many lines below an attribute the name that it describes can be."""
 _SORTS = {
@@ -89,6 +98,12 @@ _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
 _UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
 _ENDS_OF_NAMES = ('"', "'", ",")
 """What the line with the name of a record ends with."""
+_OF_ANOTHER = re.compile(
+    r"(?:^|/)(?:templates?|skeletons?|scaffolds?|k8s|kubernetes|helm|charts?|deploy(?:ment)?s?|docker)/"
+    r"|\.(?:jinja2?|j2|tmpl|tpl|erb|hbs|mustache|tt)$",
+    re.I,
+)
+"""Files with the settings of something else: of a project made from a template, or of a deployment."""
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
@@ -167,7 +182,19 @@ def find(asked: Asked) -> CodeFacts | None:
     is_documented = sorts[id(places[0])] == "documented"
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
     summary = f"{named(name)} is the setting that fits best; it is {where}"
+    if not literal and not _is_named(asked, name):
+        summary = f"No setting was found by name; the nearest is {named(name)}, {where}"
+        facts = [replace(fact, certain=False) for fact in facts]
+        return code_facts(SETTING, name, summary, facts, is_doubtful=True)
     return code_facts(SETTING, name, summary, facts)
+
+
+def _is_named(asked: Asked, name: str) -> bool:
+    """Return whether the name of a setting has a word of the question or a synonym, also within a word."""
+    own = asked.question.terms.keys() - _WEAK
+    meant = {other for term in own for other in meanings(term)}
+    key = _NO_LETTERS.sub("", name).lower()
+    return not meant.isdisjoint(terms(name)) or any(len(term) >= _PART and term in key for term in own)
 
 
 def _ordered(places: Sequence[_Place], sorts: Mapping[int, str], settings: _Settings) -> list[_Place]:
@@ -176,12 +203,14 @@ def _ordered(places: Sequence[_Place], sorts: Mapping[int, str], settings: _Sett
     """
 
     def order(one: _Place) -> tuple[object, ...]:
-        return _SORTS[sorts[id(one)]], one.is_change, "default" not in one.what.name.lower()
+        is_of_another = _OF_ANOTHER.search(one.file.path) is not None
+        return _SORTS[sorts[id(one)]], is_of_another, one.is_change, "default" not in one.what.name.lower()
 
-    files = {(order(one), one.file.path) for one in places}
-    if len(files) == len({first for first, _ in files}):
-        return sorted(places, key=lambda one: (order(one), -one.near))
-    return sorted(places, key=lambda one: (order(one), -one.near - _HUB * settings.share_of_rows(one.file)))
+    found = {(order(one), one.file.path) for one in places}
+    several = {first for first, count in Counter(first for first, _ in found).items() if count > 1}
+    rows = settings.rows_in({path for first, path in found if first in several})
+    most = max(rows.values(), default=1)
+    return sorted(places, key=lambda one: (order(one), -one.near - _HUB * rows[one.file.path] / most))
 
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
@@ -257,6 +286,8 @@ class _Settings:
         self._asked, self._wanted = asked, _weights(asked)
         self._total = sum(self._wanted.values()) or 1.0
         self._asks_number = _ASKS_NUMBER.search(asked.question.question.text) is not None
+        of = _DEFAULT_OF_WHAT.search(asked.question.question.text)
+        self._default_of = set(terms(of[1] or of[2])) if of else None
         self._asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(self._wanted)
         question = asked.question.question
         self._firsts = {whole: parts[0] for whole, parts in question.compounds.items()}
@@ -328,13 +359,12 @@ class _Settings:
         places = self._places(np.flatnonzero(held & self._near).tolist())
         return _Setting([one for one in places if _key(one.what.name) == key])
 
-    def share_of_rows(self, file: FileText) -> float:
-        """Return how many settings a file declares, as a share of those of the file with most."""
-        return self._rows[file.path] / max(self._rows.values(), default=1)
-
-    @cached_property
-    def _rows(self) -> Counter[str]:
-        places = self._places(np.flatnonzero(self._near).tolist())
+    def rows_in(self, paths: Collection[str]) -> Counter[str]:
+        """Return how many settings each of some files declares near words of the question."""
+        lines = np.zeros(len(self._lines), np.bool_)
+        for begin, file in zip(self._begins, self._files, strict=True):
+            lines[begin : begin + len(file.lines)] = file.path in paths
+        places = self._places(np.flatnonzero(lines & self._near).tolist())
         return Counter(one.file.path for one in places if one.sort in _ROWS)
 
     def _best_lines(self) -> list[int]:
@@ -368,6 +398,8 @@ class _Settings:
                 share[one] = max(share.get(one, 0.0), most)
         score = fsum(self._wanted.get(term, 0.0) * value for term, value in share.items()) / self._total
         score += _PRECISION * (not in_name.isdisjoint(self._wanted)) + _DEFAULTED
+        if self._default_of and self._default_of <= in_name:
+            score += _DEFAULT_OF
         return score + _RANK + _ENVIRONMENT_ASKED * self._asks_environment + _HAS_NUMBER * self._asks_number
 
     def _places(self, positions: Sequence[int]) -> Iterator[_Place]:
@@ -413,7 +445,10 @@ class _Settings:
                     share[one] = max(share.get(one, 0.0), most)
         setting.coverage = fsum(wanted.get(term, 0.0) * value for term, value in share.items()) / self._total
         score = setting.coverage + _PRECISION * len(in_name & wanted.keys()) / max(len(in_name), 1)
-        score += _ONE_WORD if len(in_name) < 2 and not in_name & compounds.keys() else 0.0
+        if in_name == self._default_of:
+            score += _DEFAULT_OF
+        elif len(in_name) < 2 and not in_name & compounds.keys():
+            score += _ONE_WORD
         score += _RANK * max(place.near for place in setting.places)
         score += _LOCAL * all(place.sort in _SUPPORTING for place in setting.places)
         if self._asks_environment:

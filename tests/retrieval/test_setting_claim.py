@@ -1,0 +1,89 @@
+"""An answer says that a setting is the one that is asked for only if it is named so."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rag.retrieval.search import search
+from rag.service import Engine
+from rag.settings import Settings
+from rag.types import CodeFacts
+
+OPTIONS = """\
+def parse(parser):
+    parser.add_argument(
+        "--relative-glazes",
+        action="store_true",
+        help="Use relative glazes in the kiln server, useful for development",
+    )
+    parser.add_argument("--port", type=int, help="The port to serve at")
+
+
+SETTINGS = {
+    "PORT": 8000,
+    "KILN_COLOUR": "red",
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
+        yield engine
+
+
+def facts(engine: Engine, folder: Path, question: str, **files: str) -> CodeFacts:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+    found = search([engine.repository(str(folder)).searcher], question).code_facts
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the default port of the development server of the kiln?",
+        "which port is used by default in the development server of the kiln",
+        "What is the default value of the port for the kiln server in development?",
+    ],
+)
+def test_a_default_of_a_setting_of_one_word_is_that_of_the_setting(
+    tmp_path: Path, engine: Engine, question: str
+) -> None:
+    found = facts(engine, tmp_path, question, server_dot_py=OPTIONS)
+    assert found.subject == "PORT" and found.items[0].text.strip() == '"PORT": 8000,'
+
+
+def test_the_own_default_comes_before_those_of_templates_and_deployments(
+    tmp_path: Path, engine: Engine
+) -> None:
+    found = facts(
+        engine,
+        tmp_path,
+        "What is the default port of the server?",
+        k8s__server_dot_yml="server:\n  port: 9000\n",
+        tools__templates__tasks_dot_py="# settings of the server\nserver = {\n    'port': 7000,\n}\n",
+        src__server_dot_py='# settings of the server\nSERVER = {\n    "port": 8000,\n}\n',
+    )
+    assert found.items[0].path == "src/server.py"
+    assert {"k8s/server.yml", "tools/templates/tasks.py"} >= {item.path for item in found.items[1:]}
+
+
+def test_a_setting_that_is_not_named_as_it_is_asked_for_is_only_the_nearest(
+    tmp_path: Path, engine: Engine
+) -> None:
+    text = '# How hot the oven may become, in degrees: the hottest oven.\nLIMIT_X = 1200\nCOLOUR = "red"\n'
+    found = facts(engine, tmp_path, "Which option sets how hot the oven may become?", oven_dot_py=text)
+    assert found.summary == "No setting was found by name; the nearest is `LIMIT_X`, declared in `oven.py`"
+    assert found.is_only_nearest and not any(item.certain for item in found.items)
+
+
+def test_a_word_within_the_name_names_a_setting(tmp_path: Path, engine: Engine) -> None:
+    text = "# The format of the glaze prompt\nPROMPTFMT = '>'\nCOLOUR = 'red'\n"
+    found = facts(engine, tmp_path, "Which option sets the format of the glaze prompt?", prompt_dot_py=text)
+    assert found.summary == "`PROMPTFMT` is the setting that fits best; it is declared in `prompt.py`"

@@ -81,7 +81,8 @@ demo: $(VENV)/.installed
 scale-demo: $(VENV)/.installed-test
 	$(BIN)/python -m tools.scale_demo $(ARGS)
 
-# Tests start hundreds of processes; compiled modules are kept between them, whatever the shell says of that.
+# Tests start hundreds of processes; compiled modules are kept between them, whatever the shell says of that. So it is
+# for benchmarks: an installed package is compiled.
 test: $(VENV)/.installed-test
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
@@ -101,7 +102,7 @@ house: $(VENV)/.installed-test
 	$(BIN)/python -m tools.house
 
 bench: $(VENV)/.installed-test
-	$(BIN)/python -m tools.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tools.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 # The image installs exactly these. Python is the image's; the extras are all that a server can use.
 LOCK := uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --custom-compile-command "make lock"

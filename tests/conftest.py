@@ -97,6 +97,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 _LONGEST = (
     "serve/test_page_browser",
+    "worker/test_cluster",
     "worker/test_worker",
     "test_bad_input",
     "corpus/test_chunk",

@@ -30,6 +30,8 @@ _SOURCES_SHARE = 0.5
 _STEP_TOKENS = 40
 """An estimate, on the high side, of what a step takes in addition to its result."""
 _AGAIN = "This was asked before; the result is above."
+_MAX_REPEATED = 2
+"""A small model may ask for the same until its steps are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,9 @@ class Look:
         return self._clock() - self._began
 
     def _check(self) -> None:
+        last = [done.result for one in self._rounds for done in one.done][-_MAX_REPEATED:]
+        if last == [_AGAIN] * _MAX_REPEATED:
+            self._ended = self._ended or "the model repeats itself"
         self._ended = self._ended or self._budget.ended(self._clock())
 
     def _views(self, sources: Sequence[NumberedSource], room: int) -> list[SourceView]:

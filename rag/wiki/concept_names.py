@@ -253,8 +253,8 @@ def _of_folder(folder: str, folders: Sequence[str]) -> str:
     if outer and (len(name) < _MIN_NAME_CHARS or name in _VAGUE_FOLDERS):
         return f"{outer} {name}"
     same = [other for other in folders if posixpath.basename(other) == name]
-    meaningful = [part for part in folder.split("/")[:-1] if part not in _SOURCE_FOLDERS]
-    return _tidy("/".join([*meaningful[-1:], name]) if len(same) > 1 else name)
+    outside = [part for part in folder.split("/")[:-1] if part not in _SOURCE_FOLDERS]
+    return _tidy("/".join([*outside[-1:], name]) if len(same) > 1 else name)
 
 
 def _distinct(stem: str, common: frozenset[str]) -> str:

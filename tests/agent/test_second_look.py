@@ -207,12 +207,21 @@ def test_no_more_steps_are_run_than_allowed(begun, server):
     assert answer.text.startswith("They are signed")
 
 
-def test_endless_calls_end_with_the_steps(begun, server):
-    server.answers = [*[[call("search", query="again and again")]] * 4, ANSWER]
-    steps, _ = ask(begun())
-    assert [step.result for step in steps[1:4]] == ["asked before"] * 3
-    assert len(server.chats) == 5
-    assert results(server)[-1].startswith("This was asked before")
+def test_a_model_that_repeats_itself_ends_the_look(begun, server):
+    server.answers = [*[[call("search", query="again and again")]] * 3, ANSWER]
+    steps, answer = ask(begun(steps=9))
+    assert [step.result for step in steps[1:3]] == ["asked before"] * 2
+    assert steps[3].result.startswith("3 steps") and steps[3].result.endswith("the model repeats itself")
+    assert answer.text.startswith("They are signed")
+    assert len(server.chats) == 4
+
+
+def test_a_repeated_call_does_not_end_the_look(begun, server):
+    other = [call("search", query="something else")]
+    server.answers = [*[[call("search", query="again and again")]] * 2, other, "ANSWER", ANSWER]
+    steps, _ = ask(begun(steps=9))
+    assert "the model has enough" in steps[-1].result
+    assert results(server)[1].startswith("This was asked before")
 
 
 def test_a_full_context_ends_the_look_and_no_prompt_exceeds_it(begun, server, sample_repo):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from live_server import sample_copy, serving
+from unfinished_index import unfinished
 
 from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import Caller
@@ -24,18 +26,6 @@ from rag.types import Source
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 
 
-LARGE_FILES = 500
-
-
-def large_repository(folder):
-    root = folder / "large"
-    root.mkdir()
-    for n in range(LARGE_FILES):
-        functions = (f"def f{n}_{i}(a):\n    return a + {i}\n" for i in range(40))
-        (root / f"m{n}.py").write_text("\n".join(functions))
-    return Source(str(root.resolve()))
-
-
 def test_a_changed_file_is_found_without_a_request(serve, tmp_path):
     sample = sample_copy(tmp_path)
     running = serve(repositories=(("sample", sample),), refresh_s=0.05).ready()
@@ -48,50 +38,58 @@ def test_a_changed_file_is_found_without_a_request(serve, tmp_path):
     running.wait_until(found)
 
 
-def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(serve, tmp_path):
-    large = large_repository(tmp_path)
-    running = serve(repositories=(("large", large),), wait_for_index_s=0.05)
+@pytest.fixture
+def waits(serve, tmp_path):
+    """Starts a server whose repository is not indexed before a block ends: `with waits() as running`."""
+    sample = sample_copy(tmp_path)
+
+    @contextmanager
+    def started(**settings):
+        with unfinished(tmp_path / "server-0" / "rag-home", sample):
+            yield serve(repositories=(("sample", sample),), wait_for_index_s=0.05, **settings)
+
+    return started
+
+
+def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(waits):
     took = []
-    response = None
-    while running.get("/ready").status != 200:
-        began = time.perf_counter()
-        assert running.get("/health").status == 200
-        took.append(time.perf_counter() - began)
-        reply = running.post("/api/ask", {**QUESTION, "repositories": ["large"]})
-        if reply.status == 503:
-            response = reply
-    assert response is not None, "the repository was too small for this test"
-    assert response.json["error"]["code"] == "indexing"
-    assert response.headers["retry-after"]
+    with waits() as running:
+        for _ in range(20):
+            assert running.get("/ready").status == 503
+            began = time.perf_counter()
+            assert running.get("/health").status == 200
+            took.append(time.perf_counter() - began)
+            reply = running.post("/api/ask", QUESTION)
+            assert reply.status == 503 and reply.json["error"]["code"] == "indexing"
+            assert reply.headers["retry-after"]
     took.sort()
     assert took[len(took) // 2] < 0.5, "health waited for the index"
-    states = running.get("/api/repositories").json
-    assert states[0]["files"] == LARGE_FILES
+    states = running.ready().get("/api/repositories").json
+    assert states[0]["files"] > 10
 
 
-def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
-    large = large_repository(tmp_path)
-    running = serve(repositories=(("large", large),), wait_for_index_s=0.05)
-    running.wait_until(lambda: running.get("/api/repositories/large").json["job"]["stage"] == "chunk")
-    cancelled = running.post("/api/repositories/large/index/cancel").json
-    assert cancelled["state"] == "cancelled"
-    assert not cancelled["job"]["running"]
-    reply = running.post("/api/ask", {**QUESTION, "repositories": ["large"]})
-    assert reply.json["error"]["code"] == "indexing_failed"
-    assert running.post("/api/repositories/large/index").json["job"]["running"]
+def test_a_job_is_cancelled_and_begun_again(waits):
+    with waits() as running:
+        running.wait_until(lambda: running.get("/api/repositories/sample").json["job"]["stage"] == "scan")
+        cancelled = running.post("/api/repositories/sample/index/cancel").json
+        assert cancelled["state"] == "cancelled"
+        assert not cancelled["job"]["running"]
+        reply = running.post("/api/ask", QUESTION)
+        assert reply.json["error"]["code"] == "indexing_failed"
+        assert running.post("/api/repositories/sample/index").json["job"]["running"]
     running.ready()
 
 
-def test_a_job_that_one_key_has_started_is_not_cancelled_by_another(serve, tmp_path):
+def test_a_job_that_one_key_has_started_is_not_cancelled_by_another(waits, tmp_path):
     file = tmp_path / "keys.toml"
     ann, bob = ({"Authorization": f"Bearer {add_key(file, name)}"} for name in ("ann", "bob"))
-    running = serve(repositories=(("large", large_repository(tmp_path)),), keys_file=file)
-    place = "/api/repositories/large/index"
-    assert running.post(f"{place}/cancel", headers=bob).json["state"] == "cancelled"  # the server's own
-    assert running.post(place, headers=ann).json["job"]["running"]
-    refused = running.post(f"{place}/cancel", headers=bob)
-    assert refused.status == 403 and "only its callers can cancel" in refused.json["error"]["message"]
-    assert running.post(f"{place}/cancel", headers=ann).json["state"] == "cancelled"
+    place = "/api/repositories/sample/index"
+    with waits(keys_file=file) as running:
+        assert running.post(f"{place}/cancel", headers=bob).json["state"] == "cancelled"  # the server's own
+        assert running.post(place, headers=ann).json["job"]["running"]
+        refused = running.post(f"{place}/cancel", headers=bob)
+        assert refused.status == 403 and "only its callers can cancel" in refused.json["error"]["message"]
+        assert running.post(f"{place}/cancel", headers=ann).json["state"] == "cancelled"
 
 
 def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from conftest import git
 from live_server import Served, sample_copy, serving
+from unfinished_index import unfinished
 
 from rag.backends.queue.postgres import PostgresJobs
 from rag.service.shared_stores import shared_indexes
@@ -169,21 +170,17 @@ def test_servers_without_a_common_folder_share_stores(
 
 
 def test_progress_is_shown_and_cancelled_at_every_server(two: Any, url: str, tmp_path: Path) -> None:
-    large = tmp_path / "large"
-    for number in range(1500):
-        path = large / f"p{number % 20}" / f"m{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"def f{number}_{n}(a):\n    return a + {n}\n\n" for n in range(30)))
-    a, b = two(repositories=(("large", Source(str(large))),))
+    sample = sample_copy(tmp_path)
+    a, b = two(repositories=(("sample", sample),))
 
     def state(server: Served) -> dict[str, Any]:
         return server.get("/api/repositories").json[0]
 
     assert state(a)["state"] == state(b)["state"] == "waiting"
-    with working(url, tmp_path / "rag-home") as worker:
+    with unfinished(tmp_path / "rag-home", sample), working(url, tmp_path / "rag-home") as worker:
         for server in (a, b):
             server.wait_until(lambda server=server: state(server)["state"] == "indexing")
-        assert b.post("/api/repositories/large/index/cancel").status == 200
+        assert b.post("/api/repositories/sample/index/cancel").status == 200
         a.wait_until(lambda: state(a)["state"] in ("cancelled", "failed"))
         b.wait_until(lambda: state(b)["state"] in ("cancelled", "failed"))
         a.wait_until(lambda: worker.ended["cancelled"])

@@ -62,12 +62,12 @@ class LocalDask:
         until(lambda: "Registered to" in log.read_text())
 
     def working(self) -> list[int]:
-        """Return the processes of workers that run a job: a child of theirs has started a parser."""
+        """Return the processes of workers that run a job: a child has the lock of a store open."""
         found = []
         for process in self._processes:
             for one in psutil.Process(process.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
-                    if "rag.worker.child" in one.cmdline() and one.children():
+                    if any(file.path.endswith(".lock") for file in one.open_files()):
                         found.append(one.ppid())
         return found
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from command import command, rag, rag_process
 from conftest import git
+from unfinished_index import unfinished
 
 from rag import backends
 from rag.errors import BackendMissing, ProviderUnreachable, SettingsError
@@ -42,15 +43,6 @@ def listed(tmp_path: Path, sample_repo: Path) -> Path:
     file = tmp_path / "list.txt"
     file.write_text("repositories/a\nrepositories/missing\nrepositories/b\nrepositories/c\n")
     return file
-
-
-def large(folder: Path, files: int = 600) -> Path:
-    """A repository that takes seconds to index."""
-    for number in range(files):
-        path = folder / f"p{number % 20}" / f"m{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"def f{number}_{n}(a):\n    return a + {n}\n\n" for n in range(30)))
-    return folder
 
 
 def test_a_list_is_indexed_in_the_shared_data_folder(dask: LocalDask, listed: Path) -> None:
@@ -88,13 +80,13 @@ def test_workers_with_other_data_folders_publish(
 
 
 def test_a_worker_that_is_killed_loses_nothing(dask: LocalDask, listed: Path, tmp_path: Path) -> None:
-    large(tmp_path / "repositories" / "large")
-    listed.write_text("repositories/large\nrepositories/a\n")
-    process = start(
-        command("index", "--list-file", listed, "--executor", dask.address),
-        environment=os.environ, stdout=PIPE, stderr=PIPE,
-    )  # fmt: skip
-    os.kill(until(dask.working)[0], signal.SIGKILL)
+    listed.write_text("repositories/b\nrepositories/a\n")
+    with unfinished(Path(os.environ["RAG_HOME"]), tmp_path / "repositories" / "b"):
+        process = start(
+            command("index", "--list-file", listed, "--executor", dask.address),
+            environment=os.environ, stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        os.kill(until(dask.working)[0], signal.SIGKILL)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err.decode()
     assert b"2 indexed, 0 failed" in err
@@ -104,20 +96,21 @@ def test_a_worker_that_is_killed_loses_nothing(dask: LocalDask, listed: Path, tm
 def test_ctrl_c_ends_what_runs_and_the_next_run_continues(
     dask: LocalDask, listed: Path, tmp_path: Path
 ) -> None:
-    source = large(tmp_path / "repositories" / "large")
-    listed.write_text("repositories/a\nrepositories/large\n")
-    process = start(
-        command("index", "--list-file", listed, "--executor", dask.address),
-        environment=os.environ, stdout=PIPE, stderr=PIPE,
-    )  # fmt: skip
-    assert process.stderr is not None
-    assert b"repositories/a: built" in process.stderr.readline()
-    until(dask.working)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and b"Traceback" not in err, err.decode()
-    until(lambda: not dask.working())
+    source = tmp_path / "repositories" / "b"
     settings = Settings(home=Path(os.environ["RAG_HOME"]))
+    listed.write_text("repositories/a\nrepositories/b\n")
+    with unfinished(settings.home, source):
+        process = start(
+            command("index", "--list-file", listed, "--executor", dask.address),
+            environment=os.environ, stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        assert process.stderr is not None
+        assert b"repositories/a: built" in process.stderr.readline()
+        until(dask.working)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130 and b"Traceback" not in err, err.decode()
+        until(lambda: not dask.working())
     assert not Engine(settings).store_file(locate(str(source))).exists()
     assert not list(settings.home.glob("cluster-*"))
     again = rag_process("index", "--list-file", listed, "--executor", dask.address)
@@ -125,10 +118,12 @@ def test_ctrl_c_ends_what_runs_and_the_next_run_continues(
 
 
 def test_a_lost_scheduler_ends_the_run_with_a_message(listed: Path, tmp_path: Path) -> None:
-    large(tmp_path / "repositories" / "large")
-    listed.write_text("repositories/large\n")
+    listed.write_text("repositories/b\n")
     (tmp_path / "other").mkdir()
-    with local_dask(tmp_path / "other") as cluster:
+    with (
+        unfinished(Path(os.environ["RAG_HOME"]), tmp_path / "repositories" / "b"),
+        local_dask(tmp_path / "other") as cluster,
+    ):
         cluster.add_worker()
         process = start(
             command("index", "--list-file", listed, "--executor", cluster.address),

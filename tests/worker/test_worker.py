@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import git
+from unfinished_index import unfinished
 
 from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import PostgresJobs
@@ -56,8 +57,8 @@ def until(found: Callable[[], Any]) -> Any:
     return value
 
 
-def large(folder: Path, *, files: int = 1200) -> Path:
-    """A repository that takes seconds to index."""
+def large(folder: Path, *, files: int = 400) -> Path:
+    """A repository that takes a second to index."""
     for number in range(files):
         body = "".join(
             f"def function_{number}_{n}(value):\n    'Return {n} of file {number}.'\n    return value\n\n"
@@ -216,27 +217,29 @@ def test_a_poisoned_repository_holds_no_other_back(
     assert jobs.job(good.id).state == "done"
 
 
-def test_a_running_job_is_cancelled(jobs: Jobs, settings: Settings, tmp_path: Path) -> None:
-    source = locate(str(large(tmp_path / "large")))
+def test_a_running_job_is_cancelled(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
+    source = locate(str(sample_repo))
     job = index_request(source, settings).enqueue(jobs)
     worker = Worker(jobs, settings, poll_s=0.05)
     thread = threading.Thread(target=worker.run, kwargs={"drain": True})
-    thread.start()
-    until(lambda: jobs.job(job.id).stage not in ("", "starting"))
-    assert jobs.cancel(job.id)
-    thread.join(DEADLINE_S)
+    with unfinished(settings.home, source):
+        thread.start()
+        until(lambda: jobs.job(job.id).stage not in ("", "starting"))
+        assert jobs.cancel(job.id)
+        thread.join(DEADLINE_S)
     assert jobs.job(job.id).state == "cancelled" and worker.ended["cancelled"] == 1
     assert not Engine(settings).store_file(source).exists()
 
 
-def test_a_worker_that_stops_gives_its_job_back(jobs: Jobs, settings: Settings, tmp_path: Path) -> None:
-    job = index_request(locate(str(large(tmp_path / "large"))), settings).enqueue(jobs)
+def test_a_worker_that_stops_gives_its_job_back(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
+    job = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
     worker = Worker(jobs, settings, poll_s=0.05)
     thread = threading.Thread(target=worker.run)
-    thread.start()
-    until(lambda: jobs.job(job.id).stage not in ("", "starting"))
-    worker.stop(grace_s=0)
-    thread.join(DEADLINE_S)
+    with unfinished(settings.home, sample_repo):
+        thread.start()
+        until(lambda: jobs.job(job.id).stage not in ("", "starting"))
+        worker.stop(grace_s=0)
+        thread.join(DEADLINE_S)
     waiting = jobs.job(job.id)
     assert (waiting.state, waiting.attempts, worker.ended["released"]) == ("waiting", 0, 1)
 
@@ -384,10 +387,10 @@ def test_a_worker_waits_for_the_server_of_its_queue(
             jobs.close()
 
 
-def test_a_worker_that_was_silent_gives_up(url: str, settings: Settings, tmp_path: Path) -> None:
+def test_a_worker_that_was_silent_gives_up(url: str, settings: Settings, sample_repo: Path) -> None:
     """It was stopped for longer than its lease; when it goes on, another worker has the job."""
     jobs = PostgresJobs(url, lease_s=1.0)
-    job = index_request(locate(str(large(tmp_path / "large"))), settings).enqueue(jobs)
+    job = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
     silent = PostgresJobs(url, lease_s=1.0)
     worker = Worker(silent, settings, poll_s=0.05)
     reported, go_on = threading.Event(), threading.Event()
@@ -401,12 +404,13 @@ def test_a_worker_that_was_silent_gives_up(url: str, settings: Settings, tmp_pat
 
     silent.report = paused  # type: ignore[method-assign]
     thread = threading.Thread(target=worker.run)
-    thread.start()
-    reported.wait(DEADLINE_S)
-    other = until(lambda: jobs.lease("other"))
-    assert (other.id, other.attempts) == (job.id, 1)
-    go_on.set()
-    until(lambda: worker.ended["lost"])
+    with unfinished(settings.home, sample_repo):
+        thread.start()
+        reported.wait(DEADLINE_S)
+        other = until(lambda: jobs.lease("other"))
+        assert (other.id, other.attempts) == (job.id, 1)
+        go_on.set()
+        until(lambda: worker.ended["lost"])
     assert jobs.report(other, "embed", 1, 2).worker == "other"
     worker.stop(grace_s=0)
     thread.join(DEADLINE_S)

@@ -116,15 +116,14 @@ def run_process(command: Sequence[str], environment: Mapping[str, str], *, famil
     """Run a command to its end.
 
     With `family` the memory of all its processes is looked at a few times a second; pages that they share
-    count once. Modules are compiled once, as they are where a package is installed.
+    count once.
 
     Raises:
         NotMeasured: it fails; the message ends with what it said.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began = time.perf_counter()
-        variables = {k: v for k, v in environment.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        process = subprocess.Popen(command, stdout=output, stderr=errors, env=variables)
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=dict(environment))
         with _PeakOfFamily(process.pid if family else None) as watched:
             _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - began

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby
 from math import fsum
 
@@ -207,10 +206,11 @@ def _ordered(places: Sequence[_Place], sorts: Mapping[int, str], settings: _Sett
         is_of_another = _OF_ANOTHER.search(one.file.path) is not None
         return _SORTS[sorts[id(one)]], is_of_another, one.is_change, "default" not in one.what.name.lower()
 
-    files = {(order(one), one.file.path) for one in places}
-    if len(files) == len({first for first, _ in files}):
-        return sorted(places, key=lambda one: (order(one), -one.near))
-    return sorted(places, key=lambda one: (order(one), -one.near - _HUB * settings.share_of_rows(one.file)))
+    found = {(order(one), one.file.path) for one in places}
+    several = {first for first, count in Counter(first for first, _ in found).items() if count > 1}
+    rows = settings.rows_in({path for first, path in found if first in several})
+    most = max(rows.values(), default=1)
+    return sorted(places, key=lambda one: (order(one), -one.near - _HUB * rows[one.file.path] / most))
 
 
 def _constants(asked: Asked, place: _Place) -> Iterator[FactPlace]:
@@ -359,13 +359,12 @@ class _Settings:
         places = self._places(np.flatnonzero(held & self._near).tolist())
         return _Setting([one for one in places if _key(one.what.name) == key])
 
-    def share_of_rows(self, file: FileText) -> float:
-        """Return how many settings a file declares, as a share of those of the file with most."""
-        return self._rows[file.path] / max(self._rows.values(), default=1)
-
-    @cached_property
-    def _rows(self) -> Counter[str]:
-        places = self._places(np.flatnonzero(self._near).tolist())
+    def rows_in(self, paths: Collection[str]) -> Counter[str]:
+        """Return how many settings each of some files declares near words of the question."""
+        lines = np.zeros(len(self._lines), np.bool_)
+        for begin, file in zip(self._begins, self._files, strict=True):
+            lines[begin : begin + len(file.lines)] = file.path in paths
+        places = self._places(np.flatnonzero(lines & self._near).tolist())
         return Counter(one.file.path for one in places if one.sort in _ROWS)
 
     def _best_lines(self) -> list[int]:

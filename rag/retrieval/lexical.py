@@ -33,8 +33,8 @@ HEAD_WEIGHT = 2.0
 _MAX_EXHAUSTIVE_POSTINGS = 200_000
 """This many postings and chunks are all scored in a millisecond; skipping some would gain nothing."""
 _MANY_CHUNKS, _FEW_OF_A_TERM = 16_384, 16
-"""From 16,384 chunks on, looking each up among the sorted chunks of a term takes longer than reading
-all of the term's, unless these are 16 times as many.
+"""From 16,384 chunks on, looking each up among the sorted chunks of a term takes longer than reading all
+of the term, unless these are 16 times as many.
 """
 _SCORE_TOLERANCE = 1 - 1e-5
 """Sums of float32 in another order differ by less; a chunk this near to the bound is examined."""

@@ -145,7 +145,8 @@ def judge(
     lacking = sorted(named, key=lambda word: -word.lack)
     by_words = any(takes_bags(searcher.embedder) for searcher in searchers)
     foreign = any(is_foreign(found.sought.question.text, searcher.embedder) for searcher in searchers)
-    occurs = not asked or found.sought.leans or any(word.occurs for word in asked)
+    leans = found.sought.leans and found.sought.question.dependent
+    occurs = not asked or leans or any(word.occurs for word in asked)
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts

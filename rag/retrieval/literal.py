@@ -32,6 +32,9 @@ quotation marks, names."""
 
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
 _OTHER_SPELLING = 0.9
+SOUGHT, _SOUGHT_WORDS = 3.0, 3
+"""The share of what is asked for by itself: it comes first, whatever else fits."""
+_MAX_READ_FOR_PHRASE = 256
 _NAME_SHARE = 0.8
 """What a rare name counts, compared with a phrase."""
 _ENOUGH_RUNS = 6
@@ -43,26 +46,30 @@ Run = tuple[str, ...]
 def is_quoted(indexes: Sequence[ChunkIndex], text: str) -> bool:
     """Return whether four words of a text in a row, two of which carry meaning, occur in an indexed chunk."""
     runs = _runs(text)
-    return bool(runs) and any(next(_holding(index, runs), None) is not None for index in indexes)
+    return bool(runs) and any(next(_holding(index, runs, text), None) is not None for index in indexes)
 
 
 def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
     """Return the chunks that hold a part of a text word for word, with the share of it that they hold.
 
     What is in quotation marks or backticks must occur as a whole, if it has at least two words; in another
-    spelling (case, punctuation) it counts a little less. Of any other text the share is that of its runs of
-    four words; a message with values in it is held in part.
+    spelling (case, punctuation) it counts a little less. Three words in quotation marks that few chunks hold
+    as they are written count `SOUGHT`: they are searched for, whatever else the question says. Of any other
+    text the share is that of its runs of four words; a message with values in it is held in part.
     """
     found: dict[int, float] = {}
     quoted = dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part)
     phrases = [(part, tuple(_words(part))) for part in quoted]
     phrases = [(part, run) for part, run in phrases if len(run) > 1 and any(map(_is_meaningful, run))]
     for phrase, run in phrases[:_MAX_PHRASES]:
-        for chunk, _ in _holding(index, [run]):
-            is_exact = phrase in index.hit(chunk, 0.0, {}).text
-            found[chunk] = max(found.get(chunk, 0.0), 1.0 if is_exact else _OTHER_SPELLING)
+        held = dict(_quoting(index, phrase, run))
+        exact = sum(held.values())
+        is_sought = len(run) >= _SOUGHT_WORDS and exact <= _MAX_CHUNKS_PER_RUN
+        for chunk, is_exact in held.items():
+            value = (SOUGHT if is_sought else 1.0) if is_exact else _OTHER_SPELLING
+            found[chunk] = max(found.get(chunk, 0.0), value)
     runs = _runs(text)
-    for chunk, count in _holding(index, runs):
+    for chunk, count in _holding(index, runs, text):
         found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))
     return found
 
@@ -80,9 +87,10 @@ def _runs(text: str) -> list[Run]:
     return [run for run in dict.fromkeys(every) if sum(map(_is_meaningful, run)) >= _MIN_MEANINGFUL]
 
 
-def _holding(index: ChunkIndex, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
-    """Yield chunks that hold some of the runs, with how many; those with the rarest words come first."""
-    chunks_of = {word: _chunks(index, word) for run in runs for word in run if _is_meaningful(word)}
+def _holding(index: ChunkIndex, runs: Sequence[Run], text: str) -> Iterator[tuple[int, int]]:
+    """Yield chunks that hold some of the runs of a text, with how many; those with the rarest words first."""
+    written = _written(text)
+    chunks_of = {word: _chunks(index, written[word]) for run in runs for word in run if _is_meaningful(word)}
     possible = []
     for run in runs:
         lists = sorted((chunks_of[word] for word in run if word in chunks_of), key=len)
@@ -109,8 +117,26 @@ def _holding(index: ChunkIndex, runs: Sequence[Run]) -> Iterator[tuple[int, int]
                 yield chunk, count
 
 
+def _quoting(index: ChunkIndex, phrase: str, run: Run) -> Iterator[tuple[int, bool]]:
+    """Yield the chunks that hold all words of a phrase in a row, with whether they are written like it."""
+    written = _written(phrase)
+    lists = sorted((_chunks(index, written[word]) for word in run if _is_meaningful(word)), key=len)
+    wanted = f" {' '.join(run)} "
+    for chunk in reduce(_intersection, lists)[:_MAX_READ_FOR_PHRASE].tolist():
+        text = index.hit(chunk, 0.0, {}).text
+        if phrase in text:
+            yield chunk, True
+        elif all(word in text.lower() for word in run) and wanted in f" {' '.join(_words(text))} ":
+            yield chunk, False
+
+
 def _words(text: str) -> list[str]:
     return [word.lower() for word in words(text)]
+
+
+def _written(text: str) -> dict[str, str]:
+    """Return the words of a text as they are written, by the word in lower case: `hashCode` is one term."""
+    return {word.lower(): word for word in words(text)}
 
 
 def _is_meaningful(word: str) -> bool:

@@ -183,7 +183,7 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) 
     """
     defining: dict[int, float] = {}
     for name in question.names:
-        for chunk, value in _defining(index, name):
+        for chunk, value in defining_chunks(index, name):
             defining[chunk] = max(defining.get(chunk, 0.0), value)
     values = np.zeros(len(chunks), np.float32)
     if defining:
@@ -196,7 +196,7 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) 
     return values
 
 
-def _defining(index: ChunkIndex, name: str) -> Iterator[tuple[int, float]]:
+def defining_chunks(index: ChunkIndex, name: str) -> Iterator[tuple[int, float]]:
     """Yield the chunks that define a name, with how well the class or module that it is written with fits."""
     last = last_part(name)
     chunks = list(index.defining(last))

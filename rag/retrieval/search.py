@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
+from rag.retrieval.asked_definition import asked_definition, definition_chunks
 from rag.retrieval.code_words import code_words
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
@@ -19,7 +20,7 @@ from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
 from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
-from rag.retrieval.literal import name_chunks, phrase_chunks
+from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import last_part, only_word, parse_question
 from rag.retrieval.relations import (
@@ -269,6 +270,8 @@ def _gather(
         unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
+    if name := asked_definition(sought.question):
+        phrases |= dict.fromkeys(definition_chunks(index, name), SOUGHT)
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag.retrieval.answerability import judge
-from rag.retrieval.literal import is_quoted, phrase_chunks
+from rag.retrieval.literal import SOUGHT, is_quoted, phrase_chunks
 from rag.retrieval.search import Searcher, search
 from rag.service import Engine
 from rag.settings import Settings
@@ -80,7 +80,7 @@ def test_a_rare_name_that_nothing_defines_is_found_where_it_is_written(tmp_path:
     ],
 )
 def test_what_is_in_quotation_marks_is_searched_as_it_is(shop: Searcher, question):
-    assert set(phrase_chunks(shop.index, question).values()) == {1.0}
+    assert set(phrase_chunks(shop.index, question).values()) == {SOUGHT}
 
 
 def test_a_quotation_must_occur_as_a_whole(shop: Searcher):
@@ -132,4 +132,4 @@ def test_the_exact_spelling_of_a_quoted_phrase_comes_first(tmp_path: Path) -> No
         for phrase, path in (("Connection lost: retry", "a.py"), ("connection lost, retry", "b.py")):
             found = phrase_chunks(index, f'Where is "{phrase}" from?')
             best = max(found, key=lambda chunk: found[chunk])
-            assert index.hit(best, 0.0, {}).path == path and sorted(found.values()) == [0.9, 1.0]
+            assert index.hit(best, 0.0, {}).path == path and sorted(found.values()) == [0.9, SOUGHT]

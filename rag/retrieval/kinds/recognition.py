@@ -142,6 +142,8 @@ _NO_FAILURE = re.compile(
     r"|\b(?:is|are) there (?:a |any )?tests?\b|\btest(?:s|ed)? (?:that|for)\b",
     re.I,
 )
+_QUOTED_PHRASE = re.compile(r"[\"“«`](?:[^\"“”«»`\s]{1,60}\s{1,9}){2,60}[^\"“”«»`\n]{1,300}[\"”»`]")
+"""At least three words in quotation marks."""
 _QUOTED_NAME = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
 _TRACES = re.compile(
     r"\b(?:step by step|(?:which|what|the) steps|steps (?:of|in|from|that|does|are)|walk (?:me|us) through"
@@ -161,7 +163,10 @@ _TRACES = re.compile(
 
 def kinds_of(text: str) -> list[str]:
     """Return the kinds that a question is of, in the order their rules are tried."""
-    asked = [kind for kind, is_asked in _RECOGNIZED.items() if is_asked(text)]
+    unquoted = _QUOTED_PHRASE.sub(" ", text)  # its words are not those of the question
+    asked = [
+        kind for kind, is_asked in _RECOGNIZED.items() if is_asked(text if kind == MESSAGE else unquoted)
+    ]
     # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
     others = {FAILURE} if SETTING in asked else set()
     if LIST in asked and _ALL.search(text):

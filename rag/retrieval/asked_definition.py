@@ -1,0 +1,73 @@
+"""Recognise a question that asks for one definition by its name: "Where is open_file defined?".
+
+Such a question is answered by the definitions of that name, wherever they are and whatever else fits.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+import numpy as np
+
+from rag.analysis import is_stop_word
+from rag.ports import ChunkIndex
+from rag.retrieval.question import ParsedQuestion, last_part
+from rag.retrieval.rank import defining_chunks
+from rag.types import CodeDefinition
+
+MAX_CHUNKS = 24
+"""A name that more chunks define is no answer by itself."""
+_UNIT = (
+    r"(?:(?:the|an?) )?(?:(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum) )?"
+)
+_NAME = r"[`\"'“‘]?([A-Za-z_$][\w$]{0,120}(?:(?:\.|::|->|#)[A-Za-z_$][\w$]{0,120}){0,6})(?:\(\))?[`\"'”’]?"
+_AFTER = r"(?: (?:function|method|class|struct|type|interface|trait|module|macro|constant|enum))?"
+_HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
+_PLAIN = re.compile(
+    rf"\A\W*(?:where (?:is|are) {_UNIT}{_NAME}{_AFTER} (?:defined|declared|implemented)"
+    rf"|what does {_UNIT}{_NAME}{_AFTER} do"
+    rf"|(?:(?:please )?show(?: me)? )?(?:the )?(?:code|source|source code|definition|implementation)"
+    rf" (?:of|for) {_UNIT}{_NAME}{_AFTER}){_HERE}",
+    re.I,
+)
+"""What asks for a definition even if the name is a word of any text."""
+_OF_CODE = re.compile(
+    rf"\A\W*(?:(?:please )?(?:explain|describe|show|show me|find|look up)|where is|what is|how does) "
+    rf"{_UNIT}{_NAME}{_AFTER}(?: work)?{_HERE}",
+    re.I,
+)
+"""The same if the name is written like code, or between backticks."""
+
+
+def asked_definition(question: ParsedQuestion) -> str:
+    """Return the name whose definition is all that a question asks for; "" if it asks for more."""
+    if found := _PLAIN.match(question.text):
+        name = next(filter(None, found.groups()))
+        return "" if is_stop_word(name) else name
+    found = _OF_CODE.match(question.text)
+    return found[1] if found and found[1] in question.names else ""
+
+
+def definition_chunks(index: ChunkIndex, name: str) -> list[int]:
+    """Return the chunks that define a name; of `Client.send` those in `Client`, if it has one.
+
+    Those that are written like it count alone, if there are any. A short definition may share its chunk with
+    others. None are returned if there are more than `MAX_CHUNKS`.
+    """
+    found = dict(defining_chunks(index, name))
+    best = [chunk for chunk, value in found.items() if value == max(found.values())]
+    if not best:
+        best = list(dict.fromkeys(_chunk_at(index, one) for one in index.graph.definitions(name)))
+    if len(best) > MAX_CHUNKS:
+        return []
+    written = index.names(np.asarray(best, np.int64)) if best else []
+    exact = [chunk for chunk, (symbol, _) in zip(best, written, strict=False) if symbol == last_part(name)]
+    return exact or best
+
+
+def _chunk_at(index: ChunkIndex, definition: CodeDefinition) -> int:
+    """Return the chunk that holds the first line of a definition."""
+    chunks = index.chunks_of(definition.path)
+    place = bisect_right(chunks, definition.start, key=lambda chunk: index.lines(chunk)[0])
+    return chunks[max(place - 1, 0)]

@@ -1,0 +1,92 @@
+"""A question for one definition by its name, and one for a quoted phrase: that place comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.retrieval.asked_definition import asked_definition
+from rag.retrieval.question import parse_question
+from rag.retrieval.search import search
+from rag.service import Engine, locate
+from rag.settings import load_settings
+
+STYLES = '''"""Styles of progress on a terminal, in CI and elsewhere."""
+
+
+def with_style(style, is_ci_defined):
+    """Return progress with the style, where the style of a CI is defined."""
+    return style if is_ci_defined else None
+
+
+def where_style_is_defined(style):
+    """Where is the style defined: in CI, or as the code of the terminal?"""
+    return style
+
+
+def is_ci(): return False
+def testable(): return True
+
+
+class Terminal:
+    def write(self, text):
+        raise ValueError("hashCode should reflect changes of the values")
+'''
+TESTS = """def test_style_is_defined_in_ci():
+    assert "the limit which is used by default is not set"
+
+
+def testable_project(terminal):
+    return terminal
+"""
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory):
+    root = tmp_path_factory.mktemp("defined")
+    (root / "styles.py").write_text(STYLES, encoding="utf-8")
+    (root / "tests").mkdir()
+    (root / "tests" / "test_styles.py").write_text(TESTS, encoding="utf-8")
+    for number in range(12):
+        text = "def use(values):\n    changes = hashCode(values)\n    return reflect(changes, values)\n"
+        (root / f"use_{number}.py").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
+        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("Where is is_ci defined?", "is_ci"),
+        ("where is the function testable implemented", "testable"),
+        ("What does `Client.send` do?", "Client.send"),
+        ("What does Kernel::run() do in this repo?", "Kernel::run"),
+        ("Show me the code of Terminal", "Terminal"),
+        ("explain `is_ci`", "is_ci"),
+        ("explain caching", ""),
+        ("What does it do?", ""),
+        ("Where is is_ci defined and who calls it?", ""),
+        ("Where is the style of a terminal defined?", ""),
+        ("Who calls is_ci?", ""),
+    ],
+)
+def test_the_name_whose_definition_is_asked_for(question, name):
+    assert asked_definition(parse_question(question)) == name
+
+
+@pytest.mark.parametrize("question", ["Where is {} defined?", "What does `{}` do?", "Show me the code of {}"])
+@pytest.mark.parametrize("name", ["is_ci", "testable", "Terminal", "testable_project", "Terminal.write"])
+def test_the_definition_of_a_name_comes_first(searcher, question, name):
+    first = search([searcher], question.format(name)).hits[0]
+    assert f"{'class' if name == 'Terminal' else 'def'} {name.rpartition('.')[2]}" in first.text
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "hashCode should reflect changes of the values",  # words of many chunks
+        "the limit which is used by default is not set",  # asks for nothing itself
+    ],
+)
+def test_a_quoted_phrase_comes_first(searcher, phrase):
+    assert phrase in search([searcher], f'Where is "{phrase}"?').hits[0].text

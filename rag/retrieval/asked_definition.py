@@ -18,11 +18,10 @@ from rag.types import CodeDefinition
 
 MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
-_UNIT = (
-    r"(?:(?:the|an?) )?(?:(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum) )?"
-)
-_NAME = r"[`\"'“‘]?([A-Za-z_$][\w$]{0,120}(?:(?:\.|::|->|#)[A-Za-z_$][\w$]{0,120}){0,6})(?:\(\))?[`\"'”’]?"
-_AFTER = r"(?: (?:function|method|class|struct|type|interface|trait|module|macro|constant|enum))?"
+_UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
+_UNIT, _AFTER = rf"(?:(?:the|an?) )?(?:{_UNITS} )?", rf"(?: {_UNITS})?"
+_PART = r"[A-Za-z_$][\w$]{0,120}"
+_NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::|->|#){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
 _HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
     rf"\A\W*(?:where (?:is|are) {_UNIT}{_NAME}{_AFTER} (?:defined|declared|implemented)"

@@ -63,6 +63,8 @@ def searcher(tmp_path_factory):
         ("What does Kernel::run() do in this repo?", "Kernel::run"),
         ("Show me the code of Terminal", "Terminal"),
         ("explain `is_ci`", "is_ci"),
+        ("Where is escape? defined?", "escape?"),
+        ("What does `save!` do?", "save!"),
         ("explain caching", ""),
         ("What does it do?", ""),
         ("Where is is_ci defined and who calls it?", ""),

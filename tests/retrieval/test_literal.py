@@ -72,15 +72,15 @@ def test_a_rare_name_that_nothing_defines_is_found_where_it_is_written(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "question",
+    ("question", "share"),
     [
-        'Which code says "card ending in"?',
-        "where does `card ending in` come from",
-        "What prints 'ending in' for a card?",
+        ('Which code says "card ending in"?', SOUGHT),
+        ("where does `card ending in` come from", SOUGHT),
+        ("What prints 'ending in' for a card?", 1.0),
     ],
 )
-def test_what_is_in_quotation_marks_is_searched_as_it_is(shop: Searcher, question):
-    assert set(phrase_chunks(shop.index, question).values()) == {SOUGHT}
+def test_what_is_in_quotation_marks_is_searched_as_it_is(shop: Searcher, question, share):
+    assert set(phrase_chunks(shop.index, question).values()) == {share}
 
 
 def test_a_quotation_must_occur_as_a_whole(shop: Searcher):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,16 +39,18 @@ def test_a_changed_file_is_found_without_a_request(serve, tmp_path):
 
 
 @pytest.fixture
-def waits(serve, tmp_path):
+def waits(tmp_path):
     """Starts a server whose repository is not indexed before a block ends: `with waits() as running`."""
-    sample = sample_copy(tmp_path)
+    sample, home = sample_copy(tmp_path), tmp_path / "waiting"
+    with ExitStack() as servers:
 
-    @contextmanager
-    def started(**settings):
-        with unfinished(tmp_path / "server-0" / "rag-home", sample):
-            yield serve(repositories=(("sample", sample),), wait_for_index_s=0.05, **settings)
+        @contextmanager
+        def started(**settings):
+            given = {"repositories": (("sample", sample),), "wait_for_index_s": 0.05, **settings}
+            with unfinished(home / "rag-home", sample):
+                yield servers.enter_context(serving(home, **given))
 
-    return started
+        yield started
 
 
 def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(waits):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rag.retrieval.kinds import settings
 from rag.retrieval.search import search
 from rag.service import Engine
 from rag.settings import Settings
@@ -87,3 +88,14 @@ def test_a_word_within_the_name_names_a_setting(tmp_path: Path, engine: Engine) 
     text = "# The format of the glaze prompt\nPROMPTFMT = '>'\nCOLOUR = 'red'\n"
     found = facts(engine, tmp_path, "Which option sets the format of the glaze prompt?", prompt_dot_py=text)
     assert found.summary == "`PROMPTFMT` is the setting that fits best; it is declared in `prompt.py`"
+
+
+def test_a_setting_without_a_line_near_the_question_keeps_the_lines_it_was_found_by(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings._Settings, "with_key", lambda self, key: settings._Setting())
+    text = "MAX_WAIT_SECONDS = 5  # how long a wait may take\n"
+    found = facts(
+        engine, tmp_path, "Which setting says how many seconds a wait may take?", limits_dot_py=text
+    )
+    assert found.subject == "MAX_WAIT_SECONDS"

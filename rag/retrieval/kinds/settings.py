@@ -337,6 +337,8 @@ class _Settings:
             if best is not None and found[key].score + self._missing(found[key]) < best.score:
                 continue
             setting = self.with_key(key)
+            if not setting.places:  # none is near a word that counts
+                setting = found[key]
             self._score(setting)
             if best is None or setting.is_better(best):
                 best = setting

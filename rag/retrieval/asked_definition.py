@@ -6,15 +6,13 @@ Such a question is answered by the definitions of that name, wherever they are a
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 
 import numpy as np
 
 from rag.analysis import is_stop_word
 from rag.ports import ChunkIndex
 from rag.retrieval.question import ParsedQuestion, last_part
-from rag.retrieval.rank import defining_chunks
-from rag.types import CodeDefinition
+from rag.retrieval.rank import chunk_at, defining_chunks
 
 MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
@@ -55,18 +53,16 @@ def definition_chunks(index: ChunkIndex, name: str) -> list[int]:
     others. None are returned if there are more than `MAX_CHUNKS`.
     """
     found = dict(defining_chunks(index, name))
-    best = [chunk for chunk, value in found.items() if value == max(found.values())]
+    highest = max(found.values(), default=0.0)
+    best = [chunk for chunk, value in found.items() if value == highest]
     if not best:
-        best = list(dict.fromkeys(_chunk_at(index, one) for one in index.graph.definitions(name)))
+        best = list(
+            dict.fromkeys(
+                chunk_at(index, index.chunks_of(one.path), one.start) for one in index.graph.definitions(name)
+            )
+        )
     if len(best) > MAX_CHUNKS:
         return []
     written = index.names(np.asarray(best, np.int64)) if best else []
     exact = [chunk for chunk, (symbol, _) in zip(best, written, strict=False) if symbol == last_part(name)]
     return exact or best
-
-
-def _chunk_at(index: ChunkIndex, definition: CodeDefinition) -> int:
-    """Return the chunk that holds the first line of a definition."""
-    chunks = index.chunks_of(definition.path)
-    place = bisect_right(chunks, definition.start, key=lambda chunk: index.lines(chunk)[0])
-    return chunks[max(place - 1, 0)]

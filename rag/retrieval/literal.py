@@ -35,6 +35,7 @@ _OTHER_SPELLING = 0.9
 SOUGHT, _SOUGHT_WORDS = 3.0, 3
 """The share of what is asked for by itself: it comes first, whatever else fits."""
 _MAX_READ_FOR_PHRASE = 256
+"""How many chunks with the words of a phrase in quotation marks are read."""
 _NAME_SHARE = 0.8
 """What a rare name counts, compared with a phrase."""
 _ENOUGH_RUNS = 6
@@ -126,7 +127,9 @@ def _quoting(index: ChunkIndex, phrase: str, run: Run) -> Iterator[tuple[int, bo
         text = index.hit(chunk, 0.0, {}).text
         if phrase in text:
             yield chunk, True
-        elif all(word in text.lower() for word in run) and wanted in f" {' '.join(_words(text))} ":
+            continue
+        lowered = text.lower()
+        if all(word in lowered for word in run) and wanted in f" {' '.join(_words(text))} ":
             yield chunk, False
 
 

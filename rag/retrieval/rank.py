@@ -41,6 +41,7 @@ names of a class's members in its head, and a second vector of a chunk's documen
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,6 +206,12 @@ def defining_chunks(index: ChunkIndex, name: str) -> Iterator[tuple[int, float]]
     inside = {chunk for chunk, (_, scope) in zip(chunks, names, strict=False) if last_part(scope) == around}
     for chunk in chunks:
         yield chunk, 1.0 if chunk in inside or not inside else _ELSEWHERE
+
+
+def chunk_at(index: ChunkIndex, chunks: Sequence[int], line: int) -> int:
+    """Return which of the chunks of a file, ascending, holds a line, from 1."""
+    place = bisect_right(chunks, line, key=lambda chunk: index.lines(chunk)[0])
+    return chunks[max(place - 1, 0)]
 
 
 def reference_signal(chunks: Chunks, pointed: Mapping[int, float]) -> Signal:

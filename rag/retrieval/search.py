@@ -97,8 +97,9 @@ class _Candidates:
     """The candidates of one store, with the values of the two retrievers (not yet scaled).
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
-    refers to some of them, `phrases` how much of it some of them hold word for word; `alike` are the synonyms
-    and code words searched; candidates that are not `headed` have none of the words in path or name.
+    refers to some of them, `phrases` how much of it some of them hold word for word, and `SOUGHT` for those
+    that it asks for by name or quotation; `alike` are the synonyms and code words searched; candidates that
+    are not `headed` have none of the words in path or name.
     """
 
     searcher: Searcher

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse, islice
@@ -11,7 +10,7 @@ from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.rank import is_bundle
+from rag.retrieval.rank import chunk_at, is_bundle
 from rag.types import CodeFact, CodeFacts, Hit, Kind
 
 MAX_FACTS = 60
@@ -48,8 +47,7 @@ class FileText:
 
     def chunk_at(self, line: int) -> int:
         """Return the number of the chunk that holds a line, from 1."""
-        place = bisect_right(self.chunks, line, key=lambda chunk: self.index.lines(chunk)[0])
-        return self.chunks[max(place - 1, 0)]
+        return chunk_at(self.index, self.chunks, line)
 
 
 @dataclass(frozen=True, slots=True)

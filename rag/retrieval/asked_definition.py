@@ -16,22 +16,22 @@ from rag.retrieval.rank import chunk_at, defining_chunks
 
 MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
-_UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
-_UNIT, _AFTER = rf"(?:(?:the|an?) )?(?:{_UNITS} )?", rf"(?: {_UNITS})?"
+UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
+UNIT, AFTER = rf"(?:(?:the|an?) )?(?:{UNITS} )?", rf"(?: {UNITS})?"
 _PART = r"[A-Za-z_$][\w$]{0,120}"
-_NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::|->|#){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
-_HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
+NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::|->|#){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
+HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
-    rf"\A\W*(?:where (?:is|are) {_UNIT}{_NAME}{_AFTER} (?:defined|declared|implemented)"
-    rf"|what does {_UNIT}{_NAME}{_AFTER} do"
+    rf"\A\W*(?:where (?:is|are) {UNIT}{NAME}{AFTER} (?:defined|declared|implemented)"
+    rf"|what does {UNIT}{NAME}{AFTER} do"
     rf"|(?:(?:please )?show(?: me)? )?(?:the )?(?:code|source|source code|definition|implementation)"
-    rf" (?:of|for) {_UNIT}{_NAME}{_AFTER}){_HERE}",
+    rf" (?:of|for) {UNIT}{NAME}{AFTER}){HERE}",
     re.I,
 )
 """What asks for a definition even if the name is a word of any text."""
 _OF_CODE = re.compile(
     rf"\A\W*(?:(?:please )?(?:explain|describe|show|show me|find|look up)|where is|what is|how does) "
-    rf"{_UNIT}{_NAME}{_AFTER}(?: work)?{_HERE}",
+    rf"{UNIT}{NAME}{AFTER}(?: work)?{HERE}",
     re.I,
 )
 """The same if the name is written like code, or between backticks."""

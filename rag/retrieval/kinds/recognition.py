@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from rag.analysis import words
+from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
@@ -53,6 +54,31 @@ _RELATIONS = {
     ),
 }
 """The relations, in the order in which their words decide."""
+_MAX_CHARS = 400
+_TESTS = (
+    r"(?:(?:unit|integration|existing|automated) )?(?:tests?|specs?)"
+    r"(?: (?:cases?|methods?|functions?|files?))?"
+)
+_DOES = (
+    r"(?:(?:that|which|is|are|do|does|there|directly|actually) )*"
+    r"(?:cover(?:s|ing)?|test(?:s|ing)?|exercis(?:es?|ing)|check(?:s|ing)?|call(?:s|ing)?|us(?:es?|ing)"
+    r"|verif(?:y|ies|ying)|run(?:s|ning)?|invok(?:es?|ing)|for|of)"
+)
+_ASKED = rf"{UNIT}{NAME}{AFTER}"
+_ASKS_FOR_TESTS = re.compile(
+    r"\A\W*(?:(?:and|but|so|ok|please|can you) )?(?:"
+    rf"(?:which|what) (?:are the )?{_TESTS} {_DOES} {_ASKED}"
+    rf"|(?:is|are) {_ASKED} (?:ever |already |even |well |unit[ -])?(?:tested|covered)"
+    rf"|(?:where|how) (?:is|are) {_ASKED} (?:unit[ -])?(?:tested|covered)"
+    rf"|(?:where|how) (?:do|does|did) (?:we|you|they|the tests) (?:test|verify|exercise) {_ASKED}"
+    rf"|(?:is|are|where (?:is|are)) (?:there|the) (?:an? |any )?{_TESTS} {_DOES} {_ASKED}"
+    rf"|(?:(?:show|find|list|see|give|open) )?(?:me )?(?:(?:the|any|all|an?) )?(?:of the )?{_TESTS}"
+    rf" {_DOES} {_ASKED}"
+    rf"|(?:does|do) {_ASKED} have (?:any |an? )?{_TESTS}"
+    rf"|(?:who|what) tests {_ASKED}"
+    rf")(?: (?:by|in|with) (?:(?:an?|any|the|which|some) )?(?:\w+ )?{_TESTS}| anywhere| at all)?{HERE}",
+    re.I,
+)
 _ASKS_USES = re.compile(
     r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
     r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
@@ -194,8 +220,16 @@ def is_question(text: str) -> bool:
     return _QUESTION.match(text) is not None
 
 
+def subject_of_tests(text: str) -> str:
+    """Return the name whose tests are all that a question asks for: "it" is one; "" if it asks for more."""
+    found = _ASKS_FOR_TESTS.match(text) if len(text) <= _MAX_CHARS else None
+    return next(filter(None, found.groups()), "") if found else ""
+
+
 def relation_of(text: str) -> str | None:
     """Return which uses of a definition a question asks for: "callers", "subclasses" and the like."""
+    if subject_of_tests(text):
+        return "tests"
     text = NEGATED.sub(" ", text)
     return next((name for name, pattern in _RELATIONS.items() if pattern.search(text)), None)
 
@@ -211,6 +245,8 @@ def _is_message(text: str) -> bool:
 
 
 def _asks_for_uses(text: str) -> bool:
+    if subject_of_tests(text):
+        return True
     asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(text))
     return bool(asks) and relation_of(text) is not None
 

@@ -33,6 +33,7 @@ from rag.retrieval.relations import (
     uses_signal,
 )
 from rag.retrieval.rerank import RERANKED, rerank
+from rag.retrieval.shown_definition import named_by
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.types import CodeFacts, Hit, Subject
@@ -193,6 +194,9 @@ def _search_stores(
         hits = rerank(reranker, sought.question.text, [hit for hit, _ in best], wanted)
         best = [(hit, held[hit.location, hit.span]) for hit in hits]
     alone = sought.terms == sought.question.terms
+    names = [last_part(n) for n in (asked_definition(sought.question), *sought.question.names) if n]
+    if names:
+        best = [(named_by(index, hit, names), index) for hit, index in best[:k]] + best[k:]
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])

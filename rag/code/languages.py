@@ -58,6 +58,7 @@ _EXTENSIONS_OF = {
     "cmake": "cmake",
     "make": "mk mak",
     "docker": "dockerfile",
+    "kconfig": "kconfig",
     "perl": "pl pm t pod",
     "r": "r",
     "julia": "jl",
@@ -103,6 +104,7 @@ _EXTENSIONS_OF = {
 _BY_EXTENSION = {ext: language for language, exts in _EXTENSIONS_OF.items() for ext in exts.split()}
 
 _BY_NAME = {
+    "kconfig": "kconfig",
     "makefile": "make",
     "gnumakefile": "make",
     "cmakelists.txt": "cmake",
@@ -234,8 +236,8 @@ def _language_of_name(name: str) -> str | None:
     known = _BY_NAME.get(name)
     if known:
         return known
-    if name.startswith(("dockerfile.", "containerfile.", "makefile.")):
-        return "docker" if name[0] in "dc" else "make"
+    if name.startswith(("dockerfile.", "containerfile.", "kconfig.", "kconfig-", "makefile.")):
+        return {"k": "kconfig", "m": "make"}.get(name[0], "docker")
     stem, dot, extension = name.lstrip(".").rpartition(".")
     if not dot:
         return "ini" if name.startswith(".") and name.endswith(("rc", "ignore")) else TEXT
@@ -301,7 +303,20 @@ _DOC_NAME = re.compile(
 _HUMAN_LANGUAGES = frozenset("cs de es fr hu it ja ko pl pt ru sv tr uk zh".split())
 """Endings of documents that are translated, such as `CHANGES.ru`; some are those of programs too."""
 _CONFIG_LANGUAGES = frozenset(
-    {"yaml", "toml", "ini", "json", "docker", "gomod", "make", "cmake", "meson", "bazel", "terraform"}
+    {
+        "yaml",
+        "toml",
+        "ini",
+        "json",
+        "docker",
+        "gomod",
+        "make",
+        "cmake",
+        "meson",
+        "bazel",
+        "terraform",
+        "kconfig",
+    }
 )
 _CONFIG_FOLDERS = frozenset({".github", ".circleci", ".gitlab", ".vscode", ".buildkite", ".devcontainer"})
 _CONFIG_NAME = re.compile(

@@ -125,6 +125,7 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
             r"(?:resource|data|variable|output|module|provider|locals|terraform|moved)\b(?P<name>(?:\s+\"[^\"]+\")*)",
         ),
     ),
+    "kconfig": (_functions("config menuconfig"),),
     "scss": (_SELECTOR,),
     "css": (_SELECTOR,),
     "bazel": (_functions("def"), ("block", r"(?P<name>\w+)\(\s*$")),

@@ -217,7 +217,8 @@ class _Finder:
         """Yield the public definitions in languages whose files export by themselves."""
         for path in self._in("java", "csharp", "ruby", "php", "kotlin", "scala", "swift", "lua"):
             package = posixpath.dirname(path) or self.survey.name
-            yield from (Exported(s, s.name, package) for s in self._top(path) if s.public)
+            if not self.survey.files[path].text.startswith("#!"):  # a command
+                yield from (Exported(s, s.name, package) for s in self._top(path) if s.public)
 
 
 def _module_name(path: str) -> str:

@@ -516,3 +516,34 @@ def test_a_method_of_another_object_is_no_call_of_one_s_own_in_ruby():
 def test_a_note_to_oneself_is_no_description():
     survey = survey_of({"kiln.c": "// XXX Split this.\nint fire(void) {\n  return 1;\n}\n"})
     assert [s.summary for s in survey.symbols("kiln.c")] == [None]
+
+
+def test_documentation_comes_before_a_comment_on_the_implementation():
+    lines = [
+        "/**",
+        " * Fires pots.",
+        " */",
+        "/*",
+        " * Warnings are off since it closes.",
+        " */",
+        "@Quiet",
+        "class A {}",
+    ]
+    found = comment_above(lines, "A.java", 7, "java")
+    assert found is not None and (found.text, found.start) == ("Fires pots.", 2)
+    lines = ["/** Fires pots. */", "// eslint-disable-next-line", "function a() {}"]
+    found = comment_above(lines, "a.js", 2, "javascript")
+    assert found is not None and found.text == "Fires pots."
+    lines = ["/* Section */", "// Fires pots.", "int a;"]
+    found = comment_above(lines, "a.c", 2, "c")
+    assert found is not None and found.text == "Fires pots."
+
+
+def test_a_command_exports_nothing():
+    survey = survey_of({"src/cluster.rb": "#!/usr/bin/env ruby\ndef fire\nend\n", "src/kiln.c": "int a;\n"})
+    assert exports(survey, survey.files) == []
+
+
+def test_a_command_that_goes_on_in_the_next_line_says_so():
+    (point,) = entry_points(survey_of({"Dockerfile": 'CMD ["--config=a", \\\n  "--b"]\n'}))
+    assert point.leads_to == 'CMD ["--config=a" …'

@@ -37,7 +37,8 @@ _VAGUE_HEADINGS = frozenset(
 )
 """Titles of documents that do not say what they are about, as keys."""
 _GUIDE = re.compile(
-    r"(?:add|build|contribut|creat|gett|install|migrat|sett|upgrad|us|work|writ)ing \w|how to ", re.IGNORECASE
+    r"(?:add|build|contribut|creat|gett|install|migrat|sett|upgrad|us|work|writ)ing \w|how to |\w+ing(?: \S+){4}",
+    re.IGNORECASE,
 )
 """How a title of a document begins that says what its reader does: "Adding textobject queries"."""
 _PLAIN_FOLDERS = frozenset(
@@ -97,7 +98,8 @@ def concept_titles(
 def _distinguishing(folder: str, other: str, title: str) -> str:
     """Return the last part of a folder's path that neither another path nor the title has, else the path."""
     known = set(other.split("/"))
-    parts = (part for part in reversed(folder.split("/")) if _key(part) != _key(title))
+    plain = {_key(title), *_SOURCE_FOLDERS}
+    parts = (part for part in reversed(folder.split("/")) if _key(part) not in plain)
     return next((part for part in parts if part not in known), folder)
 
 

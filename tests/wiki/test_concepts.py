@@ -287,14 +287,15 @@ def test_a_title_in_parentheses_says_more_than_the_title():
     survey = survey_of(dict.fromkeys(("app/src/commands.py", "app/src/commands/typed.py"), text))
     first, second = concept_titles([Concept([file]) for file in survey.files.values()])
     assert first != second
-    assert "(commands)" not in second.lower()
+    assert second == "Commands (app)"
 
 
 def test_a_document_that_guides_its_reader_gives_no_title():
-    texts = ring("app/query", "abc") | ring("app/cache", "abc")
+    texts = ring("app/query", "abc") | ring("app/cache", "abc") | ring("app/text", "abc")
     texts["docs/query.md"] = "# Adding queries\n\nText.\n"
+    texts["docs/text.md"] = "# Selecting and changing lines with text\n\nText.\n"
     texts["docs/cache.md"] = "# Keeping answers\n\nText.\n"
-    assert sorted(_titles(texts)) == ["Keeping answers", "Query"]
+    assert sorted(_titles(texts)) == ["Keeping answers", "Query", "Text"]
 
 
 def test_the_name_of_a_type_is_no_proper_name():

@@ -37,7 +37,8 @@ _VAGUE_HEADINGS = frozenset(
 )
 """Titles of documents that do not say what they are about, as keys."""
 _GUIDE = re.compile(
-    r"(?:add|build|contribut|creat|gett|install|migrat|sett|upgrad|us|work|writ)ing \w|how to |\w+ing(?: \S+){4}",
+    r"(?:add|build|contribut|creat|gett|install|migrat|sett|upgrad|us|work|writ)ing \w|how to "
+    r"|\w+ing(?: \S+){4}",
     re.IGNORECASE,
 )
 """How a title of a document begins that says what its reader does: "Adding textobject queries"."""

@@ -13,7 +13,7 @@ from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
 from rag.wiki.exports import exports
 from rag.wiki.extension_points import extension_points, registering
-from rag.wiki.facts import facts_of, short_name
+from rag.wiki.facts import facts_of, names_in, short_name
 from rag.wiki.fields import fields_of
 from rag.wiki.flows import MAX_NODES, flows
 from rag.wiki.namespaces import Namespaces
@@ -547,3 +547,20 @@ def test_a_command_exports_nothing():
 def test_a_command_that_goes_on_in_the_next_line_says_so():
     (point,) = entry_points(survey_of({"Dockerfile": 'CMD ["--config=a", \\\n  "--b"]\n'}))
     assert point.leads_to == 'CMD ["--config=a" …'
+
+
+def test_a_plain_word_of_prose_is_no_name():
+    prose = "The Time of a Series is short. New in this Version: :class:`Kiln`, app.fire, heat_up, BakeAll."
+    text = f"{prose}\nCall bake() or `Oven`.\n\n```c\nSeries *series;\n```\n\n    Version x\n"
+    assert names_in(text) >= {"Kiln", "fire", "heat_up", "BakeAll", "bake", "Oven", "Series", "Version"}
+    assert not names_in(prose) & {"Time", "Series", "New", "Version", "The"}
+
+
+def test_a_type_named_like_the_methods_of_others_is_not_the_most_important():
+    texts = {
+        f"query/{name}.py": "from query.value import Engine\nclass A:\n    def Text(self):\n        return b\n"
+        for name in "abcdef"
+    }
+    texts["query/value.py"] = "class Text:\n    x = 1\n\n\nclass Engine:\n    x = 1\n"
+    first = facts_of(survey_of(texts)).ranked(["query/value.py"])[0]
+    assert first.name == "Engine"

@@ -45,11 +45,13 @@ _DASHES = frozenset({"sql", "lua"})
 _LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
 _MACHINE = re.compile(
     r"^(?:!|-\*-|vim:|eslint|prettier|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
-    r"|endregion|pragma|(?:xxx|todo|fixme|hack)\b"
+    r"|endregion|pragma"
     r"|#region|global |jshint|flow\b|@flow|clang-format|\(?non-javadoc|=+$|-+$|\*+$|#+$)",
     re.IGNORECASE,
 )
 _DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
+_NOTE = re.compile(r"(?:xxx|todo|fixme|hack)\b", re.IGNORECASE)
+"""How a note to oneself begins; it goes on in the lines that begin with a small letter."""
 _FOR_DOCUMENTATION = ("/**", "/*!", "///", "//!")
 _FREE = re.compile(r"\s*(?:$|package\b|import\b|use\b|#|mod\b|namespace\b|'use|\"use)")
 _STATEMENT = re.compile(r"\s*(?:>>> |assert |[\w.]+ = \S)")
@@ -193,7 +195,7 @@ def _line_marks(language: str) -> tuple[str, ...]:
 def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
     """Return a comment's first paragraph of prose, without its comment marks."""
     taken: list[str] = []
-    first, in_directive = row + 1, False
+    first, in_directive, in_note = row + 1, False, False
     for number, line in enumerate(lines):
         inside = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line)
         words = inside.strip()
@@ -202,7 +204,8 @@ def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
         if _ASIDE.match(line):
             break
         in_directive = _DIRECTIVE.match(words) is not None or (in_directive and not inside[:1].strip())
-        if in_directive:
+        in_note = _NOTE.match(words) is not None or (in_note and words[:1].islower())
+        if in_directive or in_note:
             words = ""
         if _MACHINE.match(words) or _TAG.match(words) or _RDOC_HEADING.match(words):
             words = ""

@@ -32,8 +32,8 @@ _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
 )
 _VAGUE_HEADINGS = frozenset(
-    "about background contents documentation example faq feature gettingstarted intro introduction overview"
-    " quickstart reference summary tableofcontent usage".split()
+    "about background contents documentation example faq feature file gettingstarted intro introduction"
+    " overview quickstart reference summary tableofcontent usage".split()
 )
 """Titles of documents that do not say what they are about, as keys."""
 _GUIDE = re.compile(

@@ -54,9 +54,8 @@ def api_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> It
     packages: dict[str, list[tuple[Symbol, str]]] = defaultdict(list)
     for one in exported:
         packages[one.package].append((one.symbol, one.name))
-    yield Part(
-        f"{len(exported):,} exported definitions; those that documents, tests and examples show come first."
-    )
+    count = f"{len(exported):,} exported definition{'s' if len(exported) > 1 else ''}"
+    yield Part(f"{count}; those that documents, tests and examples show come first.")
     order = _most_shown_first(list(packages))
     for package in order[:_MAX_PACKAGES]:
         inside = packages[package]

@@ -27,7 +27,7 @@ _TOOL = re.compile(
     r"^(?:tools?|scripts?|hack|misc|build|ci|dev|devtools|utils?|contrib|fuzz(?:ing)?|release|packaging|eng)/"
     r"|(?:^|/)(?:scripts|fuzz(?:ing)?|setup\.py$|noxfile\.py$|conftest\.py$|build\.rs$)"
     r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Danger|Fast)file|mix\.exs|build\.zig)$"
-    r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf))\.[cm]?[jt]s$"
+    r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf)|\.[\w.-]+)\.[cm]?[jt]s$"
 )
 _GENERATED_NAME = re.compile(
     r"(?:\.min\.(?:js|css)|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"

@@ -125,6 +125,7 @@ def test_a_title_is_that_of_the_document_about_the_concept_else_words():
         ("app/Rakefile", "task :test\n", "tool"),
         (".devcontainer/on-create.py", "x = 1\n", "tool"),
         ("web/vite.config.ts", "export default {}\n", "tool"),
+        (".eslintrc.js", "module.exports = {}\n", "tool"),
         ("src/config.ts", "export const x = 1\n", "own"),
         ("src/core.py", "x = 1\n", "own"),
         ("src/vendors.py", "x = 1\n", "own"),
@@ -293,9 +294,10 @@ def test_a_title_in_parentheses_says_more_than_the_title():
 def test_a_document_that_guides_its_reader_gives_no_title():
     texts = ring("app/query", "abc") | ring("app/cache", "abc") | ring("app/text", "abc")
     texts["docs/query.md"] = "# Adding queries\n\nText.\n"
+    texts |= ring("app/impl", "abc") | {"docs/impl.md": "# Files\n\nText.\n"}
     texts["docs/text.md"] = "# Selecting and changing lines with text\n\nText.\n"
     texts["docs/cache.md"] = "# Keeping answers\n\nText.\n"
-    assert sorted(_titles(texts)) == ["Keeping answers", "Query", "Text"]
+    assert sorted(_titles(texts)) == ["Impl", "Keeping answers", "Query", "Text"]
 
 
 def test_the_name_of_a_type_is_no_proper_name():

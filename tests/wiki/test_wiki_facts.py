@@ -557,10 +557,31 @@ def test_a_plain_word_of_prose_is_no_name():
 
 
 def test_a_type_named_like_the_methods_of_others_is_not_the_most_important():
-    texts = {
-        f"query/{name}.py": "from query.value import Engine\nclass A:\n    def Text(self):\n        return b\n"
-        for name in "abcdef"
-    }
+    user = "from query.value import Engine\nclass A:\n    def Text(self):\n        return b\n"
+    texts = dict.fromkeys((f"query/{name}.py" for name in "abcdef"), user)
     texts["query/value.py"] = "class Text:\n    x = 1\n\n\nclass Engine:\n    x = 1\n"
     first = facts_of(survey_of(texts)).ranked(["query/value.py"])[0]
     assert first.name == "Engine"
+
+
+def test_a_note_to_oneself_goes_on_in_the_next_line():
+    lines = [
+        "// TODO once it follows the specification with null as",
+        "// default, it changes.",
+        "class A {}",
+    ]
+    assert comment_above(lines, "a.ts", 2, "typescript") is None
+    lines[1] = "// Fires pots."
+    found = comment_above(lines, "a.ts", 2, "typescript")
+    assert found is not None and (found.text, found.start) == ("Fires pots.", 2)
+
+
+def test_declared_types_and_files_named_like_their_folder_are_exported():
+    survey = survey_of(
+        {
+            "package.json": '{"name": "kiln", "main": "dist/kiln.js", "types": "kiln.d.ts"}',
+            "kiln.d.ts": "export interface Oven {}\n",
+            "src/kiln/kiln.ts": "export function fire() {}\n",
+        }
+    )
+    assert {one.name for one in exports(survey, survey.files)} == {"Oven", "fire"}

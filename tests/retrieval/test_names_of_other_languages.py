@@ -26,7 +26,7 @@ FILES = {
     ),
     "list.R": "as.pairs <- function(x) {\n  x\n}\n\nlet_it <- as.pairs(1)\n",
     "player.gd": "extends Node\n\nfunc take_damage(amount):\n\tpass\n\nfunc fall():\n\ttake_damage(1)\n",
-    "blas.fypp": "subroutine scale_all(n)\n  integer :: n\nend subroutine\n\nprogram p\ncall scale_all(1)\nend\n",
+    "blas.fypp": "subroutine scale_all(n)\n  n = 1\nend subroutine\n\nprogram p\ncall scale_all(1)\nend\n",
     "shell.cr": "def self.busy?(job)\n  job.nil?\nend\n\nputs busy?(1)\n",
 }
 

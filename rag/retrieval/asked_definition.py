@@ -18,8 +18,8 @@ MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
 UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
 UNIT, AFTER = rf"(?:(?:the|an?) )?(?:{UNITS} )?", rf"(?: {UNITS})?"
-_PART = r"[A-Za-z_$][\w$]{0,120}"
-NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::|->|#){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
+_PART = r"[A-Za-z_$*%][\w$*%'-]{0,120}"
+NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
 HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
     rf"\A\W*(?:where (?:is|are) {UNIT}{NAME}{AFTER} (?:defined|declared|implemented)"
@@ -37,7 +37,7 @@ _OF_CODE = re.compile(
     rf"{UNIT}{NAME}{AFTER}(?: work)?{HERE}",
     re.I,
 )
-"""The same if the name is written like code, or between backticks."""
+"""The same if the name is written like code: with punctuation, or between backticks."""
 
 
 _VALUE = re.compile(
@@ -48,8 +48,8 @@ _VALUE = re.compile(
 )
 """What asks for the value of a constant."""
 _MAX_READ = 64
-_DECLARED, _FIRST_PART = 0.5, 0.25
-"""What a chunk counts more, of those that define a name, that declares it, and that has its first lines."""
+_DECLARES = 1.2
+"""What the declaration of a type counts; another definition of its name counts 1."""
 
 
 def asked_definition(question: ParsedQuestion) -> str:
@@ -58,7 +58,8 @@ def asked_definition(question: ParsedQuestion) -> str:
         name = next(filter(None, found.groups()))
         return "" if is_stop_word(name) else name
     found = _OF_CODE.match(question.text)
-    return found[1] if found and found[1] in question.names else ""
+    is_written = found and (found[1] in question.names or not found[1].isidentifier())
+    return found[1] if found and is_written else ""
 
 
 def asked_value(question: ParsedQuestion) -> str:
@@ -71,34 +72,34 @@ def asked_value(question: ParsedQuestion) -> str:
 def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
     """Return the chunks that define a name, with how well; of `Client.send` those in `Client`, if it has one.
 
-    Those that are written like it count alone, if there are any. A short definition may share its chunk with
-    others. A mark at the end may be that of the question. None are returned if there are more than
-    `MAX_CHUNKS`.
+    In code they are those where a definition begins; a short one may share its chunk with others. Elsewhere
+    those that are written like the name count alone, if there are any. A mark at the end may be that of the
+    question. The declaration of a type comes before its constructors. None are returned if there are more
+    than `MAX_CHUNKS`.
     """
     chunks = _defining(index, name)
     if not chunks and name.endswith(("?", "!")):
-        name = name[:-1]
-        chunks = _defining(index, name)
+        return definition_chunks(index, name[:-1])
+    if len(chunks) > MAX_CHUNKS:
+        return {}
     declares = re.compile(rf"\b{UNITS}\s+{re.escape(last_part(name))}(?![\w$])")
-    found, files = {}, set()
-    for chunk in sorted(chunks):
-        value = _DECLARED if declares.search(index.hit(chunk, 0.0, {}).text) else 0.0
-        found[chunk] = 1 + value + _FIRST_PART * (index.file[chunk] not in files)
-        files.add(index.file[chunk])
-    return found
+    return {
+        chunk: _DECLARES if len(chunks) > 1 and declares.search(index.hit(chunk, 0.0, {}).text) else 1.0
+        for chunk in chunks
+    }
 
 
 def _defining(index: ChunkIndex, name: str) -> list[int]:
-    found = dict(defining_chunks(index, name))
+    heads = [chunk_at(index, index.chunks_of(one.path), one.start) for one in index.graph.definitions(name)]
+    if heads:
+        return list(dict.fromkeys(heads))
+    whole = [] if name.isidentifier() else index.defining(name)
+    found = dict.fromkeys(whole, 1.0) or dict(defining_chunks(index, name))
     highest = max(found.values(), default=0.0)
     best = [chunk for chunk, value in found.items() if value == highest]
     written = index.names(np.asarray(best, np.int64)) if 0 < len(best) <= MAX_CHUNKS else []
     exact = [chunk for chunk, (symbol, _) in zip(best, written, strict=False) if symbol == last_part(name)]
-    if not exact and len(best) <= MAX_CHUNKS:  # `GetFlag` may share a chunk while `getFlag` has one
-        places = [(one.path, one.start) for one in index.graph.definitions(name)]
-        exact = [chunk_at(index, index.chunks_of(path), start) for path, start in places]
-    chosen = list(dict.fromkeys(exact or best))
-    return chosen if len(chosen) <= MAX_CHUNKS else []
+    return exact or best
 
 
 def value_chunks(index: ChunkIndex, name: str) -> list[int]:

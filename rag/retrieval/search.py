@@ -176,11 +176,17 @@ def _search_stores(
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
-    gathered = [_gather(searcher, sought, rarity, begins=not past, plain=plain) for searcher in searchers]
+    name = asked_definition(sought.question)
+    defined = [definition_chunks(searcher.index, name) if name else {} for searcher in searchers]
+    gathered = [
+        _gather(searcher, sought, rarity, chunks, begins=not past, plain=plain)
+        for searcher, chunks in zip(searchers, defined, strict=True)
+    ]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
-    # A question that refers to places is answered by them.
-    pointed = any(g.pointed for g in gathered) and relation_of(sought.question.text) != "importers"
-    kinds = [] if pointed else kinds_of(sought.question.text)
+    # A question that refers to places or definitions is answered by them, whatever words a name has.
+    is_pointed = any(defined) or any(g.pointed for g in gathered)
+    names_files = relation_of(sought.question.text) == "importers"
+    kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -257,10 +263,16 @@ def exchange(question: str, found: RetrievalResult) -> Exchange:
 
 
 def _gather(
-    searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool, plain: bool
+    searcher: Searcher,
+    sought: ContextualQuestion,
+    rarity: Rarity,
+    defined: Mapping[int, float],
+    *,
+    begins: bool,
+    plain: bool,
 ) -> _Candidates:
-    """Return the candidates of both retrievers, with the values of both for all of them; for a plain question
-    also those that have synonyms or words of code.
+    """Return the candidates of both retrievers, with the values of both for all of them, and the chunks with
+    the definitions asked for; for a plain question also those that have synonyms or words of code.
     """
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
@@ -283,8 +295,7 @@ def _gather(
         unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
-    if name := asked_definition(sought.question):
-        phrases |= {chunk: SOUGHT * value for chunk, value in definition_chunks(index, name).items()}
+    phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     if name := asked_value(sought.question):
         phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases

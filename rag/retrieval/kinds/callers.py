@@ -18,6 +18,7 @@ from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.subtypes import subtypes_by_text
 from rag.retrieval.kinds.tested import tests_of
+from rag.retrieval.question import spelled_names
 from rag.retrieval.rank import is_bundle
 from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 
@@ -209,6 +210,10 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
 def _subject(asked: Asked) -> _Subject | None:
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
+    for name in spelled_names(positive):
+        for index in asked.indexes:
+            if whole := [one for one in index.graph.definitions(name) if one.name == name]:
+                return _Subject(index, _chosen(whole[:_MAX_CANDIDATES], text, positive, name)[:_MAX_TARGETS])
     for name, is_sure in _names(positive):
         for index in asked.indexes:
             if found := index.graph.definitions(name)[:_MAX_CANDIDATES]:

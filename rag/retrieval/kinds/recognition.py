@@ -22,10 +22,28 @@ _MESSAGE = re.compile(
     r"|undefined|no such|not (?:supported|allowed|valid)|does not exist|already exists|timed out)\b",
     re.I,
 )
+_ASKS_FOR_CODE = re.compile(
+    r"\bwhere\b[^?]{1,300}\b(?:implemented|handled|performed|computed|calculated|done)\b"
+    r"|\bimplementation of\b|\bwh(?:at|ich|o)\b[^?]{0,60}\bimplements?\b",
+    re.I,
+)
 _QUESTION = re.compile(
     r"\s*(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|if|in|list|show|find|explain)\b",
     re.I,
 )
+_REQUEST = re.compile(
+    r"\?|(?:\A\W*|[.:;,!-]\s+)(?:(?:and|or|so|but|now|ok|please|thanks|hi|hello) ){0,3}"
+    r"(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|would|if|in|list|enumerate|show|find"
+    r"|search|look|explain|describe|give|get me|name (?:me|all|every|each|the)|i|we|need)\b"
+    r"|\A\W*(?:(?:the|an?|any|complete|full) ){0,2}"
+    r"(?:all|every|each|lists?|overview"
+    r"|options?|settings?|flags?|switch\w*|parameters?|defaults?|directives?|variables?|keys?)\b"
+    r"|\bplease\b",
+    re.I,
+)
+"""What a text has that asks for something: a question mark, a word of questions or orders at the beginning of
+a clause, or what is wanted at its beginning ("all routes", "default of the port").
+"""
 _RELATIONS = {
     "raisers": re.compile(
         r"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[A-Z]\w*[a-z]\w*)"
@@ -241,8 +259,12 @@ def without_quoted_names(text: str) -> str:
 
 
 def _is_message(text: str) -> bool:
-    """Return whether a text may hold a message of a program: whether it has enough words."""
-    return len(words(text)) >= _MIN_MESSAGE_WORDS
+    """Return whether a text may hold a message of a program: whether it has enough words.
+
+    What asks where something is implemented has its words from a label or a description, unless it quotes.
+    """
+    asks_for_code = _ASKS_FOR_CODE.search(text) and not _QUOTED_NAME.search(text)
+    return len(words(text)) >= _MIN_MESSAGE_WORDS and not asks_for_code
 
 
 def _asks_for_uses(text: str) -> bool:
@@ -253,17 +275,30 @@ def _asks_for_uses(text: str) -> bool:
 
 
 def _asks_for_all(text: str) -> bool:
-    return bool(_LISTS.search(text)) and bool(_ORDERS_LIST.match(text) or not _NO_LIST.search(text))
+    return (
+        _is_request(text)
+        and bool(_LISTS.search(text))
+        and bool(_ORDERS_LIST.match(text) or not _NO_LIST.search(text))
+    )
 
 
 def _asks_for_setting(text: str) -> bool:
-    return bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text)) and not _NO_SETTING.search(text)
+    return (
+        _is_request(text)
+        and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
+        and not _NO_SETTING.search(text)
+    )
+
+
+def _is_request(text: str) -> bool:
+    """Return whether a text asks for something, rather than states it, as a comment does."""
+    return _REQUEST.search(text) is not None
 
 
 def _asks_for_failures(text: str) -> bool:
     """Return whether a question asks what happens if something fails, or what is returned then."""
     text = without_quoted_names(text)
-    return bool(_FAILURES.search(text)) and not _NO_FAILURE.search(text)
+    return _is_request(text) and bool(_FAILURES.search(text)) and not _NO_FAILURE.search(text)
 
 
 def _asks_for_steps(text: str) -> bool:

@@ -551,8 +551,9 @@ def test_a_command_that_goes_on_in_the_next_line_says_so():
 
 def test_a_plain_word_of_prose_is_no_name():
     prose = "The Time of a Series is short. New in this Version: :class:`Kiln`, app.fire, heat_up, BakeAll."
-    text = f"{prose}\nCall bake() or `Oven`.\n\n```c\nSeries *series;\n```\n\n    Version x\n"
+    text = f"{prose}\nCall bake() or `Oven`, press `left`.\n\n```c\nSeries *series;\n```\n\n    Version x\n"
     assert names_in(text) >= {"Kiln", "fire", "heat_up", "BakeAll", "bake", "Oven", "Series", "Version"}
+    assert not names_in(text) & {"left", "series"}
     assert not names_in(prose) & {"Time", "Series", "New", "Version", "The"}
 
 

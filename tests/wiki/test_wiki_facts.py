@@ -7,7 +7,7 @@ import json
 import pytest
 from surveys import survey_of
 
-from rag.code.documentation import comment_above, docstring, elixir_attribute
+from rag.code.documentation import comment_above, docstring, elixir_attribute, paragraphs, title_of
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
@@ -582,7 +582,14 @@ def test_declared_types_and_files_named_like_their_folder_are_exported():
         {
             "package.json": '{"name": "kiln", "main": "dist/kiln.js", "types": "kiln.d.ts"}',
             "kiln.d.ts": "export interface Oven {}\n",
-            "src/kiln/kiln.ts": "export function fire() {}\n",
+            "src/kiln/kiln.ts": "export function fire() {}\nexport class Oven {}\n",
         }
     )
-    assert {one.name for one in exports(survey, survey.files)} == {"Oven", "fire"}
+    assert sorted(one.name for one in exports(survey, survey.files)) == ["Oven", "fire"]
+
+
+def test_headings_and_images_of_asciidoc_are_no_prose():
+    text = "= Kiln - Fires Pots\n:toc:\n\nimage:a.svg[A]\n\n*It fires* pots slowly.\n\n== Use\n\nCall it.\n"
+    assert title_of(text, "readme.adoc").text == "Kiln - Fires Pots"
+    found = [(section.partition(" ")[2], quote.text) for section, quote in paragraphs(text, "readme.adoc")]
+    assert found == [("Kiln - Fires Pots", "It fires pots slowly."), ("Use", "Call it.")]

@@ -40,7 +40,7 @@ _MAX_DOC_LINES = 200
 _MAX_HEAD_LINES = 12
 _MAX_SIGNATURE = 110
 
-_HASH = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "docker", "ini", "perl", "r"})
+_HASH = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "docker", "ini", "perl", "r", "kconfig"})
 _DASHES = frozenset({"sql", "lua"})
 _LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
 _MACHINE = re.compile(

@@ -13,7 +13,7 @@ from typing import Any
 
 _TOO_DEEP = "it is nested too deeply"
 _MAX_DOTS = 300
-"""The most dots of a line of TOML outside of strings: a dotted key takes time with the square of its parts."""
+"""The most dots of a line of TOML outside of strings: a key takes time with the square of its parts."""
 _TOML_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*+(?:\"|$)|'[^']*(?:'|$)")
 
 

@@ -324,13 +324,13 @@ def _remote(base_url: str | None, setting: str = "") -> str | None:
     return None if is_local(url) else host_of(url)
 
 
-def gather_rows(
-    codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], lists: int
-) -> tuple[Vectors, npt.NDArray[np.int64]]:
-    """Cluster rows with faiss's k-means; see `rag.ports.Gather`."""
-    from rag.backends.faiss_index import gather
+def shorten_rows(
+    codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], queries: Vectors, k: int
+) -> tuple[Vectors, npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Compute short codes with faiss; see `rag.ports.Shorten`."""
+    from rag.backends.faiss_index import shorten
 
-    return gather(codes, scale, lists)
+    return shorten(codes, scale, queries, k)
 
 
 def open_vector_index(blocks: Sequence[Rows]) -> VectorIndex:

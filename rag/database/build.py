@@ -17,14 +17,14 @@ import numpy.typing as npt
 from rag.corpus.walk import Walk
 from rag.database import compact
 from rag.database import format as store_format
-from rag.database.approximate import with_lists
+from rag.database.approximate import with_short_codes
 from rag.database.columns import Columns, assemble, pack_strings, unpack_strings
 from rag.database.merge import merge
 from rag.database.parts import keep_as_part, part_path, remove_unlisted
 from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
 from rag.errors import NothingToIndex
-from rag.ports import Embedder, Gather, takes_bags
+from rag.ports import Embedder, Shorten, takes_bags
 from rag.types import PARSER_GAVE_UP, Checkout, FileEntry, Skipped
 
 if TYPE_CHECKING:
@@ -36,23 +36,23 @@ Stats = Mapping[str, tuple[int, int]]
 
 _MOST_IN_GROUP = 75_000
 """Chunks that are embedded and written at a time: about half a gigabyte of memory."""
-_LEAST_WITH_LISTS = 4
-"""A part with at least this fraction of the chunks from which on a store is searched by lists has its own."""
+_LEAST_SHORTENED = 4
+"""A part has short codes if it has at least this fraction of the chunks from which on a store has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a source is indexed.
 
-    `max_chars` limits a chunk. A store of `approximate_from` chunks is searched by lists, which `gather`
-    makes; without it every search is exact.
+    `max_chars` limits a chunk. A store of `approximate_from` chunks has short codes, which `shorten`
+    computes; without it every search is exact.
     """
 
     max_file_bytes: int = 1_000_000
     max_chars: int = 1_600
     wait_s: float = 600.0
     approximate_from: int = 200_000
-    gather: Gather | None = None
+    shorten: Shorten | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Builder:
 
     def write_whole(self, columns: Columns, languages: list[str]) -> None:
         """Write a store of one segment, and remove the parts of the previous one."""
-        columns, header = self._with_lists(columns, len(columns["chunk_file"]), self._header(languages))
+        columns, header = self._shortened(columns, len(columns["chunk_file"]), self._header(languages))
         header["recall_at_10"] = _least_recall([header])
         store_format.write(self.path, header, columns)
         remove_unlisted(self.path, ())
@@ -218,7 +218,7 @@ class Builder:
 
     def _write_part(self, columns: Columns, total: int, languages: list[str]) -> Segment:
         """Write a part of a store of `total` chunks; it belongs to the store once that lists it."""
-        columns, header = self._with_lists(columns, total, self._header(languages))
+        columns, header = self._shortened(columns, total, self._header(languages))
         file = part_path(self.path, header["id"])
         store_format.write(file, header, columns)
         return open_segment(file)
@@ -228,7 +228,7 @@ class Builder:
     ) -> None:
         """Write the newest segment over `parts`, of which `promoted` may be one; remove all other parts."""
         total = sum(part.chunks - part.dead for part in parts.uses()) + len(columns["chunk_file"])
-        columns, header = self._with_lists(columns, total, self._header(languages))
+        columns, header = self._shortened(columns, total, self._header(languages))
         header["parts"] = [segment.header["id"] for segment in parts.segments]
         header["used_ns"] = parts.used_ns
         header["recall_at_10"] = _least_recall([header, *(segment.header for segment in parts.segments)])
@@ -313,18 +313,18 @@ class Builder:
         skips = [skip for part in digests for skip in part.skipped]
         return assemble(digests, bags, vectors, languages) | skip_columns(skips, stats)
 
-    def _with_lists(
+    def _shortened(
         self, columns: Columns, total: int, header: dict[str, Any]
     ) -> tuple[Columns, dict[str, Any]]:
-        """Return columns and header, with lists if a store of `total` chunks is searched by lists."""
+        """Return columns and header, with short codes if a store of `total` chunks has them."""
         least = self.options.approximate_from
-        if self.options.gather is None or total < least:
+        if self.options.shorten is None or total < least:
             return columns, header
-        if len(columns["chunk_file"]) < max(least // _LEAST_WITH_LISTS, 1):
+        if len(columns["chunk_file"]) < max(least // _LEAST_SHORTENED, 1):
             return columns, header
-        self.progress("lists", 0, 0)
-        lists, about = with_lists(columns, self.options.gather)
-        return {**columns, **lists}, header | {"approximate": about}
+        self.progress("shorten", 0, 0)
+        short, about = with_short_codes(columns, self.options.shorten)
+        return {**columns, **short}, header | {"short_codes": about}
 
     def _header(self, languages: list[str]) -> dict[str, Any]:
         source = self.checkout.source
@@ -345,7 +345,7 @@ class Builder:
 
 
 def _least_recall(headers: Sequence[Mapping[str, Any]]) -> float | None:
-    found = [float(header["approximate"]["recall_at_10"]) for header in headers if "approximate" in header]
+    found = [float(header["short_codes"]["recall_at_10"]) for header in headers if "short_codes" in header]
     return min(found, default=None)
 
 

@@ -11,7 +11,7 @@ terms, p postings:
     posting_*   chunk (ascending within a term), body and head counts, (p,) each
     symbol_hash (m',) ascending hashes of the lower-cased symbols, symbol_chunk (m',) who defines it
     vector_*    codes (m, dim) int8 and scale (m,) float32 of the unit rows; see `rag.database.quantise`
-    list_*      of a large base only: centroids, indptr and rows of `rag.ports.Lists`
+    short_*     of a large segment only: codebook and codes (packed) of `rag.ports.ShortCodes`
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 from rag.database import format as store_format
 from rag.database.columns import Columns, unpack_strings
 from rag.errors import StoreCorrupt, StoreOutdated
-from rag.ports import Lists
+from rag.ports import SHORT_BLOCK, ShortCodes
 from rag.types import Skipped
 
 _KEPT_TEXT_BYTES = 8 << 20
@@ -34,7 +34,8 @@ _SEGMENT_COLUMNS = frozenset(
 _LIST_OF_PARTS = frozenset({"replaced", "touched_bytes", "touched_offsets", "touched_stat"})
 
 
-_LIST_COLUMNS = ("list_centroids", "list_indptr", "list_rows")
+_SHORT_COLUMNS = ("short_codebook", "short_codes")
+_CODEBOOK_ENTRIES = 16
 
 
 class Segment:
@@ -158,26 +159,22 @@ def _vectors_fit(header: Mapping[str, Any], columns: Columns) -> bool:
     codes, scale, count = columns["vector_codes"], columns["vector_scale"], len(columns["chunk_file"])
     fits = codes.dtype == np.int8 and codes.ndim == 2 and len(codes) == count
     fits = fits and scale.dtype == np.float32 and scale.shape == (count,)
-    if not fits or "approximate" not in header:
+    if not fits or "short_codes" not in header:
         return fits
-    probes = header["approximate"].get("probes") if isinstance(header["approximate"], dict) else None
-    if not isinstance(probes, int) or probes < 1 or not all(name in columns for name in _LIST_COLUMNS):
+    about = header["short_codes"]
+    examined = about.get("examined") if isinstance(about, dict) else None
+    if not isinstance(examined, int) or examined < 1 or not all(name in columns for name in _SHORT_COLUMNS):
         return False
-    centroids, indptr, rows = (columns[name] for name in _LIST_COLUMNS)
-    fits = centroids.dtype == np.float32 and centroids.ndim == 2 and centroids.shape[1] == codes.shape[1]
-    fits = fits and indptr.dtype == np.int64 and indptr.shape == (len(centroids) + 1,) and len(centroids) > 0
-    return bool(fits and rows.dtype == np.int32 and rows.shape == (count,) and indptr[-1] == count)
+    book, packed = (columns[name] for name in _SHORT_COLUMNS)
+    fits = book.dtype == np.float32 and book.ndim == 3 and book.shape[1] == _CODEBOOK_ENTRIES
+    fits = fits and len(book) > 0 and len(book) * book.shape[2] == codes.shape[1]
+    shape = (-(-count // SHORT_BLOCK), SHORT_BLOCK, -(-len(book) // 2))
+    return bool(fits and packed.dtype == np.uint8 and packed.shape == shape)
 
 
-def lists_of(path: Path, segment: Segment) -> Lists | None:
-    """Return the lists of a segment, None if it has none.
-
-    Raises:
-        StoreCorrupt: they name rows that do not exist.
-    """
-    if "approximate" not in segment.header:
+def short_codes_of(segment: Segment) -> ShortCodes | None:
+    """Return the short codes of a segment, None if it has none."""
+    if "short_codes" not in segment.header:
         return None
-    centroids, indptr, rows = (segment.columns[name] for name in _LIST_COLUMNS)
-    if indptr[0] or (np.diff(indptr) < 0).any() or rows.min() < 0 or rows.max() >= segment.chunk_count:
-        raise StoreCorrupt(path=str(path), why="its lists of vectors do not fit its chunks")
-    return Lists(centroids, indptr, rows, segment.header["approximate"]["probes"])
+    book, packed = (segment.columns[name] for name in _SHORT_COLUMNS)
+    return ShortCodes(book, packed, segment.header["short_codes"]["examined"])

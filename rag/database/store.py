@@ -29,7 +29,7 @@ from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
 from rag.database.parts import file_state, open_segments, part_path
 from rag.database.quantise import restored
-from rag.database.segment import Segment, lists_of
+from rag.database.segment import Segment, short_codes_of
 from rag.errors import StoreCorrupt
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import CodeGraph, Postings, Rows, Vectors
@@ -184,7 +184,7 @@ class Store:
     def vectors(self) -> list[Rows]:
         """The unit rows of each segment, in chunk order, including deleted ones."""
         return [
-            Rows(s.columns["vector_codes"], s.columns["vector_scale"], lists_of(self.path, s))
+            Rows(s.columns["vector_codes"], s.columns["vector_scale"], short_codes_of(s))
             for s in self.segments
         ]
 
@@ -204,7 +204,7 @@ class Store:
 
     @property
     def recall_at_10(self) -> float | None:
-        """The share of the ten nearest that a search by lists finds; None where there are no lists."""
+        """The share of the ten nearest that a search by short codes finds; None where there are none."""
         found = self.header.get("recall_at_10")
         return float(found) if isinstance(found, float) else None
 

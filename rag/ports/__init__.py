@@ -20,11 +20,21 @@ from rag.ports.generation import (
     is_learning,
     is_tool_calling,
 )
-from rag.ports.index import ChunkIndex, CodeGraph, Gather, Lists, Postings, Rows, VectorIndex
+from rag.ports.index import (
+    SHORT_BLOCK,
+    ChunkIndex,
+    CodeGraph,
+    Postings,
+    Rows,
+    ShortCodes,
+    Shorten,
+    VectorIndex,
+)
 from rag.ports.shared_state import Clock, SharedState
 from rag.ports.turns import Holder, Marks, Matches, MemoryStore, Recalled, RecordStore, TurnStore
 
 __all__ = [
+    "SHORT_BLOCK",
     "AsyncGenerator",
     "BagEmbedder",
     "ChatMessages",
@@ -33,11 +43,9 @@ __all__ = [
     "CodeGraph",
     "CompletingGenerator",
     "Embedder",
-    "Gather",
     "Grouping",
     "Holder",
     "LearningCounter",
-    "Lists",
     "Marks",
     "Matches",
     "MemoryStore",
@@ -51,6 +59,8 @@ __all__ = [
     "Role",
     "Rows",
     "SharedState",
+    "ShortCodes",
+    "Shorten",
     "TextGenerator",
     "TokenCounter",
     "ToolCallingGenerator",

@@ -12,41 +12,45 @@ from rag.ports.embedding import Vectors
 from rag.types import CodeDefinition, CodeUse, Hit, UseRole
 
 
-class Lists(NamedTuple):
-    """Rows clustered around centroids: a search only scans the lists nearest to its query.
+class ShortCodes(NamedTuple):
+    """Rows as codes of four bits: a search compares exactly only the rows that these put first.
 
-    List i holds `rows[indptr[i]:indptr[i + 1]]`, ascending; each row is in exactly one list. `centroids` is
-    float32, shape (lists, dim). Scanning `probes` lists finds nearly all neighbours.
+    Each code is one of 16 entries of `codebook`, float32, shape (codes per row, 16, numbers per code).
+    `packed` is uint8, shape (blocks, `SHORT_BLOCK`, bytes per row), arranged within a block by the backend.
+    Nearly all of the ten nearest rows are among the `examined` first.
     """
 
-    centroids: Vectors
-    indptr: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
-    probes: int
+    codebook: Vectors
+    packed: npt.NDArray[np.uint8]
+    examined: int
+
+
+SHORT_BLOCK = 32
+"""How many rows a block of short codes has."""
 
 
 class Rows(NamedTuple):
     """Unit vectors with 8 bits per number: row i is `codes[i] * scale[i]`, a zero row where the scale is 0.
 
-    `codes` is int8, shape (n, dim); `scale` is float32, shape (n,). A large block has `lists`.
+    `codes` is int8, shape (n, dim); `scale` is float32, shape (n,). A large block has `short` codes.
     """
 
     codes: npt.NDArray[np.int8]
     scale: npt.NDArray[np.float32]
-    lists: Lists | None = None
+    short: ShortCodes | None = None
 
 
-class Gather(Protocol):
-    """Clusters rows around centroids."""
+class Shorten(Protocol):
+    """Computes short codes of rows."""
 
     def __call__(
-        self, codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], lists: int
-    ) -> tuple[Vectors, npt.NDArray[np.int64]]:
-        """Find centroids for the rows `codes * scale[:, None]`, and the centroid nearest to each row.
+        self, codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], queries: Vectors, k: int
+    ) -> tuple[Vectors, npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Compute the short codes of the rows `codes * scale[:, None]`, and search them.
 
         Returns:
-            Unit centroids, shape (lists, dim), and the number of each row's centroid, shape (n,). The result
-            is deterministic.
+            `ShortCodes.codebook` and `ShortCodes.packed`, which are deterministic, and for each query the
+            min(k, n) rows that its short codes put first, in that order; at the end -1 where it found none.
         """
         ...
 
@@ -69,7 +73,7 @@ class VectorIndex(Protocol):
         Returns:
             Cosines and row numbers, both of shape (q, min(k, live rows)). Rows with equal cosines are
             ordered by their number; which of them are cut off at k is up to the backend. In a block with
-            lists, a few of the nearest may be missing.
+            short codes, a few of the nearest may be missing.
 
         Raises:
             DimensionMismatch: the queries are not as wide as the rows.

@@ -33,6 +33,7 @@ from rag.retrieval.relations import (
     uses_signal,
 )
 from rag.retrieval.rerank import RERANKED, rerank
+from rag.retrieval.shown_definition import named_by
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.types import CodeFacts, Hit, Subject
@@ -175,10 +176,16 @@ def _search_stores(
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
-    gathered = [_gather(searcher, sought, rarity, begins=not past, plain=plain) for searcher in searchers]
+    name = asked_definition(sought.question)
+    defined = [definition_chunks(searcher.index, name) if name else [] for searcher in searchers]
+    gathered = [
+        _gather(searcher, sought, rarity, chunks, begins=not past, plain=plain)
+        for searcher, chunks in zip(searchers, defined, strict=True)
+    ]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
-    # A question that refers to places is answered by them.
-    kinds = [] if any(g.pointed for g in gathered) else kinds_of(sought.question.text)
+    # A question that refers to places or definitions is answered by them, whatever words a name has.
+    is_pointed = any(defined) or any(g.pointed for g in gathered)
+    kinds = [] if is_pointed else kinds_of(sought.question.text)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -193,6 +200,9 @@ def _search_stores(
         hits = rerank(reranker, sought.question.text, [hit for hit, _ in best], wanted)
         best = [(hit, held[hit.location, hit.span]) for hit in hits]
     alone = sought.terms == sought.question.terms
+    names = [last_part(n) for n in (asked_definition(sought.question), *sought.question.names) if n]
+    if names:
+        best = [(named_by(index, hit, names), index) for hit, index in best[:k]] + best[k:]
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
@@ -245,10 +255,16 @@ def exchange(question: str, found: RetrievalResult) -> Exchange:
 
 
 def _gather(
-    searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool, plain: bool
+    searcher: Searcher,
+    sought: ContextualQuestion,
+    rarity: Rarity,
+    defined: Sequence[int],
+    *,
+    begins: bool,
+    plain: bool,
 ) -> _Candidates:
-    """Return the candidates of both retrievers, with the values of both for all of them; for a plain question
-    also those that have synonyms or words of code.
+    """Return the candidates of both retrievers, with the values of both for all of them, and the chunks with
+    the definitions asked for; for a plain question also those that have synonyms or words of code.
     """
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
@@ -271,8 +287,7 @@ def _gather(
         unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
-    if name := asked_definition(sought.question):
-        phrases |= dict.fromkeys(definition_chunks(index, name), SOUGHT)
+    phrases |= dict.fromkeys(defined, SOUGHT)
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)

@@ -345,7 +345,7 @@ class Engine(OpenBackends):
 
     @cached_property
     def _options(self) -> Options:
-        return Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
+        return Options(max_file_bytes=self.settings.max_file_bytes, shorten=backends.shorten_rows)
 
     def store_file(self, source: Source) -> Path:
         """Return the path of a source's store, which may not exist yet."""

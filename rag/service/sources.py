@@ -73,5 +73,5 @@ def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> 
     """Build a store at `path` from texts, and open it."""
     checkout = Checkout(Source(str(path.with_suffix(""))), path.parent)
     embedder = backends.open_embedder(settings)
-    options = Options(max_file_bytes=settings.max_file_bytes, gather=backends.gather_rows)
+    options = Options(max_file_bytes=settings.max_file_bytes, shorten=backends.shorten_rows)
     return write_texts(files, checkout, path, embedder, options)

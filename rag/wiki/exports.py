@@ -137,9 +137,13 @@ class _Finder:
 
     def _source(self, folder: str, value: str) -> str:
         """Return the source file of a manifest's target, which may name a compiled file."""
+        exact = posixpath.normpath(posixpath.join(folder, value))
+        if exact in self._own and self.survey.files[exact].language in JAVASCRIPT:
+            return exact
         stem = re.sub(r"(?:\.d)?\.[cm]?[jt]sx?$", "", value.removeprefix("./"))
         inner = re.sub(r"^(?:dist|build|out|lib|es|esm|cjs)/", "", stem)
-        for place in (stem, f"src/{stem}", f"src/{inner}", inner):
+        own = f"src/{inner}/{posixpath.basename(inner)}"
+        for place in (stem, f"src/{stem}", f"src/{inner}", inner, own):
             for ending in _JS_SOURCES:
                 path = posixpath.normpath(posixpath.join(folder, place + ending))
                 if path in self._own and self.survey.files[path].language in JAVASCRIPT:
@@ -217,7 +221,8 @@ class _Finder:
         """Yield the public definitions in languages whose files export by themselves."""
         for path in self._in("java", "csharp", "ruby", "php", "kotlin", "scala", "swift", "lua"):
             package = posixpath.dirname(path) or self.survey.name
-            yield from (Exported(s, s.name, package) for s in self._top(path) if s.public)
+            if not self.survey.files[path].text.startswith("#!"):  # a command
+                yield from (Exported(s, s.name, package) for s in self._top(path) if s.public)
 
 
 def _module_name(path: str) -> str:

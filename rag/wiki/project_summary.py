@@ -44,7 +44,8 @@ _NOISE = re.compile(
     r"|we(?:'re|’re| are) (?:excited|happy|proud|pleased|hiring)|if you|you (?:can|may|need)"
     r"|(?:see|read|visit|check|click|download|install|run|star|become|join|follow) "
     r"|to (?:install|build|use|get) |(?:the (?:full |latest |official |complete )?)?documentation"
-    r"|more information|copyright|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
+    r"|(?:for )?(?:more|further) (?:information|details)|copyright"
+    r"|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
     r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -19,7 +19,7 @@ from conftest import git
 from test_quantise import rewritten
 from test_update import CountingEmbedder, everything
 
-from rag.backends import gather_rows, open_vector_index
+from rag.backends import open_vector_index, shorten_rows
 from rag.backends.static_embedder import StaticEmbedder
 from rag.corpus.acquire import acquire, resolve
 from rag.database import build, compact, parts
@@ -350,14 +350,14 @@ def test_a_store_built_in_groups_is_the_store_built_at_once(sample_repo, tmp_pat
     (sample_repo / "blob.txt").write_bytes(b"x = 1\n\0\0\0binary\n" * 50)
     (sample_repo / "deep.py").write_text("x = " + "(" * 5_000 + ")" * 5_000 + "\n")
     monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)
-    options = Options(approximate_from=20, gather=gather_rows)
+    options = Options(approximate_from=20, shorten=shorten_rows)
     whole, one = refresh(checkout, tmp_path / "whole.pkl", embedder, options)
     monkeypatch.setattr(build, "_MOST_IN_GROUP", 40)
     store, report = refresh(checkout, tmp_path / "grouped" / "s.pkl", embedder, options)
     store.verify()
     assert len(store.parts) > 3 and all(part.chunk_count for part in store.parts)
     assert (report.files, report.chunks, report.skipped) == (one.files, one.chunks, one.skipped)
-    assert report.recall_at_10 is not None and all(rows.lists for rows in store.vectors[:-1])
+    assert report.recall_at_10 is not None and all(rows.short for rows in store.vectors[:-1])
     for name in ("codes", "scale"):  # the statistics of all groups count in each
         joined = np.concatenate([getattr(rows, name) for rows in store.vectors])
         np.testing.assert_array_equal(joined, getattr(whole.vectors[0], name))

@@ -8,7 +8,7 @@ the constant follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
@@ -60,11 +60,12 @@ def find(asked: Asked) -> CodeFacts | None:
     if not is_marked and not is_whole:
         return None
     phrases = _phrases(text)
+    may_fit = _with_words_of(message, phrases)
     at = None
     best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
-            for number, parts in _literals(file):
+            for number, parts in _literals(file, may_fit):
                 fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
@@ -83,12 +84,26 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(MESSAGE, text, "The message is written here", [place, *uses])
 
 
-def _literals(file: FileText) -> Iterator[tuple[int, list[list[str]]]]:
-    """Yield the string literals of a file: the line of each, and the words of its fixed parts.
+def _with_words_of(message: list[str], phrases: Mapping[str, int]) -> Callable[[str], bool]:
+    """Return a function that finds out quickly that no word of a text is one of the message.
+
+    Function words of the message do not count: no literal of them alone fits.
+    """
+    held = {word for word in message if not is_stop_word(word)}.union(*map(str.split, phrases))
+    search = re.compile("|".join(map(re.escape, held)) or r"(?!)").search
+
+    def may_fit(text: str) -> bool:
+        return not text.isascii() or search(text.lower()) is not None
+
+    return may_fit
+
+
+def _literals(file: FileText, may_fit: Callable[[str], bool]) -> Iterator[tuple[int, list[list[str]]]]:
+    """Yield the string literals of a file that may fit: the line of each, and the words of its fixed parts.
 
     A literal that goes on in the next line is yielded as a whole as well.
     """
-    count, last, begun = 0, 0, list[list[str]]()
+    count, last, begun = 0, 0, list[str]()
     for number, line in enumerate(file.lines, 1):
         if (
             len(line) > _MAX_LINE_CHARS
@@ -96,17 +111,22 @@ def _literals(file: FileText) -> Iterator[tuple[int, list[list[str]]]]:
             or not ("'" in line or '"' in line or "`" in line)
         ):
             continue
-        joins = last and _GOES_ON.match(line) and number - last <= _MAX_PARTS
+        joins = last and number - last <= _MAX_PARTS and _GOES_ON.match(line)
         for found in _LITERAL.findall(line):
             count += 1
-            fixed = _PLACEHOLDER.split(next(filter(None, found)))
-            parts = [words for part in fixed if (words := _lower(part))]
-            yield number, parts
-            if joins:
-                begun = [*begun, *parts]
-                yield last, begun
-            else:
-                last, begun = number, parts
+            literal = next(filter(None, found))
+            begun = [*begun, literal] if joins else [literal]
+            if not joins:
+                last = number
+            if may_fit(literal):
+                yield number, _fixed_parts(literal)
+                if joins:
+                    yield last, [part for each in begun for part in _fixed_parts(each)]
+
+
+def _fixed_parts(literal: str) -> list[list[str]]:
+    """Return the words of the parts of a literal between its placeholders."""
+    return [words for part in _PLACEHOLDER.split(literal) if (words := _lower(part))]
 
 
 def _fit(parts: list[list[str]], message: list[str]) -> int:

@@ -32,6 +32,8 @@ _OWNED = re.compile(
     r"(?:class )?`?(?-i:([A-Z]\w*[a-z]\w*))"
 )
 """A name with the class that has it: "recover() of Server"."""
+_OWNER = re.compile(r"\b(?:in|from) (?:the )?`?[\w.:#-]+", re.I)
+"""What has a name, such as its module: "float from XMonad.Operations"."""
 _LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
@@ -229,7 +231,7 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
 def _subject(asked: Asked) -> _Subject | None:
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
-    for name in spelled_names(positive):
+    for name in spelled_names(_OWNER.sub(" ", positive)):
         for index in asked.indexes:
             if whole := [one for one in index.graph.definitions(name) if one.name == name]:
                 return _Subject(index, _chosen(whole[:_MAX_CANDIDATES], text, positive, name)[:_MAX_TARGETS])

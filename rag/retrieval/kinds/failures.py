@@ -108,7 +108,7 @@ def _score(
 
 
 def _named_subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:
-    """Return the only definition of the name that a question asks about; None if there is none, or several."""
+    """Return the only definition of the name that is asked about; None if there is none, or several."""
     named_one = _OF_A_NAME.match(asked.question.question.text)
     name = next(filter(None, named_one.groups()), "") if named_one else ""
     if not name or is_stop_word(name):

@@ -39,6 +39,8 @@ _MAX_READ_FOR_PHRASE = 256
 """How many chunks with the words of a phrase in quotation marks are read."""
 _NAME_SHARE = 0.8
 """What a rare name counts, compared with a phrase."""
+_MAX_BEST = 3
+"""How many of the best chunks by words are read."""
 _ENOUGH_RUNS = 6
 """This many runs in a chunk count as the whole text."""
 
@@ -74,7 +76,7 @@ def phrase_chunks(index: ChunkIndex, text: str, best: Sequence[int] = ()) -> dic
             value = (SOUGHT if is_sought else 1.0) if is_exact else _OTHER_SPELLING
             found[chunk] = max(found.get(chunk, 0.0), value)
     runs = _runs(text)
-    for chunk, count in _holding(index, runs, text, best[:_MAX_CHUNKS_PER_RUN]):
+    for chunk, count in _holding(index, runs, text, best[:_MAX_BEST]):
         found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))
     return found
 

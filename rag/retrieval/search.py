@@ -278,6 +278,7 @@ def _gather(
     lexical = Bm25(index, sought.terms, rarity)
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
     best = lexical.best(CANDIDATES)
+    first = best[np.argsort(-lexical.scores(best), kind="stable")].tolist()
     alike = synonyms(index, own, rarity)
     if plain:
         alike = _larger(alike, code_words(index, own, rarity, best))
@@ -293,7 +294,7 @@ def _gather(
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
     if (topic := only_word(sought.question)) is not None:
         unknown |= {topic}
-    phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
+    phrases, by_name = phrase_chunks(index, sought.question.text, first), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     if name := asked_value(sought.question):

@@ -40,16 +40,19 @@ _MAX_DOC_LINES = 200
 _MAX_HEAD_LINES = 12
 _MAX_SIGNATURE = 110
 
-_HASH = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "docker", "ini", "perl", "r"})
+_HASH = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "docker", "ini", "perl", "r", "kconfig"})
 _DASHES = frozenset({"sql", "lua"})
 _LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
 _MACHINE = re.compile(
     r"^(?:!|-\*-|vim:|eslint|prettier|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
-    r"|endregion|pragma|(?:xxx|todo|fixme|hack)\b"
+    r"|endregion|pragma"
     r"|#region|global |jshint|flow\b|@flow|clang-format|\(?non-javadoc|=+$|-+$|\*+$|#+$)",
     re.IGNORECASE,
 )
 _DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
+_NOTE = re.compile(r"(?:xxx|todo|fixme|hack)\b", re.IGNORECASE)
+"""How a note to oneself begins; it goes on in the lines that begin with a small letter."""
+_FOR_DOCUMENTATION = ("/**", "/*!", "///", "//!")
 _FREE = re.compile(r"\s*(?:$|package\b|import\b|use\b|#|mod\b|namespace\b|'use|\"use)")
 _STATEMENT = re.compile(r"\s*(?:>>> |assert |[\w.]+ = \S)")
 """How a paragraph begins that is code: `url = URL("…")`."""
@@ -92,21 +95,39 @@ def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | No
 
 
 def comment_above(lines: Sequence[str], path: str, row: int, language: str) -> Quote | None:
-    """Return the first paragraph of the comment that ends directly above a row, ignoring decorators."""
+    """Return the first paragraph of the comment that ends directly above a row, ignoring decorators.
+
+    Of several comments it is the one for documentation: `/** … */`.
+    """
     bottom = row - 1
     while bottom >= 0 and _DECORATION.match(lines[bottom]):
         bottom -= 1
-    top = bottom
-    if bottom >= 0 and lines[bottom].rstrip().endswith("*/") and language not in _HASH:
-        while top >= 0 and "/*" not in lines[top]:
-            top -= 1
-        if top < 0 or not lines[top].lstrip().startswith("/*"):
+    top = bottom + 1
+    if language not in _HASH and (begin := _block_begin(lines, bottom)) is not None:
+        if begin < 0:
             return None
-        return _comment(lines[top : bottom + 1], path, top)
-    marks = _line_marks(language)
-    while top >= 0 and lines[top].lstrip().startswith(marks):
+        top = begin
+    else:
+        marks = _line_marks(language)
+        while top > 0 and lines[top - 1].lstrip().startswith(marks):
+            top -= 1
+    if top < bottom + 1 and not lines[top].lstrip().startswith(_FOR_DOCUMENTATION):
+        before = _block_begin(lines, top - 1)
+        if before is not None and before >= 0 and lines[before].lstrip().startswith("/**"):
+            top, bottom = before, top - 1
+    return _comment(lines[top : bottom + 1], path, top) if top <= bottom else None
+
+
+def _block_begin(lines: Sequence[str], bottom: int) -> int | None:
+    """Return the row where the block comment begins that ends at a row; None if none ends there, -1 if its
+    first row has code.
+    """
+    if bottom < 0 or not lines[bottom].rstrip().endswith("*/"):
+        return None
+    top = bottom
+    while top >= 0 and "/*" not in lines[top]:
         top -= 1
-    return _comment(lines[top + 1 : bottom + 1], path, top + 1) if top < bottom else None
+    return top if top >= 0 and lines[top].lstrip().startswith("/*") else -1
 
 
 _ELIXIR_DOC = re.compile(r"\s*@(?:module)?doc\s+(?:~[sS])?\"\"\"\s*$")
@@ -174,7 +195,7 @@ def _line_marks(language: str) -> tuple[str, ...]:
 def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
     """Return a comment's first paragraph of prose, without its comment marks."""
     taken: list[str] = []
-    first, in_directive = row + 1, False
+    first, in_directive, in_note = row + 1, False, False
     for number, line in enumerate(lines):
         inside = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line)
         words = inside.strip()
@@ -183,7 +204,8 @@ def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
         if _ASIDE.match(line):
             break
         in_directive = _DIRECTIVE.match(words) is not None or (in_directive and not inside[:1].strip())
-        if in_directive:
+        in_note = _NOTE.match(words) is not None or (in_note and words[:1].islower())
+        if in_directive or in_note:
             words = ""
         if _MACHINE.match(words) or _TAG.match(words) or _RDOC_HEADING.match(words):
             words = ""
@@ -239,7 +261,8 @@ def _short(head: str, name: str) -> str:
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _BADGE = re.compile(
-    r"^\s*(?:\[?!\[|\[[^\]]+\]:\s|<(?!https?:)|\.\. |:\w[\w-]*:(?!`)"
+    r"^\s*(?:\[?!\[|(?:image|ifdef|ifndef|endif|include|toc)::?\S*\["
+    r"|\[[^\]]+\]:\s|<(?!https?:)|\.\. |:\w[\w-]*:(?!`)"
     r"|>>>|\$ |#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )"
 )
 
@@ -276,6 +299,7 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
     first, fence, section = 1, "", ""
     indented = (" ", "\t") if path.endswith((".md", ".markdown", ".mdx", ".rst")) else ("    ", "\t")
     lines = [*text.split("\n")[:400], ""]
+    heading = re.compile(rf"{_heading_marks(path)}{{1,6}}\s")
     for number, line in enumerate(lines, start=1):
         if mark := _FENCE.match(line):
             fence = _next_fence(mark[1], fence)
@@ -290,7 +314,8 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             continue
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
         is_inner = line.startswith(indented) and (not paragraph or path.endswith(".rst"))
-        if not fence and line.strip() and not (_BADGE.match(line) or underlined or is_inner):
+        is_markup = _BADGE.match(line) or heading.match(line) or underlined or is_inner
+        if not fence and line.strip() and not is_markup:
             if not paragraph:
                 first = number
             paragraph.append(line.strip().removeprefix(">").strip())
@@ -299,8 +324,13 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             words = _plain_prose(" ".join(paragraph), path)
             yield section, Quote(words, path, first, first + len(paragraph) - 1)
             paragraph = []
-        if underlined or (not fence and re.match(r"#{1,6}\s", line)):
-            section = f"{number} {_plain_prose(line.strip('# '), path)}"
+        if underlined or (not fence and heading.match(line)):
+            section = f"{number} {_plain_prose(line.strip('#= '), path)}"
+
+
+def _heading_marks(path: str) -> str:
+    """Return a regular expression for a mark of a heading, which begins with one or more of them."""
+    return "[#=]" if path.endswith((".adoc", ".asciidoc", ".asc")) else "#"
 
 
 _RST_ROLE = re.compile(r":[a-z][\w:.+-]*:`[~!]?([^`<]+?)(?:\s*<[^`>]*>)?`")
@@ -339,7 +369,7 @@ def title_of(text: str, path: str) -> Quote:
     lines = [line[:_MAX_TITLE_LINE_CHARS] for line in text.split("\n", 80)[:80]]
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
-        if heading := re.match(r"#{1,3}\s+(.+?)\s*#*$", line):
+        if heading := re.match(rf"{_heading_marks(path)}{{1,3}}\s+(.+?)\s*[#=]*$", line):
             return Quote(plain_title(heading[1]), path, number + 1, number + 1)
         if line.strip() and re.fullmatch(r"([=\-~*#^])\1{2,}\s*", below) and not re.match(r"\W{3,}$", line):
             return Quote(plain_title(line.strip()), path, number + 1, number + 1)

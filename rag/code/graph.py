@@ -27,16 +27,27 @@ class RepositoryGraph:
         self.names = NameResolution(self.files)
 
     def definitions(self, name: str) -> list[CodeDefinition]:
-        """Return the definitions of a name, by path and line. `Class.method` limits it to that class."""
+        """Return the definitions of a name, by path and line. `Class.method` limits it to that class.
+
+        A name that is defined as it is written, such as `s:open#file`, is taken whole.
+        """
+        if not name.isidentifier() and (whole := self._named(name, name)):
+            return whole
         parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
         if not parts:
             return []
+        return self._named(parts[-1], *parts)
+
+    def _named(self, name: str, *parts: str) -> list[CodeDefinition]:
+        """Return the definitions of a name that are in all other parts: modules, classes."""
         found = []
-        for file in self.files.holding(parts[-1]):
-            for number in file.named.get(parts[-1], ()):
-                around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
-                if all(part in around.split(".")[:-1] for part in parts[:-1]):
-                    found.append(file.definition(number))
+        for file in self.files.holding(name):
+            for number in file.named.get(name, ()):
+                if len(parts) > 1:
+                    around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
+                    if not all(part in around.split(".")[:-1] for part in parts[:-1]):
+                        continue
+                found.append(file.definition(number))
         return found
 
     def defined_in(self, path: str) -> list[CodeDefinition]:

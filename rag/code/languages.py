@@ -12,11 +12,13 @@ from functools import lru_cache
 from rag.types import Kind
 
 TEXT = "text"
+OTHER = "other"
+"""The language of a file whose extension is not in the table: its text is read, if it is text."""
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 """The JavaScript family, whose files declare their exports."""
 
 _EXTENSIONS_OF = {
-    "python": "py pyi pyw pyx pxd pxi bzl star",
+    "python": "py pyi pyw pyx pxd pxi bzl star gyp gypi vy",
     "javascript": "js jsx mjs cjs es6",
     "typescript": "ts mts cts",
     "tsx": "tsx",
@@ -34,7 +36,8 @@ _EXTENSIONS_OF = {
     "lua": "lua nse rockspec luau",
     "bash": "sh bash zsh ksh bats ebuild",
     "sql": "sql psql pgsql ddl plsql",
-    "html": "html htm xhtml jinja jinja2 j2 hbs handlebars mustache ejs njk liquid twig cshtml razor erb",
+    "html": "html htm xhtml jinja jinja2 j2 hbs handlebars mustache ejs njk liquid twig cshtml razor erb"
+    " jsp jspx jspf tag tagx asp aspx ascx",
     "vue": "vue",
     "svelte": "svelte astro",
     "css": "css",
@@ -48,7 +51,8 @@ _EXTENSIONS_OF = {
     "org": "org",
     "tex": "tex sty cls",
     TEXT: "txt text",
-    "xml": "xml xsd xsl xslt wsdl plist storyboard xib csproj vbproj fsproj props targets resx xaml config",
+    "xml": "xml xsd xsl xslt wsdl plist storyboard xib csproj vbproj fsproj props targets resx xaml config"
+    " pom ui qrc wxs nuspec vcproj vcxproj tld dtd",
     "ini": "ini cfg conf cnf properties editorconfig desktop service timer socket env",
     "proto": "proto",
     "thrift": "thrift",
@@ -56,8 +60,9 @@ _EXTENSIONS_OF = {
     "terraform": "tf tfvars hcl nomad",
     "gradle": "gradle groovy",
     "cmake": "cmake",
-    "make": "mk mak",
+    "make": "mk mak am",
     "docker": "dockerfile",
+    "kconfig": "kconfig",
     "perl": "pl pm t pod",
     "r": "r",
     "julia": "jl",
@@ -70,13 +75,13 @@ _EXTENSIONS_OF = {
     "clojure": "clj cljs cljc edn",
     "lisp": "lisp lsp cl el scm ss rkt",
     "zig": "zig",
-    "nim": "nim nims",
+    "nim": "nim nims nimble",
     "d": "d di",
     "v": "v sv svh vhd vhdl",
     "crystal": "cr",
     "objc": "m mm",
     "pascal": "pas pp dpr",
-    "fortran": "f f90 f95 f03 f08 for",
+    "fortran": "f f77 f90 f95 f03 f08 for ftn fpp fypp",
     "ada": "adb ads",
     "assembly": "s asm",
     "powershell": "ps1 psm1 psd1",
@@ -92,6 +97,7 @@ _EXTENSIONS_OF = {
     "template": "tmpl tpl gotmpl mako tt",
     "bazel": "bazel build",
     "meson": "meson",
+    "m4": "m4",
     "coffeescript": "coffee",
     "elm": "elm",
     "purescript": "purs",
@@ -103,6 +109,7 @@ _EXTENSIONS_OF = {
 _BY_EXTENSION = {ext: language for language, exts in _EXTENSIONS_OF.items() for ext in exts.split()}
 
 _BY_NAME = {
+    "kconfig": "kconfig",
     "makefile": "make",
     "gnumakefile": "make",
     "cmakelists.txt": "cmake",
@@ -212,7 +219,7 @@ _OTHER_NAMES = {
     "objective-c": "objc",
     "shell": "bash",
 }
-LANGUAGES = frozenset(_EXTENSIONS_OF) | frozenset(_BY_NAME.values()) | frozenset(_INTERPRETERS.values())
+LANGUAGES = frozenset((*_EXTENSIONS_OF, *_BY_NAME.values(), *_INTERPRETERS.values(), OTHER))
 """The names of languages, without the few that only a text shows."""
 _FAMILIES = {"typescript": ("typescript", "tsx")}
 
@@ -224,18 +231,18 @@ def languages_named(name: str) -> tuple[str, ...]:
     return () if language is None else _FAMILIES.get(language, (language,))
 
 
-def language_of_path(path: str) -> str | None:
-    """Return the language of a path, `TEXT` for a name without extension, None for an unknown one."""
+def language_of_path(path: str) -> str:
+    """Return the language of a path: `TEXT` for a name without extension, `OTHER` for an unknown one."""
     return _language_of_name(path.rpartition("/")[2].lower())
 
 
 @lru_cache(maxsize=65536)
-def _language_of_name(name: str) -> str | None:
+def _language_of_name(name: str) -> str:
     known = _BY_NAME.get(name)
     if known:
         return known
-    if name.startswith(("dockerfile.", "containerfile.", "makefile.")):
-        return "docker" if name[0] in "dc" else "make"
+    if name.startswith(("dockerfile.", "containerfile.", "kconfig.", "kconfig-", "makefile.")):
+        return {"k": "kconfig", "m": "make"}.get(name[0], "docker")
     stem, dot, extension = name.lstrip(".").rpartition(".")
     if not dot:
         return "ini" if name.startswith(".") and name.endswith(("rc", "ignore")) else TEXT
@@ -248,7 +255,7 @@ def _language_of_name(name: str) -> str | None:
     if extension in _HUMAN_LANGUAGES and _DOC_NAME.match(name):
         return TEXT
     known = _BY_EXTENSION.get(extension) or _BY_EXTENSION.get(extension.partition("-")[0])  # py-tpl
-    return known or (TEXT if extension in _TEMPLATE_ENDINGS or _DOC_NAME.match(name) else None)
+    return known or (TEXT if extension in _TEMPLATE_ENDINGS or _DOC_NAME.match(name) else OTHER)
 
 
 _CPP_SIGNS = re.compile(
@@ -280,9 +287,9 @@ def language_of_text(language: str, path: str, text: str) -> str:
 
 
 _TEST_FOLDERS = frozenset(
-    "test tests __tests__ __test__ spec specs e2e cypress testdata test-data testcases unittests "
-    "unittest integration-tests integration_tests functional_tests androidtest fixtures __fixtures__ "
-    "__mocks__ mocks test_utils testutils unit_tests test-d testfixtures test_files test-files "
+    "test tests itest itests __tests__ __test__ spec specs e2e cypress testdata test-data testcases "
+    "unittests unittest integration-tests integration_tests functional_tests androidtest fixtures "
+    "__fixtures__ __mocks__ mocks test_utils testutils unit_tests test-d testfixtures test_files test-files "
     "testfiles".split()
 )
 _TEST_SOURCES = re.compile(r"(?:^|/)src/[a-z]\w*Tests?(?:/|$)")
@@ -301,7 +308,20 @@ _DOC_NAME = re.compile(
 _HUMAN_LANGUAGES = frozenset("cs de es fr hu it ja ko pl pt ru sv tr uk zh".split())
 """Endings of documents that are translated, such as `CHANGES.ru`; some are those of programs too."""
 _CONFIG_LANGUAGES = frozenset(
-    {"yaml", "toml", "ini", "json", "docker", "gomod", "make", "cmake", "meson", "bazel", "terraform"}
+    {
+        "yaml",
+        "toml",
+        "ini",
+        "json",
+        "docker",
+        "gomod",
+        "make",
+        "cmake",
+        "meson",
+        "bazel",
+        "terraform",
+        "kconfig",
+    }
 )
 _CONFIG_FOLDERS = frozenset({".github", ".circleci", ".gitlab", ".vscode", ".buildkite", ".devcontainer"})
 _CONFIG_NAME = re.compile(
@@ -348,4 +368,4 @@ def kind_of(path: str, language: str) -> Kind:
 
 def kind_of_path(path: str) -> Kind:
     """Return the kind of a file, whose language is that of its path."""
-    return kind_of(path, language_of_path(path) or TEXT)
+    return kind_of(path, language_of_path(path))

@@ -42,7 +42,7 @@ _TYPED: _RawRule = (
     "function",
     r"(?!(?:return|else|new|throw|await|yield|case|import|using|typedef"
     r"|delete|assert|in|if|for|while|switch)\b)"
-    r"(?:[\w<>\[\],.?*&:]+\s+)+[*&]?(?P<name>[\w:~]+)\s*\([^;=]*\)?\s*(?:async\*?|const|noexcept|override)?\s*\{?\s*$",
+    r"(?:[\w<>\[\],.?*&:]+\s+)+[*&]?(?P<name>[\w:~]+)\s*\([^;]*\)?\s*(?:async\*?|const|noexcept|override)?\s*(?:\{|=>.*)?\s*$",
 )
 _C_LIKE = (
     _classes(
@@ -51,6 +51,8 @@ _C_LIKE = (
     _functions("function func fn fun"),
     _TYPED,
 )
+_HEAD_END = r"(?=\s*(?:[({\[<:;=]|$|(?:extends|implements|inherits)\b))"
+"""What follows the name in a definition, and seldom a word in a sentence."""
 _SELECTOR: _RawRule = ("block", r"(?P<name>[@.#&%:*\w\[][^{};]*?)\s*\{")
 _SECTION_KEY: _RawRule = ("section", r"(?P<name>[\w./\"'-]+):(?:\s|$)")
 
@@ -99,7 +101,10 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
         ),
     ),
     "nim": (_functions("proc func method iterator template macro converter"),),
-    "crystal": (_classes("class struct module enum lib"), _functions("def macro fun")),
+    "crystal": (
+        _classes("class struct module enum lib"),
+        ("function", rf"{_MODIFIERS}(?:def|macro|fun)\s+(?:self\.)?{_NAME}"),
+    ),
     "ada": (_classes("package_body package task"), _functions("procedure function")),
     "powershell": (_classes("class enum"), _functions("function filter")),
     "vb": (_classes("Class Module Structure Interface Enum"), _functions("Sub Function Property")),
@@ -125,6 +130,7 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
             r"(?:resource|data|variable|output|module|provider|locals|terraform|moved)\b(?P<name>(?:\s+\"[^\"]+\")*)",
         ),
     ),
+    "kconfig": (_functions("config menuconfig"),),
     "scss": (_SELECTOR,),
     "css": (_SELECTOR,),
     "bazel": (_functions("def"), ("block", r"(?P<name>\w+)\(\s*$")),
@@ -144,6 +150,16 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
     "go": (("function", r"func\s+(?:\([^)]*\)\s*)?(?P<name>\w+)"), _classes("type")),
     "yaml": (_SECTION_KEY,),
     "json": (("section", r"\"(?P<name>[^\"]+)\"\s*:\s*[\[{]"),),
+    "other": tuple(
+        (unit, rule + _HEAD_END)
+        for unit, rule in (
+            _classes(
+                "class struct interface enum trait mixin extension module namespace record union protocol"
+                " object contract component service message package type class_name"
+            ),
+            _functions("function func fn fun def sub proc procedure method macro rule task defun"),
+        )
+    ),
     **dict.fromkeys(
         "dart d glsl c cpp java csharp kotlin scala swift javascript typescript tsx".split(), _C_LIKE
     ),

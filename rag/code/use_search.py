@@ -11,6 +11,7 @@ from rag.code.graph_files import MAX_FILES, LoadedFile
 from rag.code.languages import JAVASCRIPT
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values
 from rag.code.reference_queries import has_references
+from rag.lines import lines_of
 from rag.types import CodeDefinition, CodeUse
 
 _MAX_POSSIBLE = 30
@@ -26,10 +27,15 @@ _STRUCTURAL = JAVASCRIPT
 """The languages in which an object has a type by its members alone."""
 _CONSTRUCTORS = ("__init__", "constructor", "initialize")
 _SHELL_DEFINING = re.compile(r"\s*(?:function\s+[\w:.-]+|[\w:.-]+\s*\(\s*\)\s*(?:[{(#]|$))")
-_DEFINING = re.compile(
-    r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
-    r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
+_MODIFIERS = r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
+_IMPORTING = re.compile(_MODIFIERS + r"(?:import|use|alias)\b")
+_DEFINING = (
+    _MODIFIERS + r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var)\b"
+    r"(?:!|\s+(?:rec|inline|mutable))?\s+(?:[\w:]+[.:#])?"
 )
+"""What comes before a name that a line defines."""
+_HYPHENATED = frozenset({"lisp", "clojure", "powershell", "css", "scss", "nix", "other"})
+"""The languages in which a hyphen is part of a name."""
 _COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
 
 
@@ -259,16 +265,20 @@ class UseSearch:
         all of a string: "check" in a sentence or in `form-check` is no use.
         """
         names = "|".join(re.escape(name) for name in sorted(self.names))
-        held = re.compile(rf"(?<![\w$'?!])(?:{names})(?![\w?!'])")
+        hyphen = "-" if file.language in _HYPHENATED else ""
+        quote = "" if file.language in ("lisp", "clojure") else "'"  # there it precedes a name
+        held = re.compile(rf"(?<![\w$?!{quote}{hyphen}])(?:{names})(?![\w?!'{hyphen}])")
         if family(file.language) not in self._families:
             if not self._is_rare:
                 return
             held = re.compile(
                 rf"(?:\.|->|::|#|\\)(?:{names})(?![\w?!'-])|(?<![\w$'?!-])(?:{names})\(|([\"'])(?:{names})\1"
             )
-        defining = _SHELL_DEFINING if file.language == "bash" else _DEFINING
-        for number, line in enumerate(self.files.text(file.path).splitlines(), 1):
-            if held.search(line) and not defining.match(line) and not _COMMENT.match(line):
+        defining = re.compile(rf"{_DEFINING}(?:{names})(?![\w?!'{hyphen}])")
+        heads = {file.graph.definitions[n].start for name in self.names for n in file.named.get(name, ())}
+        ignored = [_COMMENT, _IMPORTING, *([_SHELL_DEFINING] if file.language == "bash" else [defining])]
+        for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
+            if held.search(line) and number not in heads and not any(one.match(line) for one in ignored):
                 yield CodeUse(file.path, number, "", "call", certain=False)
 
     def ordered(self, found: Iterable[CodeUse]) -> list[CodeUse]:

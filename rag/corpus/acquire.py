@@ -26,6 +26,7 @@ from rag.corpus.history import named_commit
 from rag.corpus.refs import HEX, allowed_commit, full_name, is_allowed
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
+from rag.lines import lines_of
 from rag.resources import make_private
 from rag.types import Checkout, Source
 
@@ -404,7 +405,7 @@ class _Clone:
         commit.
         """
         listing = self._from_url(["ls-remote", "--quiet"], place).decode("utf-8", "surrogateescape")
-        pairs = (line.partition("\t") for line in listing.splitlines())
+        pairs = (line.partition("\t") for line in lines_of(listing))
         return {name.removesuffix("^{}"): oid for oid, _, name in pairs}
 
     def _fetch_from_url(

@@ -26,6 +26,10 @@ _READ_WHOLE = re.compile(
 """Files of a repository that are never large, by their paths in it."""
 _READ_SETTINGS = frozenset({"path", "excludesfile", "attributesfile", "ignorerevsfile"})
 """Names of settings whose values are files that git reads whole."""
+_OBJECTS = ("info", "pack", *(f"{number:02x}" for number in range(256)))
+"""The folders of a store of objects that git reads."""
+_MAX_STORES = 100
+_MAX_ALTERNATES_BYTES = 1 << 20
 _MAX_READ_BYTES = 64 << 20
 _MAX_SECONDS = 3.0
 _MAX_BYTES = 4096
@@ -49,6 +53,12 @@ def blocking_file(folder: Path) -> Path | None:
             is_whole = _READ_WHOLE.fullmatch(path.relative_to(repository).as_posix()) is not None
             if not _is_plain(path) or (is_whole and _is_large(path)):
                 return path
+    for store in _alternate_stores(repositories):
+        for name in _OBJECTS:
+            for entry in _entries(store / name, until):
+                path = Path(entry.path)
+                if not _is_plain(path) or (entry.name == "alternates" and _is_large(path)):
+                    return path
     for entry in _entries(top or folder, until):
         path = Path(entry.path)
         if entry.name in _OPENED and not entry.is_symlink() and (not _is_plain(path) or _is_large(path)):
@@ -64,6 +74,22 @@ def _repository_folders(place: Path) -> Iterator[Path]:
         shared = _named(named / "commondir", "")
         if shared is not None:
             yield shared
+
+
+def _alternate_stores(repositories: Sequence[Path]) -> Iterator[Path]:
+    """Yield the stores of objects that repositories borrow from, and those that these borrow from."""
+    own = [repository / "objects" for repository in repositories]
+    stores = list(own)
+    for store in stores:
+        try:
+            text = read_regular(store / "info/alternates", max_bytes=_MAX_ALTERNATES_BYTES)
+        except (OSError, ValueError):
+            continue
+        for line in text.split(b"\n"):
+            named = store / os.fsdecode(line.strip(b'"'))
+            if line and not line.startswith(b"#") and named not in stores and len(stores) < _MAX_STORES:
+                stores.append(named)
+    yield from stores[len(own) :]
 
 
 def _files_of_settings(repositories: Sequence[Path], top: Path, until: float) -> Iterator[tuple[Path, bool]]:

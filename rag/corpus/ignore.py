@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.errors import SourceError
+from rag.lines import lines_of
 from rag.resources import read_regular
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
         if not strict:
             return None
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
-    lines = content.decode("utf-8", "surrogateescape").splitlines()
+    lines = [line.removesuffix("\r") for line in lines_of(content.decode("utf-8", "surrogateescape"))]
     kept = [line for line in lines if len(line) <= _MAX_LINE_CHARS][:_MAX_LINES]
     if strict and len(kept) < len(lines):
         raise SourceError(

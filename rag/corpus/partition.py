@@ -20,7 +20,7 @@ _SEMICOLON = (";", "#")
 _PERCENT = ("%", "-spec", "-doc")
 _SLASH = ("//", "/*", "*/", "* ", "*\n", "*\r")
 _COMMENTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys("python ruby bash yaml toml perl r julia nim make cmake docker".split(), _HASH),
+    **dict.fromkeys("python ruby bash yaml toml perl r julia nim make cmake docker kconfig".split(), _HASH),
     **dict.fromkeys("fish awk tcl crystal graphql powershell bazel meson gherkin gomod".split(), _HASH),
     **dict.fromkeys("lua sql haskell elm ada purescript".split(), _DASH),
     **dict.fromkeys("lisp clojure ini assembly".split(), _SEMICOLON),

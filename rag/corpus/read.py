@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from rag.code.languages import language_of_text
+from rag.code.languages import OTHER, language_of_text
 from rag.corpus import skip
 from rag.corpus.secrets import find_secret
 from rag.types import FileEntry, Skipped, SourceFile, blob_id
@@ -31,6 +31,8 @@ _HEADER_LINES = 25
 _MINIFIED_CHARS = 4_000
 _MINIFIED_LINE = 400
 _DATA_LINE = 2_000
+_TABLE_CHARS, _TABLE_LETTERS = 20_000, 0.6
+"""A text of an unknown type needs this share of letters and spaces at its beginning."""
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -78,6 +80,8 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
         content = _content(root, entry.path)
         text = _decoded(content)
         _refuse_generated(text, entry.language)
+        if entry.language == OTHER:
+            _refuse_tables(text)
         if secret := find_secret(text, entry.path):
             return Skipped(entry.path, skip.SECRET, secret)
     except _Unusable as why:
@@ -154,6 +158,14 @@ def _refuse_data(head: bytes, *, whole: bool) -> None:
         raise _Unusable(skip.BINARY)
     if not whole and b"\n" not in head and b"\r" not in head:
         raise _Unusable(skip.GENERATED, f"a line of more than {_HEAD_BYTES} bytes")
+
+
+def _refuse_tables(text: str) -> None:
+    """Raise if a text of an unknown type holds numbers or codes rather than words."""
+    head = text[:_TABLE_CHARS]
+    letters = sum(map(str.isalpha, head)) + head.count(" ") + head.count("\n")
+    if letters < _TABLE_LETTERS * len(head) or max(map(len, head.split("\n"))) > _DATA_LINE:
+        raise _Unusable(skip.DATA)
 
 
 def _decoded(content: bytes) -> str:

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
+from rag.lines import lines_of
 
 HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 _ANCESTOR = re.compile(r"([^~^]{1,250})((?:~[0-9]{0,6}|\^[0-9]{0,3}){1,20})")
@@ -68,7 +69,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _refs(folder: Path, *options: str) -> list[str]:
     listing = run_git(["for-each-ref", "--format=%(refname)", *options], cwd=folder)
-    return listing.decode("utf-8", "surrogateescape").splitlines()
+    return lines_of(listing.decode("utf-8", "surrogateescape"))
 
 
 def _peeled(folder: Path, name: str) -> str | None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rag.code.file_graph import FileGraph
-from rag.code.languages import kind_of, language_of_path, language_of_text
+from rag.code.languages import OTHER, kind_of, language_of_path, language_of_text
 from rag.code.parsing import SourceText, parsed_texts, unpacked
 from rag.code.reference_queries import has_references
 from rag.corpus import skip
@@ -88,7 +88,7 @@ class TreeFiles:
                 continue
             if skip.vendored_folder(path.rpartition("/")[0]) or skip.reason_by_name(path):
                 continue
-            if language_of_path(path) is None or (ignored and ignored.match(path)):
+            if language_of_path(path) == OTHER or (ignored and ignored.match(path)):
                 continue
             if known := blob or self._from_disk(path):
                 self.blobs[path] = known
@@ -127,7 +127,7 @@ class TreeFiles:
     @cached_property
     def _known(self) -> dict[str, tuple[str, Kind]]:
         found = {}
-        named = {path: language_of_path(path) or "" for path in self.blobs}
+        named = {path: language_of_path(path) for path in self.blobs}
         by_text = {path for path, language in named.items() if path.endswith(".h") or language == "text"}
         self.prepare(by_text)
         for path, language in named.items():

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from rag.code.languages import kind_of, language_of_path
+from rag.code.languages import OTHER, kind_of, language_of_path
 from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
 from rag.corpus.ignore import Patterns, read_patterns
@@ -143,12 +143,11 @@ class _Walker:
                 path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), skip.ODD_NAME
             )
         language, kind = _described(path)
-        if size > self.max_file_bytes * (_CODE_FACTOR if kind == "code" else 1):
+        is_program = kind == "code" and language != OTHER
+        if size > self.max_file_bytes * (_CODE_FACTOR if is_program else 1):
             return Skipped(path, skip.TOO_LARGE, f"{size} bytes")
-        if language is None:
-            return Skipped(path, skip.UNKNOWN)
         if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):
-            return Skipped(path, skip.UNKNOWN, f"notebook of {size} bytes")
+            return Skipped(path, skip.TOO_LARGE, f"notebook of {size} bytes")
         changed_ns = 0 if os.name == "nt" else status.st_ctime_ns  # on Windows it is the creation time
         return FileEntry(path, size, status.st_mtime_ns, language, kind, changed_ns)
 
@@ -216,9 +215,9 @@ def _ignored(path: str, ignores: tuple[tuple[str, Patterns], ...]) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _described(path: str) -> tuple[str | None, Kind]:
+def _described(path: str) -> tuple[str, Kind]:
     language = language_of_path(path)
-    return language, kind_of(path, language) if language else "code"
+    return language, kind_of(path, language)
 
 
 def _symlink_reason(path: str, prefix: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from rag.corpus.secrets import find_secret
 from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
+from rag.lines import lines_of
 
 MAX_LINES = 12
 """The number of lines of a place that are kept."""
@@ -58,7 +59,7 @@ def _lines(root: Path, path: str) -> list[str]:
         file = (root / path).resolve()
         if not file.is_relative_to(root.resolve()) or file.stat().st_size > _MAX_BYTES:
             return []
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines_of(file.read_bytes().decode("utf-8", "replace"))
     except (OSError, ValueError):
         return []  # the place is shown without its lines
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
+from rag.lines import lines_of
 from rag.parsing import parse_json
 from rag.schema import with_new_names
 
@@ -59,7 +60,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise ValueError(f"it has more than {_MAX_BYTES >> 20} MB")
-        lines = content.decode().splitlines()
+        lines = lines_of(content.decode())
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the questions in {path}: {error}") from error
     records = []

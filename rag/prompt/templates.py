@@ -37,6 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import jinja2.meta
@@ -44,8 +45,8 @@ import jinja2.nodes
 import jinja2.sandbox
 
 from rag.errors import TemplateError
-from rag.prompt.background import Known
-from rag.prompt.views import StaleView, history_of, plain
+from rag.prompt.background import Known, KnownFact
+from rag.prompt.views import CodeFactsView, CodeFactView, SourceView, StaleView, history_of, plain
 from rag.resources import is_file, shipped, template_path
 from rag.types import DialogTurn
 
@@ -109,9 +110,10 @@ class Template:
             LookupError,
             AttributeError,
             RecursionError,
+            MemoryError,
         ) as error:
-            line = _failing_line(error)
-            raise TemplateError(f"the template {self.origin}:{line} cannot be rendered: {error}") from error
+            line, why = _failing_line(error), str(error) or "it needs too much memory"
+            raise TemplateError(f"the template {self.origin}:{line} cannot be rendered: {why}") from error
 
 
 def load_template(chosen: str | None, home: Path, name: str = "answer") -> Template:
@@ -218,6 +220,19 @@ def _rendered(
     )
 
 
+_OWN_VALUES = (SourceView, CodeFactView, CodeFactsView, KnownFact, StaleView)
+
+
+class _Sandbox(jinja2.sandbox.SandboxedEnvironment):
+    """Jinja's sandbox. Our own values have only data, so most of its checks are not needed for them."""
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Return whether a template may read an attribute."""
+        if isinstance(obj, _OWN_VALUES):
+            return not attr.startswith("_")
+        return super().is_safe_attribute(obj, attr, value)
+
+
 @lru_cache(maxsize=64)
 def parse_template(
     text: str, *, origin: str = "the given text", knows: frozenset[str] | None = None
@@ -229,7 +244,7 @@ def parse_template(
     Raises:
         TemplateError: a syntax error, a variable that does not exist, or no question in it.
     """
-    environment = jinja2.sandbox.SandboxedEnvironment(
+    environment = _Sandbox(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     known = _ANSWER_VARIABLES if knows is None else knows

@@ -9,32 +9,47 @@ import re
 
 import numpy as np
 
-from rag.analysis import is_stop_word
+from rag.analysis import is_stop_word, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.question import ParsedQuestion, last_part
 from rag.retrieval.rank import chunk_at, defining_chunks
 
 MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
-_UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
-_UNIT, _AFTER = rf"(?:(?:the|an?) )?(?:{_UNITS} )?", rf"(?: {_UNITS})?"
-_PART = r"[A-Za-z_$][\w$]{0,120}"
-_NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::|->|#){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
-_HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
+UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
+UNIT, AFTER = rf"(?:(?:the|an?) )?(?:{UNITS} )?", rf"(?: {UNITS})?"
+_PART = r"[A-Za-z_$*%][\w$*%'-]{0,120}"
+NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
+HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
-    rf"\A\W*(?:where (?:is|are) {_UNIT}{_NAME}{_AFTER} (?:defined|declared|implemented)"
-    rf"|what does {_UNIT}{_NAME}{_AFTER} do"
+    rf"\A\W*(?:where (?:is|are) {UNIT}{NAME}{AFTER} (?:defined|declared|implemented)"
+    rf"|(?:in )?(?:which|what) (?:file|module|place) (?:is|are) {UNIT}{NAME}{AFTER}"
+    rf" (?:defined|declared|implemented|in)"
+    rf"|(?:which|what) (?:file|module) (?:defines|declares|implements|contains|has) {UNIT}{NAME}{AFTER}"
+    rf"|what does {UNIT}{NAME}{AFTER} do"
     rf"|(?:(?:please )?show(?: me)? )?(?:the )?(?:code|source|source code|definition|implementation)"
-    rf" (?:of|for) {_UNIT}{_NAME}{_AFTER}){_HERE}",
+    rf" (?:of|for) {UNIT}{NAME}{AFTER}){HERE}",
     re.I,
 )
 """What asks for a definition even if the name is a word of any text."""
 _OF_CODE = re.compile(
     rf"\A\W*(?:(?:please )?(?:explain|describe|show|show me|find|look up)|where is|what is|how does) "
-    rf"{_UNIT}{_NAME}{_AFTER}(?: work)?{_HERE}",
+    rf"{UNIT}{NAME}{AFTER}(?: work)?{HERE}",
     re.I,
 )
-"""The same if the name is written like code, or between backticks."""
+"""The same if the name is written like code: with punctuation, or between backticks."""
+
+
+_VALUE = re.compile(
+    rf"\A\W*(?:what is|what's|which is|show me) the (?:default )?(?:value|default) (?:of|for) "
+    rf"{UNIT}{NAME}{HERE}"
+    rf"|\A\W*(?:what|which value) (?:is|does) {UNIT}{NAME} (?:set to|have){HERE}",
+    re.I,
+)
+"""What asks for the value of a constant."""
+_MAX_READ = 64
+_DECLARES = 1.2
+"""What the declaration of a type counts; another definition of its name counts 1."""
 
 
 def asked_definition(question: ParsedQuestion) -> str:
@@ -43,26 +58,58 @@ def asked_definition(question: ParsedQuestion) -> str:
         name = next(filter(None, found.groups()))
         return "" if is_stop_word(name) else name
     found = _OF_CODE.match(question.text)
-    return found[1] if found and found[1] in question.names else ""
+    is_written = found and (found[1] in question.names or not found[1].isidentifier())
+    return found[1] if found and is_written else ""
 
 
-def definition_chunks(index: ChunkIndex, name: str) -> list[int]:
-    """Return the chunks that define a name; of `Client.send` those in `Client`, if it has one.
+def asked_value(question: ParsedQuestion) -> str:
+    """Return the name of the constant whose value is all that a question asks for; "" if it asks for more."""
+    found = _VALUE.match(question.text)
+    name = next(filter(None, found.groups()), "").rstrip("?!") if found else ""
+    return last_part(name) if name in question.names else ""
 
-    Those that are written like it count alone, if there are any. A short definition may share its chunk with
-    others. None are returned if there are more than `MAX_CHUNKS`.
+
+def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
+    """Return the chunks that define a name, with how well; of `Client.send` those in `Client`, if it has one.
+
+    In code they are those where a definition begins; a short one may share its chunk with others. Elsewhere
+    those that are written like the name count alone, if there are any. A mark at the end may be that of the
+    question. The declaration of a type comes before its constructors. None are returned if there are more
+    than `MAX_CHUNKS`.
     """
-    found = dict(defining_chunks(index, name))
+    chunks = _defining(index, name)
+    if not chunks and name.endswith(("?", "!")):
+        return definition_chunks(index, name[:-1])
+    if len(chunks) > MAX_CHUNKS:
+        return {}
+    declares = re.compile(rf"\b{UNITS}\s+{re.escape(last_part(name))}(?![\w$])")
+    return {
+        chunk: _DECLARES if len(chunks) > 1 and declares.search(index.hit(chunk, 0.0, {}).text) else 1.0
+        for chunk in chunks
+    }
+
+
+def _defining(index: ChunkIndex, name: str) -> list[int]:
+    heads = [chunk_at(index, index.chunks_of(one.path), one.start) for one in index.graph.definitions(name)]
+    if heads:
+        return list(dict.fromkeys(heads))
+    whole = [] if name.isidentifier() else index.defining(name)
+    found = dict.fromkeys(whole, 1.0) or dict(defining_chunks(index, name))
     highest = max(found.values(), default=0.0)
     best = [chunk for chunk, value in found.items() if value == highest]
-    if not best:
-        best = list(
-            dict.fromkeys(
-                chunk_at(index, index.chunks_of(one.path), one.start) for one in index.graph.definitions(name)
-            )
-        )
-    if len(best) > MAX_CHUNKS:
-        return []
-    written = index.names(np.asarray(best, np.int64)) if best else []
+    written = index.names(np.asarray(best, np.int64)) if 0 < len(best) <= MAX_CHUNKS else []
     exact = [chunk for chunk, (symbol, _) in zip(best, written, strict=False) if symbol == last_part(name)]
     return exact or best
+
+
+def value_chunks(index: ChunkIndex, name: str) -> list[int]:
+    """Return the chunks that declare a constant of a name with its value; none if these are many."""
+    declares = re.compile(
+        rf"^[^\n#/*\"'=]*(?<![\w$.>]){re.escape(name)}(?:\s*:[^=\n]{{1,60}})?\s*(?:=(?![=~])|:=)"
+        rf"|^\s*#\s*define\s+{re.escape(name)}\b",
+        re.M,
+    )
+    whole = terms(name)[-1:]
+    chunks = [chunk for term in whole for chunk in index.postings(term).chunks[:_MAX_READ].tolist()]
+    found = [chunk for chunk in chunks if declares.search(index.hit(chunk, 0.0, {}).text)]
+    return found if len(found) <= MAX_CHUNKS else []

@@ -130,6 +130,7 @@ def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
         return partial(_occurrences, wanted)
     options = re2.Options()
     options.log_errors = False
+    options.never_capture = True  # a match with hundreds of groups would take a thousand times longer
     options.literal = not regex
     options.case_sensitive = not ignore_case
     try:
@@ -196,6 +197,9 @@ def _read(index: ChunkIndex, spans: Spans, until: float, room: int, files: Seque
         chunks = _Chunks(index, file)
         line, last, counted_to = 1, 0, 0
         for start, end in spans(text):
+            if time.monotonic() > until:  # each match may read the rest of the file
+                found.complete = False
+                break
             found.count += 1
             line += text.count(b"\n", counted_to, start)
             counted_to = start

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.types import Hit
+from rag.retrieval.shown_definition import hit_of_lines
+from rag.types import Hit, Span
 
 _DEFINES = (
     r"\b(?:def|func|fun|function\*?|fn|sub|proc|procedure|class|struct|interface|trait|enum|module|macro)"
@@ -39,10 +40,16 @@ def definitions(index: ChunkIndex, name: str) -> list[Hit]:
     """Return where a symbol is defined: `name` or `Outer.name`, ignoring case, by path and line.
 
     A scope must be the end of the scope the symbol is in (`Shelf.put` finds `store.Shelf.put`). Matches with
-    the given spelling come first. Empty when nothing of that name is defined.
+    the given spelling come first, small ones that share a chunk with their own lines. Empty when nothing of
+    that name is defined.
     """
     scope, symbol = _split_name(name)
     hits = [index.hit(chunk, 1.0, {}) for chunk in index.defining(symbol)]
+    for one in index.graph.definitions(symbol):
+        if not any(hit.path == one.path and hit.start <= one.end and one.start <= hit.end for hit in hits):
+            span = Span("", one.path, one.start, one.end, symbol=one.name, scope=one.scope)
+            if (hit := hit_of_lines(index, span, one.unit)) is not None:
+                hits.append(replace(hit, score=1.0))
     within = [hit for hit in hits if not scope or _ends_with(hit.scope, scope)]
     return sorted(within, key=lambda hit: (hit.symbol != symbol, hit.path, hit.start))
 

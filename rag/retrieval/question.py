@@ -19,6 +19,8 @@ _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b"
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
 _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
 """A line of a file, as in Python's tracebacks, and as most other programs write it."""
+_SPELLED = re.compile(r"(?<![\w$'#:./-])[A-Za-z_$*%][\w$*%'-]*(?:(?:[.:#/!?=>-]{1,2})[\w$*%'-]+)*[!?=*]?")
+"""What may be a name where names have more than letters and digits: `wrap-session`, `s:open`."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
 
 _TEST = r"(?:\w{1,20} )?(?:tests?|specs?|test cases?)"
@@ -115,6 +117,8 @@ _VAGUE = frozenset(
 _PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
+_MAX_SPELLED_CHARS = 400
+"""A longer text is searched for names only so far."""
 _SHORT_CHARS = 160
 """A longer text is not only "who needs it?"."""
 _FRAGMENT_WORDS = 3
@@ -225,6 +229,16 @@ def _compounds(text: str) -> dict[str, tuple[str, str]]:
             parts = stem, (terms(second) or [second.lower()])[-1]
             found |= dict.fromkeys(terms(stem + second.lower())[-1:], parts)
     return found
+
+
+def spelled_names(text: str) -> list[str]:
+    """Return the words of a text that are names if the repository defines them as they are written.
+
+    They have punctuation, such as `valid-key?`, `s:open` or `as.list`; a mark at the end is left out too.
+    """
+    found = _SPELLED.findall(text[:_MAX_SPELLED_CHARS])
+    forms = dict.fromkeys(form for name in found for form in (name, name.rstrip("?!=*")))
+    return [form for form in forms if not form.isidentifier()]
 
 
 def last_part(name: str) -> str:

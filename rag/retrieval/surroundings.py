@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.search import RetrievalResult, Searcher
-from rag.types import CodeDefinition, Hit, Span, Unit
+from rag.retrieval.shown_definition import hit_of_lines
+from rag.types import CodeDefinition, Hit, Span
 
 EXPANDED_HITS = 3
 """How many of the best hits are looked up in the graph."""
@@ -136,24 +136,15 @@ def _used_imports(place: _Place) -> Iterator[Hit]:
             blocks.append((start, end))
     for start, end in blocks:
         reason = f"imports used in lines {place.hit.start}-{place.hit.end}"
-        yield from _lines(place.index, Span(place.hit.repo, path, start, end), "block", reason)
+        piece = hit_of_lines(place.index, Span(place.hit.repo, path, start, end), "block", reason)
+        if piece is not None:
+            yield piece
 
 
 def _piece(place: _Place, one: CodeDefinition, reason: str) -> Iterator[Hit]:
     """Yield a definition as a hit; nothing if it is too long or not in the store."""
     if one.end - one.start < _MAX_LINES:
         span = Span(place.hit.repo, one.path, one.start, one.end, symbol=one.name, scope=one.scope)
-        yield from _lines(place.index, span, one.unit, reason)
-
-
-def _lines(index: ChunkIndex, lines: Span, unit: Unit, reason: str) -> Iterator[Hit]:
-    """Yield lines of a file as a hit; nothing if they are blank or not in the store."""
-    found, chunks = index.file_text(lines.path), index.chunks_of(lines.path)
-    if found is None or not chunks:
-        return
-    text, _ = without_blank_end("".join(whole_lines_of(found[0])[lines.start - 1 : lines.end]))
-    if text.strip():
-        hit = index.hit(chunks[0], 0.0, {})
-        end = lines.start + len(whole_lines_of(text)) - 1
-        span = replace(hit.span, start=lines.start, end=end, symbol=lines.symbol, scope=lines.scope)
-        yield replace(hit, span=span, text=text, unit=unit, blank_end="", reason=reason)
+        piece = hit_of_lines(place.index, span, one.unit, reason)
+        if piece is not None:
+            yield piece

@@ -23,7 +23,7 @@ from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, place
 from rag.service.repository import Repository
 from rag.types import Source, Subject
 
-DEFAULT_TOKENS = 1_000
+DEFAULT_TOKENS = 950
 MIN_TOKENS, MAX_TOKENS = 100, 20_000
 _MAX_PARTS = 6
 _MORE_LINES = (1, 2, 3)
@@ -32,7 +32,6 @@ _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
 _MAX_FACTS = 24
 """The facts of a part of the question that come before all other places."""
-_NAMED_FILES = 3
 
 _LISTED = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")
 _NEXT_PART = re.compile(
@@ -236,7 +235,7 @@ def _rest(more: Sequence[ExploredPlace], repeated: int, next_places: str) -> str
     notes = []
     if more:
         files = list(dict.fromkeys(place.path for place in more))
-        named = ", ".join(map(visible, files[:_NAMED_FILES])) + (", …" if len(files) > _NAMED_FILES else "")
+        named = visible(files[0]) + (", …" if len(files) > 1 else "")
         places = f"{len(more)} more place{'s' * (len(more) > 1)} in {len(files)} file{'s' * (len(files) > 1)}"
         notes.append(f"{places} ({named}); {next_places}.")
     if repeated:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, zip_longest
+from itertools import dropwhile, groupby, zip_longest
 
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
@@ -49,6 +49,8 @@ _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
 _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
+_SHARE_OF_BEST_CHUNK = 0.5
+"""The share of it that the best line of a ranked chunk needs."""
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -57,6 +59,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{3,79}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
+_OPENS_SERIES = re.compile(r"[=:(,]\s*[\[{(]$")
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
@@ -115,7 +118,7 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
         found.places += _mentions(repository, names, paths)
     if facts is not None and facts.kind == "list" and not first:
         found.places += _mentions(repository, [facts.subject], paths)
-    found.places += _lines_of_files(repository, part, result) if not first else []
+    found.places += _lines_of_files(repository, part, result) if paths or not first else []
     answered = bool(first) or (bool(matches) and is_name)
     ranked = result.ranked[: _AFTER_FACTS if answered else DEPTH]
     excerpts = _excerpts(ranked, part, more_lines, few=bool(names))
@@ -189,7 +192,9 @@ def _grouped(items: Iterable[CodeFact]) -> Iterator[ExploredPlace]:
     for (path, label, certain), group in groupby(items, lambda one: (one.path, one.label, one.certain)):
         lines: dict[int, str] = {}
         for item in group:
-            lines |= dict(_numbered(item.start, lines_of(item.text)[:_FEW_LINES]))
+            numbered = _numbered(item.start, lines_of(item.text))
+            undecorated = [*dropwhile(lambda line: line[1].lstrip().startswith("@"), numbered)]
+            lines |= dict((undecorated or numbered)[:_FEW_LINES])
         yield ExploredPlace(
             path, label if certain else f"{label} (possibly)".strip(), tuple(sorted(lines.items()))
         )
@@ -345,24 +350,29 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
 
 def _excerpts(ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool) -> Iterator[ExploredPlace]:
     weights = _weights(part, ranked)
+    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in ranked]
+    enough = max(scores, default=0.0) * _SHARE_OF_BEST_CHUNK
     for rank, hit in enumerate(ranked):
+        if scores[rank] < enough:
+            continue
         room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not few else _FEW_LINES
         yield _excerpt(hit, weights, room * more_lines)
 
 
 def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace:
     """Return the lines of a ranked chunk that matter most: its head, then those with the question's words;
-    lines of code before prose."""
+    lines of code before prose, then the members of a series that one of them begins."""
     lines = lines_of(hit.text)
     held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
     of_code = [n for n in held if _is_line_of_code(lines[n])] or held
     heads = [n for n in of_code if hit.symbol and hit.symbol in lines[n]][:1]
     scores = {n: _score(lines[n], weights) for n in held if n not in heads}
     best = sorted(scores, key=lambda n: (-scores[n], n))[: max(1, room - 1)]
-    chosen = sorted({*heads, *best})
-    return ExploredPlace(
-        hit.path, hit.label, tuple((hit.start + n, short(lines[n])) for n in chosen if n < len(lines))
-    )
+    chosen = {*heads, *(n for n in best if scores[n])} or {*best[:1]}
+    for n in sorted(chosen):
+        if _OPENS_SERIES.search(lines[n]):
+            chosen |= {*range(n + 1, n + 1 + room - len(chosen))} & {*held}
+    return ExploredPlace(hit.path, hit.label, tuple((hit.start + n, short(lines[n])) for n in sorted(chosen)))
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:

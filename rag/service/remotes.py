@@ -5,6 +5,7 @@ from __future__ import annotations
 from rag.corpus.address import remembered_token
 from rag.corpus.git import GitError, run_git
 from rag.errors import SourceError
+from rag.lines import lines_of
 from rag.types import Source
 
 __all__ = ["git_version", "remote_commit"]
@@ -37,7 +38,7 @@ def remote_commit(source: Source, *, timeout_s: float, token: str | None = None)
         why = error.line if error.output else "there is no such ref"
         raise SourceError(why) from error
     # A pattern also matches the end of longer names, such as `refs/heads/old/main` for `main`.
-    pairs = (line.partition("\t") for line in output.decode("utf-8", "replace").splitlines())
+    pairs = (line.partition("\t") for line in lines_of(output.decode("utf-8", "replace")))
     found = {name.removesuffix("^{}"): oid for oid, _, name in pairs}  # a tag, then the commit it points to
     for prefix in ("", "refs/", "refs/tags/", "refs/heads/"):
         if commit := found.get(prefix + ref):

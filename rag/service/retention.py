@@ -32,6 +32,8 @@ EXPIRING = "expiring"
 """The shelf of what conversations that expire cite; keys are their ids, values blob ids, one per line."""
 _DELETE_BATCH_TURNS = 500
 """The maximum number of turns deleted per call, which limits how long other clients are blocked."""
+_FILE_LEVEL = 4
+"""The zlib level for cited files: half the time of the default level, for a twentieth more bytes."""
 _PROMPT_LEVEL = 1
 """The zlib level for prompts: a third of the time of the default level, for a tenth more bytes."""
 
@@ -57,7 +59,7 @@ class KeptFiles:
 
     def keep(self, files: Mapping[str, bytes]) -> None:
         """Store bytes by their blob ids. The turn that cites them must already be stored."""
-        records = {blob: zlib.compress(content) for blob, content in files.items()}
+        records = {blob: zlib.compress(content, _FILE_LEVEL) for blob, content in files.items()}
         if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
 

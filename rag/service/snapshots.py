@@ -254,8 +254,7 @@ class FolderState:
 
 
 def _syntax(path: str, content: bytes) -> Sequence[Any] | None:
-    language = language_of_path(path)
-    return None if language is None else _parsed(content, language)
+    return _parsed(content, language_of_path(path))
 
 
 @lru_cache(maxsize=_MAX_PARSED)

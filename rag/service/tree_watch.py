@@ -29,6 +29,7 @@ from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
+from rag.lines import lines_of
 from rag.resources import file_identity
 
 _EVENT = struct.Struct("iIII")
@@ -247,7 +248,7 @@ def _git_folders(root: Path) -> Iterator[str]:
         places = run_git(["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"], cwd=root)
     except (GitError, SourceError):
         return
-    for place in dict.fromkeys(places.decode("utf-8", "surrogateescape").splitlines()):
+    for place in dict.fromkeys(lines_of(places.decode("utf-8", "surrogateescape"))):
         yield place
         yield f"{place}/info"
         for folder, _, _ in os.walk(f"{place}/refs"):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from rag.code.languages import language_of_path
 from rag.corpus import skip
 from rag.corpus.ignore import Patterns, read_patterns
 from rag.corpus.worktree import work_tree
@@ -129,7 +128,7 @@ def _is_relevant(root: Path, source: Source, paths: Iterable[str], known: Mappin
             continue
         if (root / path).is_dir() or any(file.startswith(f"{path}/") for file in known):
             return True  # a folder was added or removed, with unknown files
-        if skip.reason_by_name(path) or language_of_path(path) is None:
+        if skip.reason_by_name(path):
             continue
         if (ragignore and ragignore.match(path)) or (include and not include.match(path)):
             continue

@@ -124,7 +124,9 @@ class CompoundWords:
             return ""
         best = self._best(capital)
         parts = [part.lower() for part in _NAME_WORDS.findall(best)]
-        return best if len(parts) == 1 or set(parts) & ACRONYMS else " ".join(parts)
+        if len(parts) == 1:
+            return "" if best in self._defined else best
+        return best if set(parts) & ACRONYMS else " ".join(parts)
 
     def _cased(self, word: str) -> str:
         return word.upper() if self._is_acronym(word) else word

@@ -32,10 +32,16 @@ _NOT_SUBJECTS = frozenset(
     "readme index change changelog history licen license contributing install new".split()
 )
 _VAGUE_HEADINGS = frozenset(
-    "about background contents documentation example faq feature gettingstarted intro introduction overview"
-    " quickstart reference summary tableofcontent usage".split()
+    "about background contents documentation example faq feature file gettingstarted intro introduction"
+    " overview quickstart reference summary tableofcontent usage".split()
 )
 """Titles of documents that do not say what they are about, as keys."""
+_GUIDE = re.compile(
+    r"(?:add|build|contribut|creat|gett|install|migrat|sett|upgrad|us|work|writ)ing \w|how to "
+    r"|\w+ing(?: \S+){4}",
+    re.IGNORECASE,
+)
+"""How a title of a document begins that says what its reader does: "Adding textobject queries"."""
 _PLAIN_FOLDERS = frozenset(
     "src lib source sources pkg app main core python java js ts internal cmd crates packages"
     " typescript javascript golang rust".split()
@@ -46,7 +52,10 @@ _ROOT_PACKAGE = re.compile(
 """The folders of a source set down to the package that all of its code has: `src/main/java/org/project`."""
 _SOURCE_FOLDERS = frozenset("src lib source sources".split())
 _PLAIN_STEMS = frozenset("__init__ index mod lib main doc types utils util".split())
-_VAGUE_FOLDERS = frozenset("modules common base types backends handlers plugins impl helpers utils".split())
+_VAGUE_FOLDERS = frozenset(
+    "modules common base types backends handlers plugins impl helpers utils util include resources static"
+    " assets public".split()
+)
 """Folders that say what they hold only together with the folder around them."""
 _MANY_FOLDERS = 4
 """A file name in as many folders says no more than the folder."""
@@ -81,17 +90,25 @@ def concept_titles(
         if title in others:
             title = f"{title} ({folder or concept.files[0].path})"
         if title in titles:
-            title = (
-                f"{title} ({_distinguishing(folder, folders[titles.index(title)]) or concept.files[0].path})"
-            )
+            other = folders[titles.index(title)]
+            title = f"{title} ({_distinguishing(folder, other, title) or concept.files[0].path})"
         titles.append(title if title not in titles else f"{title} {len(titles) + 1}")
     return titles
 
 
-def _distinguishing(folder: str, other: str) -> str:
-    """Return the last part of a folder's path that another path does not have, else the whole path."""
+def _distinguishing(folder: str, other: str, title: str) -> str:
+    """Return the last part of a folder's path that neither another path nor the title has, else the path."""
     known = set(other.split("/"))
-    return next((part for part in reversed(folder.split("/")) if part not in known), folder)
+    plain = {_key(title), *_SOURCE_FOLDERS}
+    parts = (part for part in reversed(folder.split("/")) if _key(part) not in plain)
+    return next((part for part in parts if part not in known), folder)
+
+
+def is_named(title: str, path: str, project: str) -> bool:
+    """Return whether a title of several names has that of a file."""
+    words = _telling(_WORDS.findall(posixpath.basename(path).partition(".")[0]), project)
+    names = re.split(r", | and ", title.partition(": ")[2] or title)
+    return len(names) > 1 and _key("".join(words)) in map(_key, names)
 
 
 def path_words(path: str) -> list[str]:
@@ -177,7 +194,8 @@ def _with_topic(title: str, topic: frozenset[str], known: Callable[[str], str], 
 def _headings(documents: Sequence[File], project: str) -> dict[str, str]:
     """Return the titles of documents that can be those of a page, by the words of the files' names.
 
-    They are short and say what the document is about. "Twig for Template Designers" says for whom it is.
+    They are short and say what the document is about. "Twig for Template Designers" says for whom it is, and
+    "Adding queries" what its reader does.
     """
     found: dict[str, str] = {}
     for file in documents:
@@ -186,7 +204,7 @@ def _headings(documents: Sequence[File], project: str) -> dict[str, str]:
         text = " ".join(re.sub(r"[`*_]", "", heading.text).split()) if heading else ""
         is_title = 0 < len(text) <= _MAX_TITLE and re.fullmatch(r"[A-Z][\w '’,&/-]*", text)
         is_vague = _key(text) in _VAGUE_HEADINGS or _key(text.partition(" for ")[0]) == _key(project)
-        if key not in _NOT_SUBJECTS and is_title and not is_vague:
+        if key not in _NOT_SUBJECTS and is_title and not (is_vague or _GUIDE.match(text)):
             found.setdefault(key, text)
     return found
 
@@ -216,9 +234,19 @@ def _sentence_case(text: str) -> str:
 def _telling(words: list[str], project: str) -> list[str]:
     """Return the words without single letters (`t_zset`) and the project's name, if there are others."""
     long = [word for word in words if len(word) > 1 or not word.isalpha()] or words
+    long = _without_spelled(long, project) or long
     if len(long) > 2 and long[1] == "/" and _key(long[0]) == _key(project):
         return long[2:]
     return long if "/" in long else [word for word in long if _key(word) != _key(project)] or long
+
+
+def _without_spelled(words: list[str], project: str) -> list[str]:
+    """Return the words without those that together are the project's name: `ZooKeeperServer`."""
+    for start in range(len(words)):
+        for end in range(start + 2, len(words) + 1):
+            if _key("".join(words[start:end])) == _key(project):
+                return [*words[:start], *words[end:]]
+    return words
 
 
 def _words(text: str, known: Callable[[str], str]) -> str:

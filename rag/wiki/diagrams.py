@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from rag.code.symbols import Symbol
@@ -105,7 +107,7 @@ def flow_diagram(
     def participant(symbol: Symbol) -> tuple[str, str]:
         return (symbol.path, label(symbol))
 
-    addresses: dict[Hashable, tuple[str, str]] = {}
+    addresses: dict[tuple[str, str], tuple[str, str]] = {}
     stack = {0: flow.root}
     messages: list[tuple[Hashable, Hashable, str]] = []
     for depth, call in flow.steps:
@@ -118,8 +120,21 @@ def flow_diagram(
         if participant(symbol) not in addresses:
             addresses[participant(symbol)] = (label(symbol), _address(cited, symbol, page_of))
     handed = {number for number, (_, call) in enumerate(flow.steps) if call in flow.handed_on | flow.possible}
-    drawn = sequence(addresses, messages, handed)
+    drawn = sequence(_distinguished(addresses), messages, handed)
     return Diagram(drawn.text, drawn.nodes, drawn.edges, 0, flow.left_out) if drawn else None
+
+
+def _distinguished(
+    participants: Mapping[tuple[str, str], tuple[str, str]],
+) -> dict[Hashable, tuple[str, str]]:
+    """Return the participants with labels that name the folder of each of those with an equal label."""
+    counts = Counter(label for label, _ in participants.values())
+    return {
+        (path, name): (f"{label} ({posixpath.basename(posixpath.dirname(path)) or path})", address)
+        if counts[label] > 1
+        else (label, address)
+        for (path, name), (label, address) in participants.items()
+    }
 
 
 def _flow_chart(cited: CitationWriter, flow: CallFlow, page_of: PageOf) -> Diagram | None:

@@ -18,7 +18,7 @@ MANIFESTS = frozenset(
     "composer.json Gemfile CMakeLists.txt Makefile Dockerfile".split()
 )
 
-_KINDS = (
+KINDS = (
     "console script",
     "command of the package",
     "container command",
@@ -108,7 +108,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
         found = users = [one for one in users if not _is_helper(one)]
     return sorted(
         users or [one for one in found if not one.path.startswith(".")],
-        key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start),
+        key=lambda one: (KINDS.index(one.what), one.path.count("/"), one.path, one.start),
     )
 
 
@@ -180,7 +180,8 @@ def _console_scripts(file: File) -> Iterator[EntryPoint]:
 def _lines(file: File, pattern: re.Pattern[str], what: str, name: str = "") -> Iterator[EntryPoint]:
     for number, line in enumerate(file.lines, start=1):
         if pattern.match(line):
-            yield EntryPoint(name or file.path, what, file.path, number, number, "" if name else line.strip())
+            runs = "" if name else re.sub(r"[\s,]*\\$", " …", line.strip())
+            yield EntryPoint(name or file.path, what, file.path, number, number, runs)
 
 
 _MAX_HEAD_CHARS = 1_000

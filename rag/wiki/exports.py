@@ -116,8 +116,11 @@ class _Finder:
             if posixpath.basename(manifest) != "package.json":
                 continue
             name, targets = self._manifest(manifest)
+            found: dict[str, Symbol] = {}
             for target in targets:
-                yield from (Exported(s, s.name, name) for s in self._exported(target, _MAX_DEPTH, set()))
+                for symbol in self._exported(target, _MAX_DEPTH, set()):
+                    found.setdefault(symbol.name, symbol)  # its types may be declared in another file
+            yield from (Exported(symbol, symbol.name, name) for symbol in found.values())
 
     def _manifest(self, path: str) -> tuple[str, list[str]]:
         try:
@@ -137,9 +140,13 @@ class _Finder:
 
     def _source(self, folder: str, value: str) -> str:
         """Return the source file of a manifest's target, which may name a compiled file."""
+        exact = posixpath.normpath(posixpath.join(folder, value))
+        if exact in self._own and self.survey.files[exact].language in JAVASCRIPT:
+            return exact
         stem = re.sub(r"(?:\.d)?\.[cm]?[jt]sx?$", "", value.removeprefix("./"))
         inner = re.sub(r"^(?:dist|build|out|lib|es|esm|cjs)/", "", stem)
-        for place in (stem, f"src/{stem}", f"src/{inner}", inner):
+        own = f"src/{inner}/{posixpath.basename(inner)}"
+        for place in (stem, f"src/{stem}", f"src/{inner}", inner, own):
             for ending in _JS_SOURCES:
                 path = posixpath.normpath(posixpath.join(folder, place + ending))
                 if path in self._own and self.survey.files[path].language in JAVASCRIPT:
@@ -217,7 +224,8 @@ class _Finder:
         """Yield the public definitions in languages whose files export by themselves."""
         for path in self._in("java", "csharp", "ruby", "php", "kotlin", "scala", "swift", "lua"):
             package = posixpath.dirname(path) or self.survey.name
-            yield from (Exported(s, s.name, package) for s in self._top(path) if s.public)
+            if not self.survey.files[path].text.startswith("#!"):  # a command
+                yield from (Exported(s, s.name, package) for s in self._top(path) if s.public)
 
 
 def _module_name(path: str) -> str:

@@ -70,7 +70,7 @@ class WikiFacts:
         """How many documents contain each word that may be a name."""
         counts: Counter[str] = Counter()
         for file in self.survey.of_kind("doc"):
-            counts.update(set(re.findall(r"[A-Za-z_]\w+", file.text[:200_000])))
+            counts.update(names_in(file.text[:_MAX_DOCUMENT_CHARS]))
         return counts
 
     def _shown(self, symbol: Symbol) -> float:
@@ -91,7 +91,8 @@ class WikiFacts:
 
     def importance(self, symbol: Symbol) -> float:
         """Return how much a reader should know a definition."""
-        held = len(self._holders(symbol)) if symbol.unit == "class" else 0
+        is_type = symbol.unit == "class"
+        held = len(self._holders(symbol)) / max(1, self._functions[symbol.name]) if is_type else 0
         named = self.documented.get(symbol.name, 0) if len(symbol.name) > 3 else 0
         size = math.log2(1 + symbol.end - symbol.start) if held else 0.0
         is_inner = symbol.unit == "class" and symbol.path.endswith((".c", ".cc", ".cpp", ".cxx"))
@@ -101,6 +102,14 @@ class WikiFacts:
             + 2 * math.log2(1 + held)
             + size / 2
             + min(named, 12) / 3
+        )
+
+    @cached_property
+    def _functions(self) -> Mapping[str, int]:
+        """The number of own files that define a function or method of each name."""
+        symbols = {path: self.survey.symbols(path) for path in self.own}
+        return Counter(
+            name for found in symbols.values() for name in {s.name for s in found if s.unit != "class"}
         )
 
     def _holders(self, symbol: Symbol) -> Sequence[object]:
@@ -132,6 +141,27 @@ class WikiFacts:
         for symbol in found:
             folders.setdefault((posixpath.dirname(symbol.path), symbol.qualified_name), symbol)
         return list(folders.values())
+
+
+_MAX_DOCUMENT_CHARS = 200_000
+_NAME_IN_CODE = re.compile(r"\b(?=\w*[A-Z_\d])[A-Za-z_]\w+")
+_CODE_SPAN = re.compile(r"`[^`\n]+`")
+_NAME_ANYWHERE = re.compile(r"(?<=[.:#~])[A-Za-z_]\w+|\b[A-Za-z_]\w+(?=\()|\b[A-Za-z]+(?:_|\d|[a-z][A-Z])\w*")
+"""What cannot be a plain word: `app.run`, `run(`, `run_app`, `RunApp`."""
+
+
+def names_in(document: str) -> set[str]:
+    """Return the words of a document that may be names: no plain words, but in code those with a capital."""
+    found: set[str] = set()
+    in_fence = False
+    for line in document.splitlines():
+        is_mark = line.lstrip().startswith(("```", "~~~"))
+        in_fence ^= is_mark
+        found.update(_NAME_ANYWHERE.findall(line))
+        is_code = in_fence or is_mark or line.startswith(("    ", "\t"))
+        for part in [line] if is_code else _CODE_SPAN.findall(line):
+            found.update(_NAME_IN_CODE.findall(part))
+    return found
 
 
 _INNER_TYPE_COST = 3.0

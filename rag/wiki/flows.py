@@ -160,7 +160,10 @@ def _roots(
     for symbol in uncalled[:_MAX_CANDIDATES]:
         is_callback = symbol in graph.callbacks
         found.setdefault(symbol, "a callback" if is_callback else "no certain call in the code leads to it")
-    yield from sorted(found.items(), key=lambda item: (-as_root(item[0]), item[0].path, item[0].start))
+    yield from sorted(
+        found.items(),
+        key=lambda item: (-as_root(item[0]), -graph.reach(item[0]), item[0].path, item[0].start),
+    )
 
 
 def definitions_of(survey: Survey, graph: CallGraph, point: EntryPoint) -> list[Symbol]:

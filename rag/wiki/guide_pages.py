@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from rag.code.survey import Call
 from rag.code.symbols import Symbol
 from rag.wiki import diagrams
-from rag.wiki.entry_points import entry_points
+from rag.wiki.entry_points import KINDS, EntryPoint, entry_points
 from rag.wiki.facts import base_name, short_name
-from rag.wiki.flows import CallFlow
+from rag.wiki.flows import CallFlow, definitions_of
 from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import bullets, code, plain, said, table, title, words
 from rag.wiki.models import WikiPage
@@ -38,19 +38,14 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     concepts = [p for p in context.concepts if not p.parent]
     if concepts:
         yield Part("## The main parts\n\n" + context.page_list(cited, concepts), "the list of concepts")
-    if rows := [_in_short(flow) for flow in context.facts.flows[:_MAX_FLOWS]]:
+    if rows := [_in_short(flow, context.facts.flows) for flow in context.facts.flows[:_MAX_FLOWS]]:
         whole = (
             f"All steps, with diagrams: {cited.page(context.pages['flow'])}."
             if "flow" in context.pages
             else ""
         )
         yield Part("## How it runs, in short\n\n" + "\n".join(rows) + f"\n\n{whole}", "flows")
-    starts = [
-        f"- {code(e.name)}, {e.what}"
-        + (f", runs {code(e.leads_to)}" if e.leads_to else "")
-        + f" ({cited.source(e.path, e.start, e.end)})"
-        for e in sorted(entry_points(survey), key=lambda e: is_tool(e.path))
-    ]
+    starts = [_start(point, cited) for point in _leading_far_first(context, entry_points(survey))]
     if starts:
         note = f"\n\n{_MAX_STARTS:,} of {len(starts):,} entry points." if len(starts) > _MAX_STARTS else ""
         yield Part("## Where it starts\n\n" + "\n".join(starts[:_MAX_STARTS]) + note, "entry points")
@@ -59,7 +54,37 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     yield Part("## What it holds\n\n" + _languages(context), "languages")
 
 
-def _in_short(flow: CallFlow) -> str:
+def _leading_far_first(context: PageContext, points: Sequence[EntryPoint]) -> list[EntryPoint]:
+    """Return entry points by kind, those for development last; of main functions those that lead furthest
+    come first.
+    """
+    graph = context.facts.graph
+
+    def reach(point: EntryPoint) -> int:
+        return max((graph.reach(s) for s in definitions_of(context.survey, graph, point)), default=0)
+
+    return sorted(points, key=lambda one: (is_tool(one.path), KINDS.index(one.what), -reach(one)))
+
+
+def _start(point: EntryPoint, cited: CitationWriter) -> str:
+    """Return an entry point with its lines, and its name if it is not that of its file."""
+    place = cited.source(point.path, point.start, point.end)
+    runs = f", runs {code(point.leads_to)}" if point.leads_to else ""
+    if point.name == point.path:
+        return f"- {place}, {point.what}{runs}"
+    return f"- {code(point.name)}, {point.what}{runs} ({place})"
+
+
+def _root_name(flow: CallFlow, others: Sequence[CallFlow]) -> tuple[str, str]:
+    """Return the name of a flow's root, and the file that distinguishes it, "" if the name is enough."""
+    name, path = short_name(flow.root), flow.root.path
+    same = [other.root.path for other in others if short_name(other.root) == name]
+    if len(same) == 1:
+        return name, base_name(path) if name == "main" else ""
+    return name, path if sum(base_name(other) == base_name(path) for other in same) > 1 else base_name(path)
+
+
+def _in_short(flow: CallFlow, flows: Sequence[CallFlow]) -> str:
     """Return the root of a flow with what it calls and hands on first."""
     first = [call for depth, call in flow.steps if depth == 1]
     parts = []
@@ -70,7 +95,9 @@ def _in_short(flow: CallFlow) -> str:
     ):
         if calls:
             parts.append(f"{verb} {', '.join(code(short_name(call.callee)) for call in calls[:_MAX_STEPS])}")
-    return f"- {code(short_name(flow.root))} {' and '.join(parts)}{_further(flow, first)}"
+    name, file = _root_name(flow, flows)
+    where = f" in {code(file)}" if file else ""
+    return f"- {code(name)}{where} {' and '.join(parts)}{_further(flow, first)}"
 
 
 def _further(flow: CallFlow, first: Sequence[Call]) -> str:
@@ -93,10 +120,8 @@ def _languages(context: PageContext) -> str:
     for file in context.survey.files.values():
         files[file.language] += 1
         lines[file.language] += len(file.lines)
-    rows = [
-        (code(name), f"{files[name]:,}", f"{_rounded(count):,}")
-        for name, count in sorted(lines.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LANGUAGES]
-    ]
+    order = sorted(lines, key=lambda name: (name == "text", -lines[name], name))[:_MAX_LANGUAGES]
+    rows = [(code(name), f"{files[name]:,}", f"{_rounded(lines[name]):,}") for name in order]
     return table(("Language", "Files", "Lines, about"), rows)
 
 
@@ -188,10 +213,10 @@ def flow_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> I
         cited.named(short_name(symbol), symbol.path, symbol.start, symbol.end)
     for flow in context.facts.flows:
         drawn = diagrams.flow_diagram(cited, flow, context.address_of, context.facts.scope)
-        name = short_name(flow.root)
+        name, file = _root_name(flow, context.facts.flows)
         linked = cited.named(name, flow.root.path, flow.root.start, flow.root.end)
         about = f" {said(flow.root.summary.text)}" if flow.root.summary else ""
-        where = f" in {base_name(flow.root.path)}" if name == "main" else ""
+        where = f" in {file}" if file else ""
         parts = [f"## {title(name + where)}", f"Begins at {linked} ({plain(flow.begins)}).{about}"]
         if drawn is not None:
             parts += [

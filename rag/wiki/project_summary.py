@@ -9,10 +9,8 @@ itself.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.survey import Survey
 from rag.code.symbols import File
+from rag.parsing import parse_json, parse_toml
 
 _MAX_PARAGRAPHS = 3
 _OTHER_SECTIONS = re.compile(
@@ -44,7 +43,8 @@ _NOISE = re.compile(
     r"|we(?:'re|’re| are) (?:excited|happy|proud|pleased|hiring)|if you|you (?:can|may|need)"
     r"|(?:see|read|visit|check|click|download|install|run|star|become|join|follow) "
     r"|to (?:install|build|use|get) |(?:the (?:full |latest |official |complete )?)?documentation"
-    r"|more information|copyright|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
+    r"|(?:for )?(?:more|further) (?:information|details)|copyright"
+    r"|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
     r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -236,8 +236,8 @@ def _read(file: File, base: str) -> tuple[str, str] | None:
     """Return name and description of a manifest, "" where it has none; None for any other file."""
     if base in ("pyproject.toml", "Cargo.toml", "package.json", "composer.json"):
         try:
-            read: Any = tomllib.loads(file.text) if base.endswith(".toml") else json.loads(file.text)
-        except (ValueError, RecursionError):
+            read: Any = parse_toml(file.text) if base.endswith(".toml") else parse_json(file.text)
+        except ValueError:
             return None
         for table in (("project",), ("tool", "poetry"), ("package",), ("workspace", "package"), ()):
             inner = read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -53,10 +54,9 @@ def api_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> It
     packages: dict[str, list[tuple[Symbol, str]]] = defaultdict(list)
     for one in exported:
         packages[one.package].append((one.symbol, one.name))
-    yield Part(
-        f"{len(exported):,} exported definitions; those that documents, tests and examples show come first."
-    )
-    order = sorted(packages, key=lambda name: (name.count(".") + name.count("/"), name))
+    count = f"{len(exported):,} exported definition{'s' if len(exported) > 1 else ''}"
+    yield Part(f"{count}; those that documents, tests and examples show come first.")
+    order = _most_shown_first(list(packages))
     for package in order[:_MAX_PACKAGES]:
         inside = packages[package]
         rows = [_exported(context, s, name, cited) for s, name in inside[:_MAX_PER_PACKAGE]]
@@ -65,6 +65,17 @@ def api_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> It
         yield from _listed(f"## {title(package)}", rows, code(package))
     if len(order) > _MAX_PACKAGES:
         yield Part(f"{len(order) - _MAX_PACKAGES:,} more packages export definitions.")
+
+
+def _most_shown_first(packages: Sequence[str]) -> list[str]:
+    """Return packages in the order of what is shown most of them and of those inside; outer ones first."""
+    first: dict[str, int] = {}
+    for number, package in enumerate(packages):
+        outer = package
+        while outer:
+            first.setdefault(outer, number)
+            outer = re.sub(r"(?:^|[./])[^./]*$", "", outer)
+    return sorted(packages, key=lambda name: (first[name], name.count(".") + name.count("/"), name))
 
 
 def _exported(context: PageContext, symbol: Symbol, name: str, cited: CitationWriter) -> str:

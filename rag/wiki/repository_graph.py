@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
-from rag.code.languages import kind_of, language_of_path
+from rag.code.languages import OTHER, kind_of, language_of_path
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.lines import lines_of
@@ -33,7 +33,7 @@ def read_files(store: Store) -> dict[str, File]:
     files = {}
     for path, (_, size, blob) in store.known_files().items():
         language = language_of_path(path)
-        if blob and not size and language is not None:
+        if blob and not size and language != OTHER:
             files[path] = File(path, "", blob, language, kind_of(path, language), ())
     for number, (path, blob, language, kind) in about.items():
         text = "".join(parts[number])

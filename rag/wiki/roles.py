@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from rag.code.reference_queries import has_references
@@ -27,7 +27,7 @@ _TOOL = re.compile(
     r"^(?:tools?|scripts?|hack|misc|build|ci|dev|devtools|utils?|contrib|fuzz(?:ing)?|release|packaging|eng)/"
     r"|(?:^|/)(?:scripts|fuzz(?:ing)?|setup\.py$|noxfile\.py$|conftest\.py$|build\.rs$)"
     r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Danger|Fast)file|mix\.exs|build\.zig)$"
-    r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf))\.[cm]?[jt]s$"
+    r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf)|\.[\w.-]+)\.[cm]?[jt]s$"
 )
 _GENERATED_NAME = re.compile(
     r"(?:\.min\.(?:js|css)|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"
@@ -49,6 +49,15 @@ _WITH_DEFINITIONS = frozenset(
 )
 """Languages of program code besides those whose references are read."""
 _SCRIPTS = frozenset("bash powershell awk tcl".split())
+_LIBRARY_HEAD = re.compile(
+    r"(?=.{0,1500}(?:\(c\)|©|copyright)\s+\d{4})"
+    r"(?=.{0,1500}\b(?:v(?:ersion)?[ :]{0,2}|[a-z][\w.]{1,30} )\d+\.\d+)",
+    re.IGNORECASE,
+)
+"""The head of a script that a web page carries: "Raphael 1.2.3 - JavaScript Vector Library. (c) 2009 …"."""
+_LICENSE_VERSION = re.compile(r"licen[cs]e,? (?:v(?:ersion )?)?\d+\.\d+", re.IGNORECASE)
+_MAX_LIBRARY_SHARE = 0.5
+"""A project with a larger share of such scripts is a library of scripts itself."""
 _HEAD_LINES, _MAX_HEAD_CHARS = 8, 300
 _LONG_LINE_CHARS = 400
 """The mean length of the lines of a minified file."""
@@ -70,7 +79,7 @@ def role_of(file: File) -> Role:
         return "vendored"
     if _EXAMPLE.search(file.path):
         return "example"
-    head = " ".join(line[:_MAX_HEAD_CHARS] for line in file.lines[:_HEAD_LINES])
+    head = _head(file)
     is_minified = len(file.text) > _LONG_LINE_CHARS * max(1, len(file.lines))
     names_generator = any(_GENERATED_LINE.match(line[:_MAX_HEAD_CHARS]) for line in file.lines[:_HEAD_LINES])
     if is_minified or _GENERATED_NAME.search(file.path) or _GENERATED_HEAD.search(head) or names_generator:
@@ -78,6 +87,18 @@ def role_of(file: File) -> Role:
     if is_tool(file.path):
         return "tool"
     return "own" if has_references(file.language) or file.language in _WITH_DEFINITIONS else "other"
+
+
+def _head(file: File) -> str:
+    return " ".join(line[:_MAX_HEAD_CHARS].strip() for line in file.lines[:_HEAD_LINES])
+
+
+def _is_library(file: File) -> bool:
+    return _LIBRARY_HEAD.match(_LICENSE_VERSION.sub("", _head(file))) is not None
+
+
+def _lines(files: Sequence[File]) -> int:
+    return sum(len(file.lines) for file in files)
 
 
 def code_by_role(survey: Survey) -> Mapping[Role, list[File]]:
@@ -88,6 +109,11 @@ def code_by_role(survey: Survey) -> Mapping[Role, list[File]]:
     found: dict[Role, list[File]] = {role: [] for role in get_args(Role)}
     for file in survey.of_kind("code"):
         found[role_of(file)].append(file)
+    own = found["own"]
+    libraries = [file for file in own if file.language == "javascript" and _is_library(file)]
+    if _lines(libraries) < _MAX_LIBRARY_SHARE * _lines(own):
+        found["own"] = [file for file in own if file not in libraries]
+        found["vendored"] = sorted([*found["vendored"], *libraries], key=lambda file: file.path)
     if not found["own"]:  # a project of scripts
         found["own"] = [file for file in found["other"] if file.language in _SCRIPTS]
         found["other"] = [file for file in found["other"] if file.language not in _SCRIPTS]

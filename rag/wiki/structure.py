@@ -13,7 +13,7 @@ from rag.code.survey import Survey
 from rag.retrieval.search import search
 from rag.types import Kind
 from rag.wiki.compound_words import CompoundWords
-from rag.wiki.concept_names import concept_titles, path_words
+from rag.wiki.concept_names import concept_titles, is_named, path_words
 from rag.wiki.concepts import Concept, concepts
 from rag.wiki.devin_json import Steering, read_steering
 from rag.wiki.entry_points import MANIFESTS
@@ -217,7 +217,7 @@ def _concept_pages(
             WikiPage(
                 page_id,
                 title,
-                _concept_description(facts, concept, quoted),
+                _concept_description(facts, concept, quoted, title),
                 _importance(page_id, weights, between),
                 tuple(file.path for file in concept.files),
                 tuple(name for name, _ in sorted(near.items(), key=lambda n: (-n[1], n[0]))[:_MAX_RELATED]),
@@ -279,15 +279,16 @@ def _repeated(facts: WikiFacts, found: Sequence[Concept]) -> set[str]:
     return {text for text, count in Counter(quote.text for quote in quotes).items() if count > 1}
 
 
-def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str]) -> str:
+def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], title: str) -> str:
     """Return the concept's own description, unless it is in `quoted`, to which it is added; else its main
-    definitions.
+    definitions, first those of the files that the title names.
     """
     paths = _main_paths(concept)
     if (quote := package_quote(facts.survey, paths)) and quote.text not in quoted:
         quoted.add(quote.text)
         return sentence(documented(quote.text), 320)
     outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
+    outer.sort(key=lambda symbol: not is_named(title, symbol.path, facts.survey.name))
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
     first = (
         sentence(documented(outer[0].summary.text), 320).rstrip(".:") if outer and outer[0].summary else ""

@@ -151,6 +151,20 @@ def test_other_languages_are_only_possible():
     assert called(graph, "run_all") == [("b.rb", 2, False)]
 
 
+def test_a_line_that_keeps_the_result_of_a_call_is_a_call():
+    files = {
+        "a.ml": "let port s = 1\n\nlet first = port 2\nlet rec again x = port x\n",
+        "b.ml": "let () =\n  let port = A.port 3 in\n  print port\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "port") == [("a.ml", 3, False), ("a.ml", 4, False), ("b.ml", 3, False)]
+
+
+def test_only_newlines_end_the_lines_of_uses():
+    files = {"a.el": "(defun one ()\n  1)\n\f\n(one)\n;; \u2028 (one)\n(two #'one)\n"}
+    assert called(survey_of(files).graph, "one") == [("a.el", 4, False), ("a.el", 6, False)]
+
+
 def test_a_package_may_import_a_function_of_the_name_of_its_module():
     files = {
         "p/__init__.py": "from .distance import distance\n",

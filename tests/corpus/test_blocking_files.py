@@ -95,6 +95,30 @@ def test_a_pipe_that_a_setting_names_is_named(text, including, repository, tmp_p
         read(repository, tmp_path / "home")
 
 
+@pytest.mark.parametrize("name", ["pack/pack-1.idx", "pack/multi-pack-index", "info/alternates"])
+@pytest.mark.parametrize("is_far", [False, True])
+def test_a_pipe_in_a_store_that_the_repository_borrows_objects_from_is_named(
+    name, is_far, repository, tmp_path
+):
+    own = repository / ".git/objects"
+    near, far = tmp_path / "near", tmp_path / "far"
+    place(own / "info/alternates").write_text(f"# of another\n{near}\n")
+    place(near / "info/alternates").write_text("../far\n../near\n/no/such/store\n")
+    store = far if is_far else near
+    os.mkfifo(place(store / name))
+    assert blocking_file(repository / "inner").resolve() == store / name
+
+
+def test_git_is_stopped_at_a_pipe_in_a_store_that_it_borrows_from(repository, tmp_path):
+    store = tmp_path / "store"
+    os.mkfifo(place(store / "info/alternates"))
+    place(repository / ".git/objects/info/alternates").write_text(f"{store}\n")
+    began = time.monotonic()
+    with pytest.raises(SourceError, match="store/info/alternates, which is a pipe"):
+        run_git(["status"], cwd=repository)
+    assert time.monotonic() - began < 30
+
+
 def test_a_device_without_end_of_which_git_complains_without_end_is_named(repository, tmp_path):
     git(repository, "config", "core.attributesFile", "/dev/urandom")
     started = time.monotonic()

@@ -195,3 +195,23 @@ def test_likely_secrets_are_found_by_line_and_not_told(tmp_path: Path, kind: str
 )
 def test_values_that_are_plainly_made_up_are_no_secrets(text: str) -> None:
     assert find_secret(text) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"rule Main {\n  when x then y\n}\n", None),
+        ("règle « début »\n".encode(), None),
+        (b"0.12 4.55 1.22\n" * 40, "data file"),
+        (b"ACGT" * 2_000, "generated"),
+        (b"ACGT" * 600, "data file"),
+        (b"a\0b", "binary"),
+        (bytes(range(1, 256)) * 4, "binary"),
+    ],
+)
+def test_a_file_of_an_unknown_type_is_read_if_it_has_words(
+    tmp_path: Path, content: bytes, reason: str | None
+) -> None:
+    write(tmp_path, content, "a.xyz")
+    found = read(tmp_path, entry("a.xyz", "other"))
+    assert (found.reason if isinstance(found, Skipped) else None) == reason

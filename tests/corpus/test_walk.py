@@ -115,7 +115,6 @@ def test_source_code_may_be_twice_as_large_as_other_files(tree: Callable[..., Pa
         ("api_pb2.py", "generated"),
         ("locale/de/django.po", "translation catalogue"),
         ("rows.csv", "data file"),
-        ("thing.xyz", "unknown type"),
         (".env", "likely secret"),
         (".env.production", "likely secret"),
         ("id_rsa", "likely secret"),
@@ -136,6 +135,12 @@ def test_source_code_may_be_twice_as_large_as_other_files(tree: Callable[..., Pa
 def test_what_a_name_tells_is_left_out(tree: Callable[..., Path], name: str, reason: str) -> None:
     found = look(tree(name, "a.py"))
     assert (paths(found), reasons(found)) == (["a.py"], {name: reason})
+
+
+def test_files_of_an_unknown_type_are_listed_and_of_the_size_of_documents(tree: Callable[..., Path]) -> None:
+    found = look(tree(aDOTxyz="rule main", bDOTxyz="x = 1\n" * (_LIMIT // 5)))
+    assert [(entry.path, entry.language, entry.kind) for entry in found.files] == [("a.xyz", "other", "code")]
+    assert reasons(found) == {"b.xyz": "too large"}
 
 
 def test_names_that_only_look_so_are_kept(tree: Callable[..., Path]) -> None:
@@ -302,6 +307,7 @@ def test_seven_thousand_files_are_listed_quickly(root: Path) -> None:
     [
         ("src/app.py", "python", "code"),
         ("src/app_test.go", "go", "test"),
+        ("itests/Echo.java", "java", "test"),
         ("web/x.spec.ts", "typescript", "test"),
         ("web/x.test.tsx", "tsx", "test"),
         ("src/FooTest.java", "java", "test"),

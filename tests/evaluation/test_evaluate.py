@@ -57,6 +57,12 @@ def questions_file(tmp_path: Path) -> Path:
 # ---------------------------------------------------------------- questions
 
 
+def test_only_a_newline_ends_a_record(tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text('{"question": "one\u2028two\x85?", "answers": [{"path": "a.py"}]}\n', encoding="utf-8")
+    assert [question.text for question in read_questions([file])] == ["one\u2028two\x85?"]
+
+
 def test_records_become_questions_with_kinds_languages_and_history(questions_file: Path) -> None:
     q1, q2, first, second = read_questions([questions_file])
     assert (q1.kind, q1.language, q1.spans) == ("newcomer", "py", (LineSpan("snip/sessions.py", 22, 40),))

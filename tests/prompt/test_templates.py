@@ -6,6 +6,7 @@ import pytest
 
 from rag.errors import TemplateError
 from rag.messages import split_messages
+from rag.prompt.background import KnownFact
 from rag.prompt.templates import load_template, parse_template, render_condense
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
@@ -32,6 +33,20 @@ def test_an_attribute_that_does_not_exist_is_an_error_with_its_line() -> None:
 def test_a_template_stays_in_its_sandbox(attack: str) -> None:
     with pytest.raises(TemplateError):
         parse_template("{{ input_str }}" + attack).render(input_str="?")
+
+
+@pytest.mark.parametrize("name", ["__class__", "__init__", "_private", "__dataclass_fields__"])
+def test_a_template_cannot_leave_the_sandbox_through_our_own_values(name: str) -> None:
+    fact = KnownFact("text")
+    assert parse_template("{{ input_str }}{{ facts[0].text }}").render(input_str="?", facts=[fact]) == "?text"
+    with pytest.raises(TemplateError, match=name):
+        parse_template("{{ input_str }}{{ facts[0]." + name + " }}").render(input_str="?", facts=[fact])
+
+
+@pytest.mark.parametrize("huge", ["'x' * 10**18", "'x'.ljust(10**18)", "[1] * 10**18", "'x'|center(10**18)"])
+def test_a_template_that_needs_too_much_memory_is_an_error_with_its_line(huge: str) -> None:
+    with pytest.raises(TemplateError, match="text:2 cannot be rendered: it needs too much memory"):
+        parse_template("{{ input_str }}\n{{ " + huge + " }}").render(input_str="?")
 
 
 def test_a_template_without_a_question_is_an_error() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.asked_definition import asked_definition
+from rag.retrieval.lookup import definitions
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search
 from rag.service import Engine, locate
@@ -24,7 +25,7 @@ def where_style_is_defined(style):
 
 
 def is_ci(): return False
-def testable(): return True
+def testable(): return where_style_is_defined(1)
 
 
 class Terminal:
@@ -92,3 +93,26 @@ def test_the_definition_of_a_name_comes_first(searcher, question, name):
 )
 def test_a_quoted_phrase_comes_first(searcher, phrase):
     assert phrase in search([searcher], f'Where is "{phrase}"?').hits[0].text
+
+
+@pytest.mark.parametrize(
+    ("question", "symbol", "unit"),
+    [
+        ("Where is is_ci defined?", "is_ci", "function"),
+        ("What does `testable` do?", "testable", "function"),
+        ("explain `is_ci` please, and why it is so", "is_ci", "function"),
+        ("Where is Terminal.write defined?", "write", "function"),
+        ("Where is Terminal defined?", "Terminal", "class"),
+        ("Who calls where_style_is_defined?", "testable", "function"),
+    ],
+)
+def test_a_hit_is_named_by_the_definition_that_it_is_shown_for(searcher, question, symbol, unit):
+    first = search([searcher], question).hits[0]
+    assert (first.symbol, first.unit) == (symbol, unit)
+
+
+@pytest.mark.parametrize("name", ["is_ci", "testable", "write", "Terminal.write"])
+def test_a_definition_without_a_chunk_of_its_own_is_found_by_name(searcher, name):
+    (found,) = [hit for hit in definitions(searcher.index, name) if hit.path == "styles.py"]
+    assert found.symbol == name.rpartition(".")[2]
+    assert found.text.lstrip().startswith(f"def {found.symbol}(")

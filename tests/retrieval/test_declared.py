@@ -31,6 +31,8 @@ def named(text: str, line: int = 1, *, is_config: bool = False) -> list[tuple[st
         ("if 'KILN_HOURS' in os.environ:", ("environment", "KILN_HOURS")),
         ('    if let Some(path) = std::env::var_os("KILN_HOURS") {', ("environment", "KILN_HOURS")),
         ("  hours ??= 12", ("local", "hours")),
+        ('option(KILN_DOOR "Whether the kiln has a door" ON)', ("default", "KILN_DOOR")),
+        ('set(KILN_HOURS 12 CACHE STRING "How long it cools")', ("default", "KILN_HOURS")),
     ],
 )
 def test_a_line_declares_a_setting(text: str, expected: tuple[str, str]):
@@ -141,3 +143,12 @@ def test_a_line_is_read_once_for_what_it_declares_by_itself(monkeypatch: pytest.
     assert [one.name for one in found[0][0]] == ["kiln_lines_read_once"]
     assert not found[0][1]
     assert read == lines
+
+
+KCONFIG = 'config KILN\n\tbool "Support for kilns"\n\tdepends on FIRE\n\tdefault y\n\thelp\n\t  Fires clay.\n'
+
+
+def test_an_option_of_kconfig_is_a_record_with_its_default():
+    assert declared(KCONFIG.splitlines(), 1)[0][:3] == ("record", "KILN", 4)
+    assert declared(KCONFIG.replace("\tdefault y\n", "").splitlines(), 1)[0][:3] == ("record", "KILN", 2)
+    assert declared(["config KILN", "", "config DOOR"], 1) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -237,3 +238,19 @@ def test_an_invalid_filter_is_an_error_that_says_what_is_valid(
 ) -> None:
     with pytest.raises((SearchInvalid, SourceError), match=said):
         filtered(repository.store, only)
+
+
+def test_the_time_limit_holds_within_one_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(1_000_000))
+    monkeypatch.setattr(exact.time, "monotonic", lambda: float(next(seconds)))
+    found = find_text([store], "(?s)t.*nowhere|t", regex=True, max_seconds=20.0)
+    assert not found.matches.complete
+    assert found.matches.count <= 20
+
+
+def test_the_groups_of_an_expression_cost_nothing(store: Store) -> None:
+    """With the groups captured this takes 40 times as long."""
+    nested = "(" * 400 + "[a-z]" + ")" * 400
+    began = time.process_time()
+    assert find_text([store], nested, regex=True).hits == find_text([store], "[a-z]", regex=True).hits
+    assert time.process_time() - began < 2

@@ -107,6 +107,31 @@ def test_an_option_that_is_named_is_that_option_or_none(opened: Open):
     assert search([searcher], "What is the default of --dash-live-edge?").code_facts is None
 
 
+def test_an_option_of_kconfig_is_found_by_its_name(opened: Open):
+    option = 'config {0}\n\tbool "{1}"\n\tdefault y\n\thelp\n\t  {1} of the workshop.\n\n'
+    searcher = opened(
+        {
+            "kiln.c": "".join(
+                f"int kiln_default_{n}(void)\n{{\n\treturn kiln.hours[{n}];\n}}\n\n" for n in range(60)
+            ),
+            "Kconfig": option.format("DOOR", "A door") + option.format("KILN", "Support for kilns"),
+            "door/Kconfig.debug": option.format("DOOR_DEBUG", "Messages of the door"),
+        }
+    )
+    for name, path, line in (("KILN", "Kconfig", 7), ("DOOR_DEBUG", "door/Kconfig.debug", 1)):
+        for asked in (name, f"CONFIG_{name}"):
+            found = facts(searcher, f"What is the default of {asked}?")
+            assert (found.subject, found.items[0].path, found.items[0].start) == (name, path, line)
+            assert "default y" in found.items[0].text
+
+
+def test_a_word_in_capitals_is_a_setting_only_as_it_is_written(opened: Open):
+    searcher = opened(
+        {"kiln.py": "kiln = 12\nDOOR = 3\n", "door.py": "def door(kiln):\n    return kiln + 1\n"}
+    )
+    assert facts(searcher, "What is the default of DOOR?").subject == "DOOR"
+
+
 BUNDLED = {
     f"lib/{name}.js": f"export function {name}Kiln(kiln, hours) {{\n"
     + "".join(f"  kiln.{name}{n} = hours + {n};\n" for n in range(8))

@@ -511,3 +511,41 @@ def test_a_hostile_question_is_classified_in_little_time(part: str):
 def test_a_question_for_a_setting_does_not_ask_what_fails(shop: Searcher):
     found = search([shop], "Which option decides whether a cracked kiln raises an error?").code_facts
     assert found is None or found.kind == "setting"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Acknowledge all bad doors in a list.",
+        "Returns the default port for a given scheme.",
+        "Get parameters which are the keys for a kiln",
+        "Returns a list of all names that are registered.",
+        "Apply all of the edits to the current state.",
+        "Whether to print binary content (default: no)",
+        "Copy the stream until it ends or does not exist",
+    ],
+)
+def test_a_statement_as_in_a_comment_asks_for_nothing(statement: str):
+    assert set(kinds_of(statement)) <= {"message"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        ("all registered doors", "list"),
+        ("Give me all doors that are registered", "list"),
+        ("Get me all of the doors", "list"),
+        ("the default of the door", "setting"),
+        ("default folder of doors", "setting"),
+        ("The kiln is cold - what happens if it does not heat", "failure"),
+    ],
+)
+def test_a_request_needs_no_question_mark(request_: str, kind: str):
+    assert kind in kinds_of(request_)
+
+
+def test_a_question_for_the_implementation_quotes_no_message():
+    assert "message" not in kinds_of("Where is Support for kilns with several doors implemented?")
+    assert "message" not in kinds_of("Which function implements the panic of the kiln?")
+    assert "message" in kinds_of('Where is "the kiln has no door" handled?')
+    assert "message" in kinds_of("Where does the kiln say that it has no door?")

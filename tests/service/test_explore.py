@@ -12,9 +12,12 @@ import pytest
 
 from rag.service import Engine, Repository, locate
 from rag.service.explore import explore, parts_of
+from rag.service.explored_places import _excerpts, _grouped
 from rag.settings import Settings
+from rag.types import CodeFact, Hit, Span
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+EXPORTERS = ("Plain", "Table", "Tree", "Chart")
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +36,22 @@ def sample(engine: Engine) -> Repository:
 def registry(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Repository:
     folder = tmp_path_factory.mktemp("registry")
     files = {
-        "exporters.py": "class Plain:\n    pass\n\nclass Table:\n    pass\n",
-        "registry.py": (
-            "from exporters import Plain, Table\n\nEXPORTERS = {\n"
-            '    "plain": Plain,\n    "table": Table,\n}\n'
-        ),
+        "exporters.py": "\n\n".join(f"@public\nclass {name}:\n    pass\n" for name in EXPORTERS),
+        "registry.py": f"from exporters import {', '.join(EXPORTERS)}\n\nEXPORTERS = {{\n"
+        + "".join(f'    "{name.lower()}": {name},\n' for name in EXPORTERS)
+        + "}\n",
         "options.py": "def register(name):\n    return name\n\n\ndef setup():\n"
         + "".join(f'    register("option_{n}")\n' for n in range(6)),
         "tags.py": "def generate_entity_tag(data):\n    return hash(data)\n",
         "http.py": (
             "from tags import generate_entity_tag\n\n\ndef respond(body):\n"
             "    return generate_entity_tag(body), body\n"
+        ),
+        "proxy.py": "EVENTS = [\n"
+        + "".join(f"    'event{n}',\n" for n in range(6))
+        + "]\n"
+        + "".join(
+            f"def relay_{n}(self):\n    self.emit('event{n}')\n" + f"    wait({n})\n" * 48 for n in range(8)
         ),
         "server.py": "".join(
             f"def step_{n}(self):\n    # nothing\n    self.emit('{name}')\n" + "    wait(1)\n" * 7
@@ -108,7 +116,10 @@ def test_a_file_is_named_once_and_its_lines_are_in_order(engine: Engine, sample:
 def test_the_members_of_a_list_are_shown_where_they_are_defined(engine: Engine, registry: Repository) -> None:
     found = explore(registry, "List all entries of EXPORTERS.", counter=engine.counter)
     shown = [(place.path, number) for place in found.places for number, _ in place.lines]
-    assert {("exporters.py", 1), ("exporters.py", 4), ("registry.py", 4)} <= set(shown)
+    assert {
+        *(("registry.py", n) for n in range(4, 8)),
+        *(("exporters.py", n) for n in (2, 7, 12, 17)),
+    } <= set(shown)
 
 
 def test_every_call_in_a_definition_is_shown(engine: Engine, registry: Repository) -> None:
@@ -127,6 +138,53 @@ def test_lines_with_the_words_are_found_in_a_named_file(engine: Engine, registry
     found = explore(registry, "Which events does server.py emit?", counter=engine.counter)
     lines = {number for place in found.places if place.path == "server.py" for number, _ in place.lines}
     assert {3, 13, 23} <= lines
+
+
+def test_a_list_in_a_named_file_does_not_hide_its_other_lines(engine: Engine, registry: Repository) -> None:
+    found = explore(registry, "Which events does proxy.py emit?", counter=engine.counter)
+    lines = {number for place in found.places if place.path == "proxy.py" for number, _ in place.lines}
+    assert {10 + 50 * n for n in range(8)} <= lines
+
+
+def hit(text: str, symbol: str = "") -> Hit:
+    return Hit(Span("r", "a.py", 1, text.count("\n") + 1, "0" * 40, symbol=symbol), text, 1.0)
+
+
+def shown(hits: list[Hit], question: str, more_lines: int = 3) -> list[list[str]]:
+    found = _excerpts(hits, question, more_lines, few=False)
+    return [[text.strip() for _, text in place.lines] for place in found]
+
+
+def test_lines_without_a_word_of_the_question_are_left_out() -> None:
+    text = (
+        "def close_socket(sock):\n    count = 0\n    sock.shutdown(2)\n    print(count)\n    sock.close()\n"
+    )
+    assert shown([hit(text, "close_socket")], "where is a sock closed?") == [
+        ["def close_socket(sock):", "sock.shutdown(2)", "sock.close()"]
+    ]
+    assert shown([hit("x = 1\ny = 2\n")], "sock") == [["x = 1"]], "a place has a line"
+
+
+def test_the_members_of_a_series_follow_its_first_line() -> None:
+    text = "other = 1\nevents = [\n    'open',\n    'close',\n]\nlast(2)\n"
+    assert shown([hit(text)], "which events are there?") == [["events = [", "'open',", "'close',", "last(2)"]]
+
+
+def test_chunks_that_fit_far_less_than_the_best_are_left_out() -> None:
+    best, weak = "refuse(token, expired)\n", "print(token)\n"
+    question = "where is an expired token refused: refuse"
+    assert shown([hit(best), hit(weak), hit(weak)], question) == [["refuse(token, expired)"]]
+    assert len(shown([hit(weak), hit(weak)], question)) == 2
+
+
+def test_a_decorator_takes_no_line_of_a_fact() -> None:
+    def fact(text: str) -> CodeFact:
+        return CodeFact(Span("r", "a.py", 5, 5 + text.count("\n"), "0" * 40, symbol="A"), text)
+
+    (place,) = _grouped([fact("@public\n@final\nclass A(B):\n    x = 1\n")])
+    assert place.lines == ((7, "class A(B):"), (8, "    x = 1"))
+    (place,) = _grouped([fact("@public\n")])
+    assert place.lines == ((5, "@public"),)
 
 
 def test_each_part_is_covered(engine: Engine, sample: Repository) -> None:

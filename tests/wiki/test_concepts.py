@@ -125,6 +125,7 @@ def test_a_title_is_that_of_the_document_about_the_concept_else_words():
         ("app/Rakefile", "task :test\n", "tool"),
         (".devcontainer/on-create.py", "x = 1\n", "tool"),
         ("web/vite.config.ts", "export default {}\n", "tool"),
+        (".eslintrc.js", "module.exports = {}\n", "tool"),
         ("src/config.ts", "export const x = 1\n", "own"),
         ("src/core.py", "x = 1\n", "own"),
         ("src/vendors.py", "x = 1\n", "own"),
@@ -264,3 +265,49 @@ def test_a_project_of_scripts_has_them_as_its_own():
     roles = code_by_role(survey_of({"libexec/run.bash": "run() {\n  :\n}\n", "tools/a.py": "x = 1\n"}))
     assert [file.path for file in roles["own"]] == ["libexec/run.bash"]
     assert [file.path for file in roles["tool"]] == ["tools/a.py"]
+
+
+def test_scripts_of_other_projects_are_vendored_by_their_heads():
+    library = "/*\n * Raphael 1.2.3 - Vector Library\n * Copyright (c) 2009 A. Person\n */\nvar a = 1;\n"
+    licensed = "/* Copyright 2019 App. Licensed under the Apache License, Version 2.0 */\nvar b = 1;\n"
+    texts = {"web/g.raphael.js": library, "web/app.js": licensed, "src/a.py": "x = 1\n" * 60}
+    roles = code_by_role(survey_of(texts))
+    assert [file.path for file in roles["vendored"]] == ["web/g.raphael.js"]
+    assert [file.path for file in roles["own"]] == ["src/a.py", "web/app.js"]
+    assert [file.path for file in code_by_role(survey_of({"raphael.js": library}))["own"]] == ["raphael.js"]
+
+
+def test_the_words_of_the_project_s_name_are_in_no_title():
+    survey = survey_of({f"{name}.py": "x = 1\n" for name in ("AppOvenServer", "AppOvenMain", "FireAppOven")})
+    groups = [Concept([file]) for file in survey.files.values()]
+    assert sorted(concept_titles(groups, project="appoven")) == ["Fire", "Main", "Server"]
+
+
+def test_a_title_in_parentheses_says_more_than_the_title():
+    text = "def a():\n    return 1\n\n" * 60
+    survey = survey_of(dict.fromkeys(("app/src/commands.py", "app/src/commands/typed.py"), text))
+    first, second = concept_titles([Concept([file]) for file in survey.files.values()])
+    assert first != second
+    assert second == "Commands (app)"
+
+
+def test_a_document_that_guides_its_reader_gives_no_title():
+    texts = ring("app/query", "abc") | ring("app/cache", "abc") | ring("app/text", "abc")
+    texts["docs/query.md"] = "# Adding queries\n\nText.\n"
+    texts |= ring("app/impl", "abc") | {"docs/impl.md": "# Files\n\nText.\n"}
+    texts["docs/text.md"] = "# Selecting and changing lines with text\n\nText.\n"
+    texts["docs/cache.md"] = "# Keeping answers\n\nText.\n"
+    assert sorted(_titles(texts)) == ["Impl", "Keeping answers", "Query", "Text"]
+
+
+def test_the_name_of_a_type_is_no_proper_name():
+    texts = ring("app/handlers", "abc") | {"app/x.go": "package app\ntype Handlers struct{}\n"}
+    texts["README.md"] = "# App\n\nIt passes the Handlers on, and the Handlers wait.\n"
+    assert CompoundWords(survey_of(texts), ["handlers"])("handlers") == "handlers"
+
+
+def test_folders_that_any_project_has_are_named_with_those_around_them():
+    text = "int a(void);\n" * 60
+    survey = survey_of({"client/include/app.h": text, "server/run.c": text})
+    titles = concept_titles([Concept([file]) for file in survey.files.values()])
+    assert titles[0] == "Client include"

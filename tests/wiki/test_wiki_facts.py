@@ -7,13 +7,13 @@ import json
 import pytest
 from surveys import survey_of
 
-from rag.code.documentation import comment_above, docstring, elixir_attribute
+from rag.code.documentation import comment_above, docstring, elixir_attribute, paragraphs, title_of
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
 from rag.wiki.exports import exports
 from rag.wiki.extension_points import extension_points, registering
-from rag.wiki.facts import facts_of, short_name
+from rag.wiki.facts import facts_of, names_in, short_name
 from rag.wiki.fields import fields_of
 from rag.wiki.flows import MAX_NODES, flows
 from rag.wiki.namespaces import Namespaces
@@ -516,3 +516,80 @@ def test_a_method_of_another_object_is_no_call_of_one_s_own_in_ruby():
 def test_a_note_to_oneself_is_no_description():
     survey = survey_of({"kiln.c": "// XXX Split this.\nint fire(void) {\n  return 1;\n}\n"})
     assert [s.summary for s in survey.symbols("kiln.c")] == [None]
+
+
+def test_documentation_comes_before_a_comment_on_the_implementation():
+    lines = [
+        "/**",
+        " * Fires pots.",
+        " */",
+        "/*",
+        " * Warnings are off since it closes.",
+        " */",
+        "@Quiet",
+        "class A {}",
+    ]
+    found = comment_above(lines, "A.java", 7, "java")
+    assert found is not None and (found.text, found.start) == ("Fires pots.", 2)
+    lines = ["/** Fires pots. */", "// eslint-disable-next-line", "function a() {}"]
+    found = comment_above(lines, "a.js", 2, "javascript")
+    assert found is not None and found.text == "Fires pots."
+    lines = ["/* Section */", "// Fires pots.", "int a;"]
+    found = comment_above(lines, "a.c", 2, "c")
+    assert found is not None and found.text == "Fires pots."
+
+
+def test_a_command_exports_nothing():
+    survey = survey_of({"src/cluster.rb": "#!/usr/bin/env ruby\ndef fire\nend\n", "src/kiln.c": "int a;\n"})
+    assert exports(survey, survey.files) == []
+
+
+def test_a_command_that_goes_on_in_the_next_line_says_so():
+    (point,) = entry_points(survey_of({"Dockerfile": 'CMD ["--config=a", \\\n  "--b"]\n'}))
+    assert point.leads_to == 'CMD ["--config=a" …'
+
+
+def test_a_plain_word_of_prose_is_no_name():
+    prose = "The Time of a Series is short. New in this Version: :class:`Kiln`, app.fire, heat_up, BakeAll."
+    text = f"{prose}\nCall bake() or `Oven`, press `left`.\n\n```c\nSeries *series;\n```\n\n    Version x\n"
+    assert names_in(text) >= {"Kiln", "fire", "heat_up", "BakeAll", "bake", "Oven", "Series", "Version"}
+    assert not names_in(text) & {"left", "series"}
+    assert not names_in(prose) & {"Time", "Series", "New", "Version", "The"}
+
+
+def test_a_type_named_like_the_methods_of_others_is_not_the_most_important():
+    user = "from query.value import Engine\nclass A:\n    def Text(self):\n        return b\n"
+    texts = dict.fromkeys((f"query/{name}.py" for name in "abcdef"), user)
+    texts["query/value.py"] = "class Text:\n    x = 1\n\n\nclass Engine:\n    x = 1\n"
+    first = facts_of(survey_of(texts)).ranked(["query/value.py"])[0]
+    assert first.name == "Engine"
+
+
+def test_a_note_to_oneself_goes_on_in_the_next_line():
+    lines = [
+        "// TODO once it follows the specification with null as",
+        "// default, it changes.",
+        "class A {}",
+    ]
+    assert comment_above(lines, "a.ts", 2, "typescript") is None
+    lines[1] = "// Fires pots."
+    found = comment_above(lines, "a.ts", 2, "typescript")
+    assert found is not None and (found.text, found.start) == ("Fires pots.", 2)
+
+
+def test_declared_types_and_files_named_like_their_folder_are_exported():
+    survey = survey_of(
+        {
+            "package.json": '{"name": "kiln", "main": "dist/kiln.js", "types": "kiln.d.ts"}',
+            "kiln.d.ts": "export interface Oven {}\n",
+            "src/kiln/kiln.ts": "export function fire() {}\nexport class Oven {}\n",
+        }
+    )
+    assert sorted(one.name for one in exports(survey, survey.files)) == ["Oven", "fire"]
+
+
+def test_headings_and_images_of_asciidoc_are_no_prose():
+    text = "= Kiln - Fires Pots\n:toc:\n\nimage:a.svg[A]\n\n*It fires* pots slowly.\n\n== Use\n\nCall it.\n"
+    assert title_of(text, "readme.adoc").text == "Kiln - Fires Pots"
+    found = [(section.partition(" ")[2], quote.text) for section, quote in paragraphs(text, "readme.adoc")]
+    assert found == [("Kiln - Fires Pots", "It fires pots slowly."), ("Use", "Call it.")]

@@ -115,7 +115,7 @@ def test_the_pages_tell_where_it_starts_what_is_tested_and_what_is_set(structure
         page_markdown(structure, name) for name in ("overview", "testing", "configuration")
     )
     assert "- `snip`, console script, runs `snip.cli:main` ([`pyproject.toml`](pyproject.toml#L13" in overview
-    assert "- `worker/main.go`, main function " in overview
+    assert "- [`worker/main.go`](worker/main.go#L" in overview
     assert overview.index("console script") < overview.index("main function")
     assert "| [Snip](#snip) | " in testing and "(tests/test_auth.py#L1-" in testing
     assert "(pyproject.toml#L1-" in settings

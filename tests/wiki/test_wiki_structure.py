@@ -13,11 +13,13 @@ from rag.errors import WikiSteeringInvalid, WikiStructureInvalid
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import structure_outline, structure_xml, wiki_structure
+from rag.wiki.concepts import Concept
 from rag.wiki.devin_json import parse_steering
+from rag.wiki.facts import facts_of
 from rag.wiki.models import WikiPage
 from rag.wiki.outline import parse_structure_xml
 from rag.wiki.page_plan import checked_pages
-from rag.wiki.structure import files_about, structure_of
+from rag.wiki.structure import _concept_description, files_about, structure_of
 
 
 @pytest.fixture
@@ -201,3 +203,16 @@ def test_documentation_that_repeats_the_name_describes_no_concept(tmp_path):
     described = [page.description for page in structure.pages if page.kind == "package"]
     assert described
     assert not any("Kiln`: Kiln" in text for text in described)
+
+
+def test_a_concept_is_described_by_the_files_of_its_title(tmp_path):
+    body = "  return a;\n" * 60
+    (tmp_path / "src").mkdir()
+    for name, calls in (("log", ""), ("disk", "logLine(1);"), ("tape", "logLine(2);"), ("list", "")):
+        text = f"/* Works on the {name}. */\nint {name}Line(int a) {{\n  {calls}\n{body}}}\n"
+        (tmp_path / "src" / f"{name}.c").write_text(text)
+    repository = Engine(load_settings()).repository(locate(str(tmp_path)))
+    survey = wiki_structure(repository).survey
+    concept = Concept([survey.files[f"src/{name}.c"] for name in ("disk", "log", "tape", "list")])
+    described = _concept_description(facts_of(survey), concept, set(), "Tape and list")
+    assert described.startswith(("`tapeLine`: Works on the tape", "`listLine`: Works on the list"))

@@ -11,6 +11,7 @@ from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.rank import chunk_at, is_bundle
+from rag.retrieval.shown_definition import named_at
 from rag.types import CodeFact, CodeFacts, Hit, Kind
 
 MAX_FACTS = 60
@@ -25,6 +26,8 @@ _IN_ORDER, _HITS_IN_ORDER = frozenset({"trace"}), 7
 """Kinds whose facts are listed in an order that is not their rank: only the first comes before the hits, and
 this many of these follow.
 """
+_NAMED_HITS = 10
+"""How many of the first hits are named by the definition that has the fact, where another names the chunk."""
 _MAX_NAME_CHARS = 120
 
 
@@ -122,6 +125,15 @@ class Asked:
         return FileText(index, path, lines, index.chunks_of(path))
 
 
+@dataclass(frozen=True, slots=True)
+class _HeldFact:
+    """A chunk with the first fact that it holds, and the store that it is in."""
+
+    hit: Hit
+    index: ChunkIndex
+    item: CodeFact
+
+
 def _is_in_bundle(one: Ranked) -> bool:
     return is_bundle(one.index, one.hit.path)
 
@@ -186,7 +198,7 @@ def merged_hits(
     """
     known = {_key(hit): hit for hit in ranked}
     holding = _holding(found.items, indexes, limit=k)
-    hits = {key: hit for key, (hit, _) in holding.items()} | known
+    hits = {key: fact.hit for key, fact in holding.items()} | known
     leading, following = (1, _HITS_IN_ORDER) if found.kind in _IN_ORDER else (_FIRST_FACTS, _KEPT_HITS)
     first = dict(islice(holding.items(), leading))
     kept = [key for key in known if key not in first][:following]
@@ -194,18 +206,20 @@ def merged_hits(
     best = max((hit.score for hit in ranked), default=0.0)
     placed = {}
     for position, key in enumerate(order):
-        reason = holding[key][1] if key in holding else ""
+        fact, hit = holding.get(key), hits[key]
+        if fact and position < _NAMED_HITS:
+            hit = named_at(fact.index, hit, fact.item.start)
         score = best + (MAX_FACTS + _HITS_IN_ORDER - position) / 1_000
-        placed[key] = replace(hits[key], score=score, reason=reason)
+        placed[key] = replace(hit, score=score, reason=fact.item.reason if fact else "")
     rest = [hit for key, hit in known.items() if key not in placed]
     return (*placed.values(), *rest)[:k]
 
 
 def _holding(
     items: Sequence[CodeFact], indexes: Sequence[ChunkIndex], limit: int
-) -> dict[tuple[str, str, int], tuple[Hit, str]]:
-    """Return the chunks that hold the facts, at most `limit`, each with its first reason."""
-    found: dict[tuple[str, str, int], tuple[Hit, str]] = {}
+) -> dict[tuple[str, str, int], _HeldFact]:
+    """Return the chunks that hold the facts, at most `limit`, each with its first one."""
+    found: dict[tuple[str, str, int], _HeldFact] = {}
     for item in items:
         for index in indexes:
             if len(found) >= limit:
@@ -213,7 +227,7 @@ def _holding(
             if chunks := index.chunks_of(item.path):
                 hit = index.hit(FileText(index, item.path, [], chunks).chunk_at(item.start), 0.0, {})
                 if hit.location == item.location:
-                    found.setdefault(_key(hit), (hit, item.reason))
+                    found.setdefault(_key(hit), _HeldFact(hit, index, item))
     return found
 
 

@@ -12,9 +12,13 @@ from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
-from rag.ports import ChunkIndex, CodeGraph
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
-from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of
+from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
+from rag.retrieval.kinds.subtypes import subtypes_by_text
+from rag.retrieval.kinds.tested import tests_of
+from rag.retrieval.question import spelled_names
 from rag.retrieval.rank import is_bundle
 from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 
@@ -27,6 +31,8 @@ _OWNED = re.compile(
     r"(?:class )?`?(?-i:([A-Z]\w*[a-z]\w*))"
 )
 """A name with the class that has it: "recover() of Server"."""
+_OWNER = re.compile(r"\b(?:in|from) (?:the )?`?[\w.:#-]+", re.I)
+"""What has a name, such as its module: "float from XMonad.Operations"."""
 _LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
@@ -52,6 +58,7 @@ _SAYS = {
     "subclasses": ("extended", "extends"),
     "implementers": ("implemented", "implements"),
     "importers": ("imported", "imports"),
+    "tests": ("used in tests", "tests"),
 }
 _UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
     "callers": ("call", "call", "calls"),
@@ -80,21 +87,26 @@ class _Subject:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the uses, certain ones first, those in tests last; None if the subject is not clear."""
     relation = relation_of(asked.question.question.text)
+    if relation == "importers" and (found := importers.find(asked)) is not None:
+        return found
     subject = _subject(asked)
     if relation is None or subject is None:
         return None
-    graph, target = subject.index.graph, subject.targets[0]
-    uses = _uses(graph, relation, subject.targets)
+    target = subject.targets[0]
+    uses = _uses(subject.index, relation, subject.targets)
     if relation == "raisers":
         raising = [use for use in uses if _RAISES.search(_line(asked, subject.index, use))]
         relation, uses = ("raisers", raising) if raising else ("uses", uses)
     if relation == "callers" and not uses:
-        uses = _uses(graph, "uses", subject.targets)  # passed on, or a class that is only named
+        uses = _uses(subject.index, "uses", subject.targets)  # passed on, or a class that is only named
         uses = uses or _qualified(asked, subject)
+    if relation in ("subclasses", "implementers") and not uses:
+        uses = list(dict.fromkeys(subtypes_by_text(subject.index, target.name)))
     uses, bundled = _without_bundles(subject.index, uses)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
-        return None if relation == "implementers" else _unused(asked, subject, relation)
+        # A test may use what it covers through something else.
+        return None if relation in ("implementers", "tests") else _unused(asked, subject, relation)
     uses.sort(key=lambda use: (not use.certain, kind_of_path(use.path) == "test"))
     places = list(_places(asked, subject, uses, relation))
     return code_facts(
@@ -117,7 +129,10 @@ def _without_bundles(index: ChunkIndex, uses: list[CodeUse]) -> tuple[list[CodeU
     return kept, f"{len(uses) - len(kept)} more are in files that repeat this code: {where}"
 
 
-def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+def _uses(index: ChunkIndex, relation: str, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+    if relation == "tests":
+        return tests_of(index, targets)
+    graph = index.graph
     of_one: Callable[[CodeDefinition], list[CodeUse]]
     if relation in ("callers", "uses", "raisers"):
         return list(graph.callers(targets) if relation == "callers" else graph.uses(targets))
@@ -197,6 +212,10 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
 def _subject(asked: Asked) -> _Subject | None:
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
+    for name in spelled_names(_OWNER.sub(" ", positive)):
+        for index in asked.indexes:
+            if whole := [one for one in index.graph.definitions(name) if one.name == name]:
+                return _Subject(index, _chosen(whole[:_MAX_CANDIDATES], text, positive, name)[:_MAX_TARGETS])
     for name, is_sure in _names(positive):
         for index in asked.indexes:
             if found := index.graph.definitions(name)[:_MAX_CANDIDATES]:
@@ -214,6 +233,9 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     spans += _CALLED.findall(text)
     words = _NAME.findall(text)
     like_code = [word for word in words if _LIKE_CODE.search(word)]
+    tested = subject_of_tests(text)
+    if tested and not is_stop_word(tested):
+        like_code += [tested, tested.rstrip("?!")]  # a mark may end the name or the question
     yield from ((name, True) for name in dict.fromkeys((*spans, *like_code)))
     yield from ((name, False) for name in _BASE.findall(text))
     for n, word in enumerate(words):

@@ -56,6 +56,9 @@ _CALL_OPTION = re.compile(
     r"[\"':]([A-Za-z][\w.-]{2,60})",
     re.I,
 )
+_CMAKE_OPTION = re.compile(
+    r"\s*(?:\w+_)?option\s*\(\s*([A-Za-z_][\w-]{2,60})\s+\"|\s*set\s*\(\s*(\w{3,60})\s[^#]*\sCACHE\s", re.I
+)
 _CALL_WORDS = ("flag", "opt", "setting", "config", "param", "attr", "accessor", "var", "arg")
 _CALL_WORD = re.compile("|".join(_CALL_WORDS), re.I)
 """A line without any of them has no `_CALL_OPTION`."""
@@ -74,6 +77,9 @@ _RECORD_KEY = re.compile(r"\s*[\"']?([A-Za-z][\w.-]{2,60})[\"']?\s*(?::|=>?)\s*(
 _RECORD_PART = re.compile(
     r"\s*\.?[\"']?(?:default\w*|desc\w*|help\w*|usage|doc\w*|summary)[\"']?\s*(?::|=>?)", re.I
 )
+_SAYS_DEFAULT = re.compile(r"default|\bdef_", re.I)
+_KCONFIG = re.compile(r"\s*(?:menu)?config\s+(\w{2,60})\s*$")
+_KCONFIG_PART = re.compile(r"\s*(?:default|def_bool|def_tristate|bool|tristate|int|hex|string|help)\b")
 _ALONE = re.compile(r"\s*[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,\s*$")
 _CALL_BEGINS = re.compile(
     r"(?:flag|option|opt|setting|config|param|arg)\w*[\w.]*\(\s*(?:&?[\w.]+\s*,\s*)?$", re.I
@@ -165,14 +171,17 @@ def is_commented(lines: Sequence[str], number: int) -> bool:
 
 
 def _record(lines: Sequence[str], number: int) -> Declared | None:
-    """Return the record of a setting that begins in a line: its name is the value of a key as `name`, or the
-    key of the record itself, and a default or a description follows. None if none begins there.
+    """Return the record of a setting that begins in a line: its name is the value of a key as `name`, the key
+    of the record itself, or an option of Kconfig, and a default or a description follows. None if none begins
+    there.
     """
     line = lines[number - 1]
     inside = _RECORD_NAME.match(line)
-    matched = inside or _RECORD_KEY.match(line)
+    kconfig = _KCONFIG.match(line)
+    matched = inside or kconfig or _RECORD_KEY.match(line)
     if matched is None:
         return None
+    part = _KCONFIG_PART if kconfig else _RECORD_PART
     least = indentation(line) + (0 if inside else 1)
     body: list[str] = []
     for text in lines[number : number + RECORD_LINES]:
@@ -180,10 +189,10 @@ def _record(lines: Sequence[str], number: int) -> Declared | None:
             break
         body.append(text[:MAX_LINE_CHARS])
     level = min((indentation(text) for text in body if text.strip()), default=0)
-    parts = [n for n, text in enumerate(body, 1) if indentation(text) == level and _RECORD_PART.match(text)]
+    parts = [n for n, text in enumerate(body, 1) if indentation(text) == level and part.match(text)]
     if not parts:
         return None
-    default = next((n for n in parts if "default" in body[n - 1].lower()), parts[0])
+    default = next((n for n in parts if _SAYS_DEFAULT.search(body[n - 1])), parts[0])
     return Declared("record", matched[1], number + default, " ".join((line, *body)))
 
 
@@ -249,7 +258,8 @@ def _read(line: str, is_config: bool) -> _Line | None:
     read = _Line(
         tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC),
         tuple(_PARAMETER.findall(line)) if "=" in line else (),
-        text[-1] in "{,\"'" and (_RECORD_NAME.match(line) or _RECORD_KEY.match(line)) is not None,
+        (text[-1] in "{,\"'" and (_RECORD_NAME.match(line) or _RECORD_KEY.match(line)) is not None)
+        or ("config" in text and _KCONFIG.match(line) is not None),
         text[0] in "#@[" and _ATTRIBUTE.match(line) is not None,
         text[0] in "\"'" and text[-1] == "," and _ALONE.match(line) is not None,
     )
@@ -273,6 +283,8 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
             yield from (("default", name) for name in _PAIR.findall(line, opened.end()))
     elif "efault" in line.lower() and (matched := _DEFAULT_CONSTANT.match(line)):
         yield "default", matched[1]
+    elif "(" in line and (matched := _CMAKE_OPTION.match(line)):
+        yield "default", matched[1] or matched[2]
     elif matched := _ROW.match(line):
         yield "default" if matched[2] else "option", matched[1]
     elif matched := _option(line):

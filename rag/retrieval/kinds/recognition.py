@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from rag.analysis import words
+from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
@@ -21,10 +22,28 @@ _MESSAGE = re.compile(
     r"|undefined|no such|not (?:supported|allowed|valid)|does not exist|already exists|timed out)\b",
     re.I,
 )
+_ASKS_FOR_CODE = re.compile(
+    r"\bwhere\b[^?]{1,300}\b(?:implemented|handled|performed|computed|calculated|done)\b"
+    r"|\bimplementation of\b|\bwh(?:at|ich|o)\b[^?]{0,60}\bimplements?\b",
+    re.I,
+)
 _QUESTION = re.compile(
     r"\s*(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|if|in|list|show|find|explain)\b",
     re.I,
 )
+_REQUEST = re.compile(
+    r"\?|(?:\A\W*|[.:;,!-]\s+)(?:(?:and|or|so|but|now|ok|please|thanks|hi|hello) ){0,3}"
+    r"(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|would|if|in|list|enumerate|show|find"
+    r"|search|look|explain|describe|give|get me|name (?:me|all|every|each|the)|i|we|need)\b"
+    r"|\A\W*(?:(?:the|an?|any|complete|full) ){0,2}"
+    r"(?:all|every|each|lists?|overview"
+    r"|options?|settings?|flags?|switch\w*|parameters?|defaults?|directives?|variables?|keys?)\b"
+    r"|\bplease\b",
+    re.I,
+)
+"""What a text has that asks for something: a question mark, a word of questions or orders at the beginning of
+a clause, or what is wanted at its beginning ("all routes", "default of the port").
+"""
 _RELATIONS = {
     "raisers": re.compile(
         r"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[A-Z]\w*[a-z]\w*)"
@@ -53,11 +72,37 @@ _RELATIONS = {
     ),
 }
 """The relations, in the order in which their words decide."""
+_MAX_CHARS = 400
+_TESTS = (
+    r"(?:(?:unit|integration|existing|automated) )?(?:tests?|specs?)"
+    r"(?: (?:cases?|methods?|functions?|files?))?"
+)
+_DOES = (
+    r"(?:(?:that|which|is|are|do|does|there|directly|actually) )*"
+    r"(?:cover(?:s|ing)?|test(?:s|ing)?|exercis(?:es?|ing)|check(?:s|ing)?|call(?:s|ing)?|us(?:es?|ing)"
+    r"|verif(?:y|ies|ying)|run(?:s|ning)?|invok(?:es?|ing)|for|of)"
+)
+_ASKED = rf"{UNIT}{NAME}{AFTER}"
+_ASKS_FOR_TESTS = re.compile(
+    r"\A\W*(?:(?:and|but|so|ok|please|can you) )?(?:"
+    rf"(?:which|what) (?:are the )?{_TESTS} {_DOES} {_ASKED}"
+    rf"|(?:is|are) {_ASKED} (?:ever |already |even |well |unit[ -])?(?:tested|covered)"
+    rf"|(?:where|how) (?:is|are) {_ASKED} (?:unit[ -])?(?:tested|covered)"
+    rf"|(?:where|how) (?:do|does|did) (?:we|you|they|the tests) (?:test|verify|exercise) {_ASKED}"
+    rf"|(?:is|are|where (?:is|are)) (?:there|the) (?:an? |any )?{_TESTS} {_DOES} {_ASKED}"
+    rf"|(?:(?:show|find|list|see|give|open) )?(?:me )?(?:(?:the|any|all|an?) )?(?:of the )?{_TESTS}"
+    rf" {_DOES} {_ASKED}"
+    rf"|(?:does|do) {_ASKED} have (?:any |an? )?{_TESTS}"
+    rf"|(?:who|what) tests {_ASKED}"
+    rf")(?: (?:by|in|with) (?:(?:an?|any|the|which|some) )?(?:\w+ )?{_TESTS}| anywhere| at all)?{HERE}",
+    re.I,
+)
 _ASKS_USES = re.compile(
     r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
     r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
     r"|any callers)\b"
-    r"|\b(?:callers?|call sites?|usages|users) of\b|\bwho (?:calls?|uses?|asks?|invokes?)\b"
+    r"|\b(?:callers?|call sites?|usages|users|importers|implement(?:ations?|ers?|ors?)|sub-?classes) of\b"
+    r"|\bwho (?:calls?|uses?|asks?|invokes?)\b"
     r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",
     re.I,
 )
@@ -194,8 +239,16 @@ def is_question(text: str) -> bool:
     return _QUESTION.match(text) is not None
 
 
+def subject_of_tests(text: str) -> str:
+    """Return the name whose tests are all that a question asks for: "it" is one; "" if it asks for more."""
+    found = _ASKS_FOR_TESTS.match(text) if len(text) <= _MAX_CHARS else None
+    return next(filter(None, found.groups()), "") if found else ""
+
+
 def relation_of(text: str) -> str | None:
     """Return which uses of a definition a question asks for: "callers", "subclasses" and the like."""
+    if subject_of_tests(text):
+        return "tests"
     text = NEGATED.sub(" ", text)
     return next((name for name, pattern in _RELATIONS.items() if pattern.search(text)), None)
 
@@ -206,27 +259,46 @@ def without_quoted_names(text: str) -> str:
 
 
 def _is_message(text: str) -> bool:
-    """Return whether a text may hold a message of a program: whether it has enough words."""
-    return len(words(text)) >= _MIN_MESSAGE_WORDS
+    """Return whether a text may hold a message of a program: whether it has enough words.
+
+    What asks where something is implemented has its words from a label or a description, unless it quotes.
+    """
+    asks_for_code = _ASKS_FOR_CODE.search(text) and not _QUOTED_NAME.search(text)
+    return len(words(text)) >= _MIN_MESSAGE_WORDS and not asks_for_code
 
 
 def _asks_for_uses(text: str) -> bool:
+    if subject_of_tests(text):
+        return True
     asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(text))
     return bool(asks) and relation_of(text) is not None
 
 
 def _asks_for_all(text: str) -> bool:
-    return bool(_LISTS.search(text)) and bool(_ORDERS_LIST.match(text) or not _NO_LIST.search(text))
+    return (
+        _is_request(text)
+        and bool(_LISTS.search(text))
+        and bool(_ORDERS_LIST.match(text) or not _NO_LIST.search(text))
+    )
 
 
 def _asks_for_setting(text: str) -> bool:
-    return bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text)) and not _NO_SETTING.search(text)
+    return (
+        _is_request(text)
+        and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
+        and not _NO_SETTING.search(text)
+    )
+
+
+def _is_request(text: str) -> bool:
+    """Return whether a text asks for something, rather than states it, as a comment does."""
+    return _REQUEST.search(text) is not None
 
 
 def _asks_for_failures(text: str) -> bool:
     """Return whether a question asks what happens if something fails, or what is returned then."""
     text = without_quoted_names(text)
-    return bool(_FAILURES.search(text)) and not _NO_FAILURE.search(text)
+    return _is_request(text) and bool(_FAILURES.search(text)) and not _NO_FAILURE.search(text)
 
 
 def _asks_for_steps(text: str) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import is_stop_word, term_set, terms, words
+from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.declared import (
     COMMENT,
@@ -241,28 +242,40 @@ def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
     It is looked for in the files that were read, then in all that hold the name.
     """
     question = asked.question.question
-    names = dict.fromkeys((*_FLAG.findall(question.text), *(name for name in question.names if "_" in name)))
-    for name in names:
+    names = [name for name in question.names if "_" in name or name.isupper()]
+    for name in dict.fromkeys((*_FLAG.findall(question.text), *names)):
+        written = {name, name.removeprefix("CONFIG_")}  # as the programs write an option of Kconfig
         key = _key(last_part(name))
-        known = settings.with_key(key)
+        # A word in capitals is often none of a setting (HTTP, TLS), so it is one only as a record names it.
+        is_word = name.isupper() and "_" not in name
+
+        def is_meant(place: _Place, written: set[str] = written, key: str = "" if is_word else key) -> bool:
+            is_written = place.what.name in written and (key or place.what.sort == "record")
+            return bool(is_written) or _key(place.what.name) == key
+
+        known = _Setting([place for place in settings.with_key(key).places if is_meant(place)])
         if any(place.sort not in _SUPPORTING for place in known.places):
             return known
-        whole = terms(name)[-1:]
         setting = _Setting()
-        for index in asked.indexes if whole else ():
-            holding = index.postings(whole[0]).chunks
-            paths = dict.fromkeys(index.hit(int(chunk), 0.0, {}).path for chunk in holding[:_MAX_HOLDING])
-            for path in paths:
+        for index in asked.indexes:
+            for path in _paths_holding(index, written):
                 file = asked.file(index, path)
                 if file is not None and asked.kind_of(file) != "test":
                     lines = enumerate((line[:MAX_LINE_CHARS] for line in file.lines), 1)
-                    numbers = [number for number, line in lines if name in line]
-                    setting.places += [
-                        place for place in _places(asked, file, numbers) if _key(place.what.name) == key
-                    ]
+                    numbers = [number for number, line in lines if any(one in line for one in written)]
+                    setting.places += filter(is_meant, _places(asked, file, numbers))
         if setting.places:
             return setting
     return None
+
+
+def _paths_holding(index: ChunkIndex, names: Collection[str]) -> list[str]:
+    """Return the files that hold one of some names, those that define it first; not more than read."""
+    chunks = [chunk for name in names for chunk in index.defining(name)[:_MAX_HOLDING]]
+    for name in names:
+        for whole in terms(name)[-1:]:
+            chunks += index.postings(whole).chunks[:_MAX_HOLDING].tolist()
+    return list(dict.fromkeys(index.hit(chunk, 0.0, {}).path for chunk in chunks))
 
 
 def _key(name: str) -> str:

@@ -128,7 +128,7 @@ class PreparePool:
                 if prepared := await asyncio.shield(asking):
                     self.done_by_children += 1
                     return prepared
-            return await to_thread(dialog.prepare, question, standalone=standalone)
+            return await to_thread(_prepared_with_quotes, dialog, question, standalone)
         finally:
             self._active -= 1
 
@@ -253,6 +253,11 @@ def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
     return Job(settings, checkouts, conversation, question, standalone, dialog.options)
 
 
+def _prepared_with_quotes(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+    """Prepare a question, and quote the lines in the same thread: each change of threads takes time."""
+    return with_quotes(dialog.prepare(question, standalone=standalone), dialog.engine.settings)
+
+
 def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
     """Write a pickled value preceded by its length."""
     content = io.BytesIO()
@@ -353,8 +358,7 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
         dialog.options = job.options
-        # Quote the lines here too: the server's own process is the bottleneck.
-        return with_quotes(dialog.prepare(job.question, standalone=job.standalone), job.settings)
+        return _prepared_with_quotes(dialog, job.question, job.standalone)
     except (RagError, OSError):
         return None
 

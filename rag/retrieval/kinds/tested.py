@@ -1,0 +1,93 @@
+"""Find the tests of a definition: "Which tests cover open_file?", "Is Client.send tested?".
+
+These are the places in tests that use the definition, and the tests that are named after it. A use that the
+graph of the code does not resolve is found by its name in the text of the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+import numpy as np
+
+from rag.analysis import terms
+from rag.code.languages import kind_of_path
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.lookup import uses
+from rag.types import CodeDefinition, CodeUse, UseRole
+
+_TEST = 1
+_TEST_WORDS = frozenset({"test", "tests", "spec", "specs"})
+_NO_USE = re.compile(
+    r"\s*(?:(?:import|from|use|using|alias|require\w*|include|package|namespace)\b|#|//|/?\*|--)"
+)
+_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*mod\b", re.M)
+_MAX_FILES = 12
+"""How many files are read for tests that are named after a definition."""
+
+
+def tests_of(index: ChunkIndex, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+    """Return the uses of some definitions of one name in tests, then the tests that are named after it.
+
+    First are the uses in tests that are named after it; certain ones come before others.
+    """
+    name = targets[0].name
+    found = [use for use in index.graph.uses(targets) if _is_in_test(index, use)]
+    if not any(use.certain for use in found):
+        known = {(use.path, use.line) for use in found}
+        found += [use for use in _by_text(index, name) if (use.path, use.line) not in known]
+    named = list(_named_after(index, name))
+    found.sort(key=lambda use: (not use.certain, not _is_in(use, named), use.role != "call"))
+    return [*found, *(one for one in named if not any(_is_in(use, [one]) for use in found))]
+
+
+def _is_in_test(index: ChunkIndex, use: CodeUse) -> bool:
+    """Return whether a use is in a file of tests, or in the tests at the end of a file of Rust."""
+    if kind_of_path(use.path) == "test" or not use.path.endswith(".rs"):
+        return kind_of_path(use.path) == "test"
+    found = index.file_text(use.path)
+    begin = _TESTS_INSIDE.search(found[0]) if found else None
+    return begin is not None and begin.string.count("\n", 0, begin.start()) < use.line
+
+
+def _by_text(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
+    """Yield the calls of a name in tests, or else its mentions other than imports and comments."""
+    in_tests = [use for use in uses(index, name) if use.hit.kind == "test"]
+    for use in [use for use in in_tests if use.calls] or in_tests:
+        role: UseRole = "call" if use.calls else "mention"
+        lines = lines_of(use.hit.text)
+        for line in use.lines:
+            if not _NO_USE.match(lines[line - use.hit.start]):
+                yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
+
+
+def _named_after(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
+    """Yield the definitions in tests whose names have all words of a name in a row.
+
+    A name of one word must be all of the test's name, without the word for a test.
+    """
+    own = _words(name)
+    holding = [index.postings(term).chunks for word in own for term in terms(word)[-1:]]
+    if not holding:
+        return
+    chunks = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), holding)
+    files = index.file[chunks[index.kind[chunks] == _TEST]].tolist()
+    for path in map(index.file_path, list(dict.fromkeys(files))[:_MAX_FILES]):
+        for one in index.graph.defined_in(path):
+            words = [word for word in _words(one.name) if word not in _TEST_WORDS]
+            places = range(len(words) - len(own) + 1) if len(own) > 1 or words == own else ()
+            if any(words[at : at + len(own)] == own for at in places) and one.name != name:
+                yield CodeUse(path, one.start, one.qualified_name, "mention", certain=False)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+
+
+def _is_in(use: CodeUse, tests: Sequence[CodeUse]) -> bool:
+    """Return whether a use is within one of some tests."""
+    within = f"{use.within}."
+    return any(use.path == one.path and within.startswith(f"{one.within}.") for one in tests)

@@ -1,0 +1,57 @@
+"""Name a hit by the definition that it is shown for, and show a definition that has no chunk of its own.
+
+Small definitions share a chunk, which is named after the longest of them or after what encloses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rag.lines import whole_lines_of, without_blank_end
+from rag.ports import ChunkIndex
+from rag.types import CodeDefinition, Hit, Span, Unit
+
+
+def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str]) -> Hit:
+    """Return a hit named by the first of some names, without their scopes, that its lines define.
+
+    A hit that one of the names is the name of is returned as it is, and so is one that defines none of them.
+    """
+    wanted = [name for name in names if name in hit.text]
+    if not wanted or hit.symbol in wanted or hit.kind not in ("code", "test"):
+        return hit
+    defined = {one.name: one for one in index.graph.defined_in(hit.path) if _begins_in(hit, one)}
+    return next((_named(hit, defined[name]) for name in wanted if name in defined), hit)
+
+
+def named_at(index: ChunkIndex, hit: Hit, line: int) -> Hit:
+    """Return a hit named by the definition that has one of its lines, if what it is named by does not."""
+    if hit.kind not in ("code", "test"):
+        return hit
+    around = [one for one in index.graph.defined_in(hit.path) if one.start <= line <= one.end]
+    if not around or not _begins_in(hit, around[-1]) or hit.symbol in {one.name for one in around}:
+        return hit
+    return _named(hit, around[-1])
+
+
+def hit_of_lines(index: ChunkIndex, lines: Span, unit: Unit, reason: str = "") -> Hit | None:
+    """Return lines of a file as a hit; None if they are blank or not in the store."""
+    found, chunks = index.file_text(lines.path), index.chunks_of(lines.path)
+    if found is None or not chunks:
+        return None
+    text, _ = without_blank_end("".join(whole_lines_of(found[0])[lines.start - 1 : lines.end]))
+    if not text.strip():
+        return None
+    hit = index.hit(chunks[0], 0.0, {})
+    end = lines.start + len(whole_lines_of(text)) - 1
+    span = replace(hit.span, start=lines.start, end=end, symbol=lines.symbol, scope=lines.scope)
+    return replace(hit, span=span, text=text, unit=unit, blank_end="", reason=reason)
+
+
+def _begins_in(hit: Hit, one: CodeDefinition) -> bool:
+    return hit.start <= one.start <= hit.end
+
+
+def _named(hit: Hit, one: CodeDefinition) -> Hit:
+    return replace(hit, span=replace(hit.span, symbol=one.name, scope=one.scope), unit=one.unit)

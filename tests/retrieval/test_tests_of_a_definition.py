@@ -1,0 +1,163 @@
+"""Questions about the tests of a definition: "Which tests cover open_file?"."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.retrieval.kinds.recognition import subject_of_tests
+from rag.retrieval.search import search, search_in_turn
+from rag.service import Engine, locate
+from rag.settings import load_settings
+
+FILES = {
+    "shop/cart.py": """class Cart:
+    def add_item(self, item):
+        return item
+
+def price_of(cart):
+    return total_of(cart)
+
+def total_of(cart):
+    return sum(cart)
+
+def never_tested():
+    return price_of([])
+""",
+    "shop/invoice.py": """def send_invoice(order):
+    return order
+""",
+    "tests/test_invoice.py": """from shop.invoice import send_invoice
+
+def test_it_is_sent():
+    assert send_invoice(1)
+""",
+    "shop/orders.py": """from shop.cart import price_of
+
+def order(cart):
+    return price_of(cart)
+""",
+    "tests/test_cart.py": """from shop.cart import Cart, price_of, total_of
+
+def test_cart_is_empty():
+    assert price_of([]) == 0
+
+def test_price_of():
+    assert price_of([1]) == 1
+
+def test_totals():
+    assert total_of([2]) == 2
+
+def test_add_item_twice():
+    pass
+""",
+    "src/lib.rs": """pub fn parse_header(line: &str) -> usize {
+    line.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_header() {
+        assert_eq!(parse_header("ab"), 2);
+    }
+}
+""",
+    "lib/store.rb": """class Store
+  def fetch_row(key)
+    key
+  end
+end
+""",
+    "spec/store_spec.rb": """require "store"
+# fetch_row is tested here
+describe Store do
+  it "fetches" do
+    expect(Store.new.fetch_row(1)).to eq 1
+  end
+end
+""",
+}
+FORMS = """which tests cover {}?
+Which test calls {}?
+What tests are there for {}?
+Is {} tested?
+is the function {} covered by tests?
+Where is `{}` tested?
+How is {}() tested?
+where do we test {}?
+tests for {}
+show me the test of {}
+Find the unit tests that exercise {}.
+Are there tests for `{}`?
+Where are the tests for {}?
+Does {} have any tests?
+what tests {}
+and is {} tested anywhere?""".splitlines()
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tested")
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
+        engine = Engine(load_settings({"memory": "memory:"}))
+        yield engine.repository(locate(str(root))).searcher
+
+
+def facts(searcher, question):
+    found = search([searcher], question).code_facts
+    return None if found is None else [(item.path, item.start, item.certain) for item in found.items]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_tests_of_a_function_are_those_that_use_it(searcher, form):
+    assert facts(searcher, form.format("price_of")) == [
+        ("tests/test_cart.py", 7, True),  # the test that is named after it
+        ("tests/test_cart.py", 4, True),
+    ]
+
+
+def test_the_count_is_in_words(searcher):
+    found = search([searcher], "Which tests cover price_of?").code_facts
+    assert found.summary == "`price_of` is used in tests in 2 places"
+
+
+def test_a_test_that_is_only_named_after_it_is_possible(searcher):
+    assert facts(searcher, "tests for add_item") == [("tests/test_cart.py", 12, False)]
+
+
+def test_tests_inside_the_file_of_the_code_count(searcher):
+    assert facts(searcher, "Is parse_header tested?") == [("src/lib.rs", 11, True)]
+
+
+def test_uses_in_a_language_without_resolved_names_are_possible(searcher):
+    assert facts(searcher, "Which tests cover fetch_row?") == [("spec/store_spec.rb", 5, False)]
+
+
+def test_without_a_test_the_ranking_answers(searcher):
+    assert facts(searcher, "Is never_tested tested?") is None
+
+
+def test_it_is_the_subject_of_the_conversation(searcher):
+    found = search_in_turn([searcher], "is it tested?", ["Where is send_invoice defined?"]).code_facts
+    assert [(item.path, item.start) for item in found.items] == [("tests/test_invoice.py", 4)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Is there a test that a writer blocks while the buffer is full?",
+        "Are Windows device names tested?",
+        "Where do we test loading cookies from a file?",
+        "Which tests fail without a network?",
+        "How is the test client used?",
+        "what is price_of?",
+    ],
+)
+def test_a_question_about_more_than_a_name_is_none_of_these(question):
+    assert subject_of_tests(question) == ""

@@ -77,6 +77,10 @@ class LocalDask:
         environment = os.environ | {
             "RAG_HOME": str(self.home),
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+            # Profiles and health checks take 80 ms of CPU each second.
+            "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+            "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+            "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
         }
         process = start(command, environment=environment, stdout=log, stderr=log)
         self._stack.callback(_end, process)

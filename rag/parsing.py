@@ -12,6 +12,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 _TOO_DEEP = "it is nested too deeply"
+_MAX_DOTS = 300
+"""The most dots of a line of TOML outside of strings: a key takes time with the square of its parts."""
+_TOML_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*+(?:\"|$)|'[^']*(?:'|$)")
 
 
 def parse_json(text: str) -> Any:
@@ -73,6 +76,9 @@ def parse_size(text: str) -> int:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML. Raises ValueError (often a TOMLDecodeError) for invalid text."""
+    for line in text.split("\n"):
+        if line.count(".") > _MAX_DOTS and _TOML_STRING.sub("", line).count(".") > _MAX_DOTS:
+            raise ValueError(f"a line has more than {_MAX_DOTS} dots")
     try:
         return tomllib.loads(text)
     except RecursionError as error:

@@ -40,7 +40,7 @@ _STAGES = {
     "scan": "looking for changes",
     "chunk": "reading",
     "embed": "embedding",
-    "lists": "gathering",
+    "shorten": "compressing",
     "write": "saving",
 }
 

@@ -261,7 +261,8 @@ def _short(head: str, name: str) -> str:
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _BADGE = re.compile(
-    r"^\s*(?:\[?!\[|\[[^\]]+\]:\s|<(?!https?:)|\.\. |:\w[\w-]*:(?!`)"
+    r"^\s*(?:\[?!\[|(?:image|ifdef|ifndef|endif|include|toc)::?\S*\["
+    r"|\[[^\]]+\]:\s|<(?!https?:)|\.\. |:\w[\w-]*:(?!`)"
     r"|>>>|\$ |#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )"
 )
 
@@ -298,6 +299,7 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
     first, fence, section = 1, "", ""
     indented = (" ", "\t") if path.endswith((".md", ".markdown", ".mdx", ".rst")) else ("    ", "\t")
     lines = [*text.split("\n")[:400], ""]
+    heading = re.compile(rf"{_heading_marks(path)}{{1,6}}\s")
     for number, line in enumerate(lines, start=1):
         if mark := _FENCE.match(line):
             fence = _next_fence(mark[1], fence)
@@ -312,7 +314,8 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             continue
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
         is_inner = line.startswith(indented) and (not paragraph or path.endswith(".rst"))
-        if not fence and line.strip() and not (_BADGE.match(line) or underlined or is_inner):
+        is_markup = _BADGE.match(line) or heading.match(line) or underlined or is_inner
+        if not fence and line.strip() and not is_markup:
             if not paragraph:
                 first = number
             paragraph.append(line.strip().removeprefix(">").strip())
@@ -321,8 +324,13 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             words = _plain_prose(" ".join(paragraph), path)
             yield section, Quote(words, path, first, first + len(paragraph) - 1)
             paragraph = []
-        if underlined or (not fence and re.match(r"#{1,6}\s", line)):
-            section = f"{number} {_plain_prose(line.strip('# '), path)}"
+        if underlined or (not fence and heading.match(line)):
+            section = f"{number} {_plain_prose(line.strip('#= '), path)}"
+
+
+def _heading_marks(path: str) -> str:
+    """Return a regular expression for a mark of a heading, which begins with one or more of them."""
+    return "[#=]" if path.endswith((".adoc", ".asciidoc", ".asc")) else "#"
 
 
 _RST_ROLE = re.compile(r":[a-z][\w:.+-]*:`[~!]?([^`<]+?)(?:\s*<[^`>]*>)?`")
@@ -361,7 +369,7 @@ def title_of(text: str, path: str) -> Quote:
     lines = [line[:_MAX_TITLE_LINE_CHARS] for line in text.split("\n", 80)[:80]]
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
-        if heading := re.match(r"#{1,3}\s+(.+?)\s*#*$", line):
+        if heading := re.match(rf"{_heading_marks(path)}{{1,3}}\s+(.+?)\s*[#=]*$", line):
             return Quote(plain_title(heading[1]), path, number + 1, number + 1)
         if line.strip() and re.fullmatch(r"([=\-~*#^])\1{2,}\s*", below) and not re.match(r"\W{3,}$", line):
             return Quote(plain_title(line.strip()), path, number + 1, number + 1)

@@ -43,9 +43,11 @@ class RepositoryGraph:
         found = []
         for file in self.files.holding(name):
             for number in file.named.get(name, ()):
-                around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
-                if all(part in around.split(".")[:-1] for part in parts[:-1]):
-                    found.append(file.definition(number))
+                if len(parts) > 1:
+                    around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
+                    if not all(part in around.split(".")[:-1] for part in parts[:-1]):
+                        continue
+                found.append(file.definition(number))
         return found
 
     def defined_in(self, path: str) -> list[CodeDefinition]:

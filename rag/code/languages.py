@@ -287,9 +287,9 @@ def language_of_text(language: str, path: str, text: str) -> str:
 
 
 _TEST_FOLDERS = frozenset(
-    "test tests __tests__ __test__ spec specs e2e cypress testdata test-data testcases unittests "
-    "unittest integration-tests integration_tests functional_tests androidtest fixtures __fixtures__ "
-    "__mocks__ mocks test_utils testutils unit_tests test-d testfixtures test_files test-files "
+    "test tests itest itests __tests__ __test__ spec specs e2e cypress testdata test-data testcases "
+    "unittests unittest integration-tests integration_tests functional_tests androidtest fixtures "
+    "__fixtures__ __mocks__ mocks test_utils testutils unit_tests test-d testfixtures test_files test-files "
     "testfiles".split()
 )
 _TEST_SOURCES = re.compile(r"(?:^|/)src/[a-z]\w*Tests?(?:/|$)")

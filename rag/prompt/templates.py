@@ -110,9 +110,10 @@ class Template:
             LookupError,
             AttributeError,
             RecursionError,
+            MemoryError,
         ) as error:
-            line = _failing_line(error)
-            raise TemplateError(f"the template {self.origin}:{line} cannot be rendered: {error}") from error
+            line, why = _failing_line(error), str(error) or "it needs too much memory"
+            raise TemplateError(f"the template {self.origin}:{line} cannot be rendered: {why}") from error
 
 
 def load_template(chosen: str | None, home: Path, name: str = "answer") -> Template:

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from rag.analysis import is_stop_word
+from rag.analysis import is_stop_word, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.question import ParsedQuestion, last_part
 from rag.retrieval.rank import chunk_at, defining_chunks
@@ -23,6 +23,9 @@ NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))
 HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
     rf"\A\W*(?:where (?:is|are) {UNIT}{NAME}{AFTER} (?:defined|declared|implemented)"
+    rf"|(?:in )?(?:which|what) (?:file|module|place) (?:is|are) {UNIT}{NAME}{AFTER}"
+    rf" (?:defined|declared|implemented|in)"
+    rf"|(?:which|what) (?:file|module) (?:defines|declares|implements|contains|has) {UNIT}{NAME}{AFTER}"
     rf"|what does {UNIT}{NAME}{AFTER} do"
     rf"|(?:(?:please )?show(?: me)? )?(?:the )?(?:code|source|source code|definition|implementation)"
     rf" (?:of|for) {UNIT}{NAME}{AFTER}){HERE}",
@@ -37,6 +40,18 @@ _OF_CODE = re.compile(
 """The same if the name is written like code: with punctuation, or between backticks."""
 
 
+_VALUE = re.compile(
+    rf"\A\W*(?:what is|what's|which is|show me) the (?:default )?(?:value|default) (?:of|for) "
+    rf"{UNIT}{NAME}{HERE}"
+    rf"|\A\W*(?:what|which value) (?:is|does) {UNIT}{NAME} (?:set to|have){HERE}",
+    re.I,
+)
+"""What asks for the value of a constant."""
+_MAX_READ = 64
+_DECLARES = 1.2
+"""What the declaration of a type counts; another definition of its name counts 1."""
+
+
 def asked_definition(question: ParsedQuestion) -> str:
     """Return the name whose definition is all that a question asks for; "" if it asks for more."""
     if found := _PLAIN.match(question.text):
@@ -47,22 +62,54 @@ def asked_definition(question: ParsedQuestion) -> str:
     return found[1] if found and is_written else ""
 
 
-def definition_chunks(index: ChunkIndex, name: str) -> list[int]:
-    """Return the chunks that define a name; of `Client.send` those in `Client`, if it has one.
+def asked_value(question: ParsedQuestion) -> str:
+    """Return the name of the constant whose value is all that a question asks for; "" if it asks for more."""
+    found = _VALUE.match(question.text)
+    name = next(filter(None, found.groups()), "").rstrip("?!") if found else ""
+    return last_part(name) if name in question.names else ""
+
+
+def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
+    """Return the chunks that define a name, with how well; of `Client.send` those in `Client`, if it has one.
 
     In code they are those where a definition begins; a short one may share its chunk with others. Elsewhere
-    those that are written like the name count alone, if there are any. None are returned if there are more
+    those that are written like the name count alone, if there are any. A mark at the end may be that of the
+    question. The declaration of a type comes before its constructors. None are returned if there are more
     than `MAX_CHUNKS`.
     """
+    chunks = _defining(index, name)
+    if not chunks and name.endswith(("?", "!")):
+        return definition_chunks(index, name[:-1])
+    if len(chunks) > MAX_CHUNKS:
+        return {}
+    declares = re.compile(rf"\b{UNITS}\s+{re.escape(last_part(name))}(?![\w$])")
+    return {
+        chunk: _DECLARES if len(chunks) > 1 and declares.search(index.hit(chunk, 0.0, {}).text) else 1.0
+        for chunk in chunks
+    }
+
+
+def _defining(index: ChunkIndex, name: str) -> list[int]:
     heads = [chunk_at(index, index.chunks_of(one.path), one.start) for one in index.graph.definitions(name)]
     if heads:
-        return list(dict.fromkeys(heads)) if len(set(heads)) <= MAX_CHUNKS else []
+        return list(dict.fromkeys(heads))
     whole = [] if name.isidentifier() else index.defining(name)
     found = dict.fromkeys(whole, 1.0) or dict(defining_chunks(index, name))
     highest = max(found.values(), default=0.0)
     best = [chunk for chunk, value in found.items() if value == highest]
-    if len(best) > MAX_CHUNKS:
-        return []
-    written = index.names(np.asarray(best, np.int64)) if best else []
+    written = index.names(np.asarray(best, np.int64)) if 0 < len(best) <= MAX_CHUNKS else []
     exact = [chunk for chunk, (symbol, _) in zip(best, written, strict=False) if symbol == last_part(name)]
     return exact or best
+
+
+def value_chunks(index: ChunkIndex, name: str) -> list[int]:
+    """Return the chunks that declare a constant of a name with its value; none if these are many."""
+    declares = re.compile(
+        rf"^[^\n#/*\"'=]*(?<![\w$.>]){re.escape(name)}(?:\s*:[^=\n]{{1,60}})?\s*(?:=(?![=~])|:=)"
+        rf"|^\s*#\s*define\s+{re.escape(name)}\b",
+        re.M,
+    )
+    whole = terms(name)[-1:]
+    chunks = [chunk for term in whole for chunk in index.postings(term).chunks[:_MAX_READ].tolist()]
+    found = [chunk for chunk in chunks if declares.search(index.hit(chunk, 0.0, {}).text)]
+    return found if len(found) <= MAX_CHUNKS else []

@@ -11,18 +11,18 @@ import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
-from rag.retrieval.asked_definition import asked_definition, definition_chunks
+from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
 from rag.retrieval.code_words import code_words
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of
+from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of, relation_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
-from rag.retrieval.question import last_part, only_word, parse_question
+from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
 from rag.retrieval.relations import (
     defined_factor,
     exercise_signal,
@@ -177,7 +177,7 @@ def _search_stores(
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
     name = asked_definition(sought.question)
-    defined = [definition_chunks(searcher.index, name) if name else [] for searcher in searchers]
+    defined = [definition_chunks(searcher.index, name) if name else {} for searcher in searchers]
     gathered = [
         _gather(searcher, sought, rarity, chunks, begins=not past, plain=plain)
         for searcher, chunks in zip(searchers, defined, strict=True)
@@ -185,7 +185,8 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    kinds = [] if is_pointed else kinds_of(sought.question.text)
+    names_files = relation_of(sought.question.text) == "importers"
+    kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -200,9 +201,7 @@ def _search_stores(
         hits = rerank(reranker, sought.question.text, [hit for hit, _ in best], wanted)
         best = [(hit, held[hit.location, hit.span]) for hit in hits]
     alone = sought.terms == sought.question.terms
-    names = [last_part(n) for n in (asked_definition(sought.question), *sought.question.names) if n]
-    if names:
-        best = [(named_by(index, hit, names), index) for hit, index in best[:k]] + best[k:]
+    best = _named(best, sought.question, k)
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
@@ -216,6 +215,15 @@ def _search_stores(
         lexical=best_lexical if alone else None,
         taken=taken,
     )
+
+
+def _named(
+    best: Sequence[tuple[Hit, ChunkIndex]], question: ParsedQuestion, k: int
+) -> list[tuple[Hit, ChunkIndex]]:
+    """Return hits of which the first k are named by what the question names, where they define it."""
+    asked = asked_definition(question)
+    names = [last_part(name) for name in (asked, asked.rstrip("?!"), *question.names) if name]
+    return [(named_by(index, hit, names), index) for hit, index in best[:k]] + list(best[k:])
 
 
 def _with_facts(facts: CodeFacts, best: Sequence[tuple[Hit, ChunkIndex]], k: int) -> tuple[Hit, ...]:
@@ -258,7 +266,7 @@ def _gather(
     searcher: Searcher,
     sought: ContextualQuestion,
     rarity: Rarity,
-    defined: Sequence[int],
+    defined: Mapping[int, float],
     *,
     begins: bool,
     plain: bool,
@@ -287,7 +295,9 @@ def _gather(
         unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
-    phrases |= dict.fromkeys(defined, SOUGHT)
+    phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
+    if name := asked_value(sought.question):
+        phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)

@@ -79,6 +79,7 @@ class Impact:
         self._constants: dict[str, dict[str, list[CodeUse]]] = {}
         self._maps: dict[str, list[int]] = {}
         self._holding: dict[str, bool] = {}
+        self._in_head: dict[str, set[tuple[str, str]]] = {}
         self.expanded = 0
         """How many definitions were asked for their callers."""
 
@@ -204,7 +205,7 @@ class Impact:
         uses = self._uses_in_base(old)
         if self._is_base_cut:
             return
-        others = {(one.path, one.qualified_name) for one in self._head.graph.definitions(old.name)}
+        others = self._defined_in_head(old.name)
         if (self._successor(old.path), old.qualified_name) in others:
             return
         for use in [*uses, *self._imports_of(old)]:
@@ -212,6 +213,13 @@ class Impact:
             if line and not self._resolves(path, line, old.name, use):
                 certain = use.certain and not (old.scope and others)
                 yield CodeUse(path, line, use.within, use.role, certain)
+
+    def _defined_in_head(self, name: str) -> set[tuple[str, str]]:
+        """Return the paths and qualified names of the definitions of a name in the head."""
+        if name not in self._in_head:  # thousands of symbols may have the same name
+            found = self._head.graph.definitions(name)
+            self._in_head[name] = {(one.path, one.qualified_name) for one in found}
+        return self._in_head[name]
 
     def _successor(self, path: str) -> str:
         pair = self._pairs.get(path)

@@ -116,8 +116,11 @@ class _Finder:
             if posixpath.basename(manifest) != "package.json":
                 continue
             name, targets = self._manifest(manifest)
+            found: dict[str, Symbol] = {}
             for target in targets:
-                yield from (Exported(s, s.name, name) for s in self._exported(target, _MAX_DEPTH, set()))
+                for symbol in self._exported(target, _MAX_DEPTH, set()):
+                    found.setdefault(symbol.name, symbol)  # its types may be declared in another file
+            yield from (Exported(symbol, symbol.name, name) for symbol in found.values())
 
     def _manifest(self, path: str) -> tuple[str, list[str]]:
         try:

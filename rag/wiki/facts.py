@@ -92,7 +92,7 @@ class WikiFacts:
     def importance(self, symbol: Symbol) -> float:
         """Return how much a reader should know a definition."""
         is_type = symbol.unit == "class"
-        held = len(self._holders(symbol)) / max(1, self._defining[symbol.name]) if is_type else 0
+        held = len(self._holders(symbol)) / max(1, self._functions[symbol.name]) if is_type else 0
         named = self.documented.get(symbol.name, 0) if len(symbol.name) > 3 else 0
         size = math.log2(1 + symbol.end - symbol.start) if held else 0.0
         is_inner = symbol.unit == "class" and symbol.path.endswith((".c", ".cc", ".cpp", ".cxx"))
@@ -105,9 +105,12 @@ class WikiFacts:
         )
 
     @cached_property
-    def _defining(self) -> Mapping[str, int]:
-        """The number of own files that define each name."""
-        return Counter(name for path in self.own for name in {s.name for s in self.survey.symbols(path)})
+    def _functions(self) -> Mapping[str, int]:
+        """The number of own files that define a function or method of each name."""
+        symbols = {path: self.survey.symbols(path) for path in self.own}
+        return Counter(
+            name for found in symbols.values() for name in {s.name for s in found if s.unit != "class"}
+        )
 
     def _holders(self, symbol: Symbol) -> Sequence[object]:
         if symbol not in self._held:
@@ -141,25 +144,23 @@ class WikiFacts:
 
 
 _MAX_DOCUMENT_CHARS = 200_000
-_NAME = re.compile(r"[A-Za-z_]\w+")
+_NAME_IN_CODE = re.compile(r"\b(?=\w*[A-Z_\d])[A-Za-z_]\w+")
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
-_NAME_IN_PROSE = re.compile(r"(?<=[.:#~])[A-Za-z_]\w+|\b[A-Za-z_]\w+(?=\()|\b[A-Za-z]+(?:_|\d|[a-z][A-Z])\w*")
+_NAME_ANYWHERE = re.compile(r"(?<=[.:#~])[A-Za-z_]\w+|\b[A-Za-z_]\w+(?=\()|\b[A-Za-z]+(?:_|\d|[a-z][A-Z])\w*")
 """What cannot be a plain word: `app.run`, `run(`, `run_app`, `RunApp`."""
 
 
 def names_in(document: str) -> set[str]:
-    """Return the words of a document that may be names: all words of its code, few of its prose."""
+    """Return the words of a document that may be names: no plain words, but in code those with a capital."""
     found: set[str] = set()
     in_fence = False
     for line in document.splitlines():
         is_mark = line.lstrip().startswith(("```", "~~~"))
         in_fence ^= is_mark
-        if in_fence or is_mark or line.startswith(("    ", "\t")):
-            found.update(_NAME.findall(line))
-        else:
-            found.update(_NAME_IN_PROSE.findall(line))
-            for span in _CODE_SPAN.findall(line):
-                found.update(_NAME.findall(span))
+        found.update(_NAME_ANYWHERE.findall(line))
+        is_code = in_fence or is_mark or line.startswith(("    ", "\t"))
+        for part in [line] if is_code else _CODE_SPAN.findall(line):
+            found.update(_NAME_IN_CODE.findall(part))
     return found
 
 

@@ -9,10 +9,8 @@ itself.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.survey import Survey
 from rag.code.symbols import File
+from rag.parsing import parse_json, parse_toml
 
 _MAX_PARAGRAPHS = 3
 _OTHER_SECTIONS = re.compile(
@@ -237,8 +236,8 @@ def _read(file: File, base: str) -> tuple[str, str] | None:
     """Return name and description of a manifest, "" where it has none; None for any other file."""
     if base in ("pyproject.toml", "Cargo.toml", "package.json", "composer.json"):
         try:
-            read: Any = tomllib.loads(file.text) if base.endswith(".toml") else json.loads(file.text)
-        except (ValueError, RecursionError):
+            read: Any = parse_toml(file.text) if base.endswith(".toml") else parse_json(file.text)
+        except ValueError:
             return None
         for table in (("project",), ("tool", "poetry"), ("package",), ("workspace", "package"), ()):
             inner = read

@@ -307,6 +307,7 @@ def test_seven_thousand_files_are_listed_quickly(root: Path) -> None:
     [
         ("src/app.py", "python", "code"),
         ("src/app_test.go", "go", "test"),
+        ("itests/Echo.java", "java", "test"),
         ("web/x.spec.ts", "typescript", "test"),
         ("web/x.test.tsx", "tsx", "test"),
         ("src/FooTest.java", "java", "test"),

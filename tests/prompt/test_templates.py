@@ -43,6 +43,12 @@ def test_a_template_cannot_leave_the_sandbox_through_our_own_values(name: str) -
         parse_template("{{ input_str }}{{ facts[0]." + name + " }}").render(input_str="?", facts=[fact])
 
 
+@pytest.mark.parametrize("huge", ["'x' * 10**18", "'x'.ljust(10**18)", "[1] * 10**18", "'x'|center(10**18)"])
+def test_a_template_that_needs_too_much_memory_is_an_error_with_its_line(huge: str) -> None:
+    with pytest.raises(TemplateError, match="text:2 cannot be rendered: it needs too much memory"):
+        parse_template("{{ input_str }}\n{{ " + huge + " }}").render(input_str="?")
+
+
 def test_a_template_without_a_question_is_an_error() -> None:
     with pytest.raises(TemplateError, match="never shows the question"):
         parse_template("{{ system_prompt }}")

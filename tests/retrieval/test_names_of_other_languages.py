@@ -81,6 +81,12 @@ def test_calls_are_those_that_git_would_number_and_no_definition(searcher, name,
     assert [(item.path, item.start) for item in facts.items] == lines
 
 
+@pytest.mark.parametrize("question", ["callers of wrap-session?", "Who calls wrap-session in app.web?"])
+def test_the_module_of_a_name_is_not_the_name(searcher, question):
+    facts = search([searcher], question).code_facts
+    assert facts is not None and facts.subject == "wrap-session"
+
+
 def test_a_part_of_a_name_with_a_hyphen_is_no_call(searcher):
     facts = search([searcher], "Who calls `session`?").code_facts
     assert facts is not None and facts.count == 0

@@ -7,7 +7,7 @@ import json
 import pytest
 from surveys import survey_of
 
-from rag.code.documentation import comment_above, docstring, elixir_attribute
+from rag.code.documentation import comment_above, docstring, elixir_attribute, paragraphs, title_of
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.dispatch import Dispatch
 from rag.wiki.entry_points import entry_points
@@ -551,8 +551,9 @@ def test_a_command_that_goes_on_in_the_next_line_says_so():
 
 def test_a_plain_word_of_prose_is_no_name():
     prose = "The Time of a Series is short. New in this Version: :class:`Kiln`, app.fire, heat_up, BakeAll."
-    text = f"{prose}\nCall bake() or `Oven`.\n\n```c\nSeries *series;\n```\n\n    Version x\n"
+    text = f"{prose}\nCall bake() or `Oven`, press `left`.\n\n```c\nSeries *series;\n```\n\n    Version x\n"
     assert names_in(text) >= {"Kiln", "fire", "heat_up", "BakeAll", "bake", "Oven", "Series", "Version"}
+    assert not names_in(text) & {"left", "series"}
     assert not names_in(prose) & {"Time", "Series", "New", "Version", "The"}
 
 
@@ -581,7 +582,14 @@ def test_declared_types_and_files_named_like_their_folder_are_exported():
         {
             "package.json": '{"name": "kiln", "main": "dist/kiln.js", "types": "kiln.d.ts"}',
             "kiln.d.ts": "export interface Oven {}\n",
-            "src/kiln/kiln.ts": "export function fire() {}\n",
+            "src/kiln/kiln.ts": "export function fire() {}\nexport class Oven {}\n",
         }
     )
-    assert {one.name for one in exports(survey, survey.files)} == {"Oven", "fire"}
+    assert sorted(one.name for one in exports(survey, survey.files)) == ["Oven", "fire"]
+
+
+def test_headings_and_images_of_asciidoc_are_no_prose():
+    text = "= Kiln - Fires Pots\n:toc:\n\nimage:a.svg[A]\n\n*It fires* pots slowly.\n\n== Use\n\nCall it.\n"
+    assert title_of(text, "readme.adoc").text == "Kiln - Fires Pots"
+    found = [(section.partition(" ")[2], quote.text) for section, quote in paragraphs(text, "readme.adoc")]
+    assert found == [("Kiln - Fires Pots", "It fires pots slowly."), ("Use", "Call it.")]

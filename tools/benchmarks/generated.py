@@ -65,9 +65,9 @@ _VARIABLE = re.compile(r"[{}%$<>#\\]")
 _RETURNS = re.compile(r"\s+return\b\s*[^\s;]")
 _RAISES = re.compile(r"\s+(?:raise|throw|panic)\b")
 _EXTENDS = (
-    r"class \w+\([^)]*\b{0}\b|\b(?:extends|implements)\b[^{{]*\b{0}\b"
-    r"|\bimpl(?:<[^>]*>)? (?:\w+::)*{0}\b.* for "
-    r"|\b(?:class|struct|interface|protocol|object|enum)\b [^:{{]*:[^{{]*\b{0}\b|\b(?:base|parent)\b.*\b{0}\b"
+    r"\b(?:class|interface|struct|enum|object|protocol|extension|record)\s+\w+(?:<[^{{]*?>)?"
+    r"(?:\s*(?::|\()|\s+(?:extends|implements)\b)[^{{]*\b{0}\b|^\s*(?:extends|implements)\b[^{{]*\b{0}\b"
+    r"|\bimpl(?:<[^>]*>)? (?:\w+::)*{0}\b.* for |^use (?:parent|base|Mojo::Base)\b.*\b{0}\b"
 )
 _IMPORTING = (
     r"\b(?:import|from|use|require\w*|include)\b.*"
@@ -112,7 +112,8 @@ class _Tree:
             language = language_of_path(path) or ""
             if language not in _CODE or kind_of_path(path) not in _KINDS:
                 continue
-            lines = [line if len(line) <= _MAX_LINE_CHARS else "" for line in text.split("\n")]
+            code = text.partition("\n__END__\n")[0] if language == "perl" else text
+            lines = [line if len(line) <= _MAX_LINE_CHARS else "" for line in code.split("\n")]
             tree.code[path] = ["" if _COMMENT.match(line) else line for line in lines]
             for number, line in enumerate(tree.code[path], 1):
                 found = _DEFINED.match(line) or (_TYPED.match(line) if language in _C_LIKE else None)

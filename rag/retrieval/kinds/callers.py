@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
+from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
+from rag.retrieval.kinds.subtypes import subtypes_by_text
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
 from rag.retrieval.rank import is_bundle
@@ -29,6 +31,8 @@ _OWNED = re.compile(
     r"(?:class )?`?(?-i:([A-Z]\w*[a-z]\w*))"
 )
 """A name with the class that has it: "recover() of Server"."""
+_OWNER = re.compile(r"\b(?:in|from) (?:the )?`?[\w.:#-]+", re.I)
+"""What has a name, such as its module: "float from XMonad.Operations"."""
 _LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
@@ -83,6 +87,8 @@ class _Subject:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the uses, certain ones first, those in tests last; None if the subject is not clear."""
     relation = relation_of(asked.question.question.text)
+    if relation == "importers" and (found := importers.find(asked)) is not None:
+        return found
     subject = _subject(asked)
     if relation is None or subject is None:
         return None
@@ -94,6 +100,8 @@ def find(asked: Asked) -> CodeFacts | None:
     if relation == "callers" and not uses:
         uses = _uses(subject.index, "uses", subject.targets)  # passed on, or a class that is only named
         uses = uses or _qualified(asked, subject)
+    if relation in ("subclasses", "implementers") and not uses:
+        uses = list(dict.fromkeys(subtypes_by_text(subject.index, target.name)))
     uses, bundled = _without_bundles(subject.index, uses)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
@@ -204,7 +212,7 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
 def _subject(asked: Asked) -> _Subject | None:
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
-    for name in spelled_names(positive):
+    for name in spelled_names(_OWNER.sub(" ", positive)):
         for index in asked.indexes:
             if whole := [one for one in index.graph.definitions(name) if one.name == name]:
                 return _Subject(index, _chosen(whole[:_MAX_CANDIDATES], text, positive, name)[:_MAX_TARGETS])

@@ -8,7 +8,7 @@ the constant follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
@@ -37,6 +37,8 @@ _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
 )
+_FIRST_WORD = re.compile(r"[ ]*([A-Za-z0-9_]+)(?![A-Za-z0-9_$])")
+"""The first word, unless it goes on with a sign that can be part of a word."""
 _ESCAPED = re.compile(r"\\([\"'`\\])")
 _GOES_ON = re.compile(r"\s*(?:[+.&]\s*|\.\.\s*|<<\s*)?[furbFURB@$]{0,2}[\"'`]")
 _MAX_PARTS = 6
@@ -45,7 +47,7 @@ _CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([A-Za-z_]\w{3,})\s*(?::[^=]{1,40}
 
 
 def _may_be_whole(text: str, message: list[str]) -> bool:
-    is_long_enough = sum(not is_stop_word(word) for word in message) >= _MIN_MEANINGFUL
+    is_long_enough = _count_meaningful(message) >= _MIN_MEANINGFUL
     return is_long_enough and len(message) <= _MAX_WHOLE and "?" not in text and not is_question(text)
 
 
@@ -60,12 +62,14 @@ def find(asked: Asked) -> CodeFacts | None:
     if not is_marked and not is_whole:
         return None
     phrases = _phrases(text)
-    may_fit = _with_words_of(message, phrases)
+    known = frozenset(message)
     at = None
     best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
+    if not is_whole and not phrases and _count_meaningful(message) <= best:
+        return None  # no literal has more of the message than it has itself
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
-            for number, parts in _literals(file, may_fit):
+            for number, parts in _literals(file, None if phrases else known):
                 fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
@@ -84,26 +88,15 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(MESSAGE, text, "The message is written here", [place, *uses])
 
 
-def _with_words_of(message: list[str], phrases: Mapping[str, int]) -> Callable[[str], bool]:
-    """Return a function that finds out quickly that no word of a text is one of the message.
+def _literals(file: FileText, known: Set[str] | None = None) -> Iterator[tuple[int, list[list[str]]]]:
+    """Yield the string literals of a file: the line of each, and the words of its fixed parts.
 
-    Function words of the message do not count: no literal of them alone fits.
+    A literal that goes on in the next line is yielded as a whole as well. With `known`, literals that do not
+    begin with one of these words may be left out: splitting all into words would take most of the time.
     """
-    held = {word for word in message if not is_stop_word(word)}.union(*map(str.split, phrases))
-    search = re.compile("|".join(map(re.escape, held)) or r"(?!)").search
-
-    def may_fit(text: str) -> bool:
-        return not text.isascii() or search(text.lower()) is not None
-
-    return may_fit
-
-
-def _literals(file: FileText, may_fit: Callable[[str], bool]) -> Iterator[tuple[int, list[list[str]]]]:
-    """Yield the string literals of a file that may fit: the line of each, and the words of its fixed parts.
-
-    A literal that goes on in the next line is yielded as a whole as well.
-    """
-    count, last, begun = 0, 0, list[str]()
+    count, last, begun = 0, 0, list[list[str]]()
+    is_begun = True
+    """Whether all literals of `begun` are split, and none is left out."""
     for number, line in enumerate(file.lines, 1):
         if (
             len(line) > _MAX_LINE_CHARS
@@ -111,28 +104,37 @@ def _literals(file: FileText, may_fit: Callable[[str], bool]) -> Iterator[tuple[
             or not ("'" in line or '"' in line or "`" in line)
         ):
             continue
-        joins = last and number - last <= _MAX_PARTS and _GOES_ON.match(line)
+        joins = last and _GOES_ON.match(line) and number - last <= _MAX_PARTS
         for found in _LITERAL.findall(line):
             count += 1
-            literal = next(filter(None, found))
-            begun = [*begun, literal] if joins else [literal]
-            if not joins:
-                last = number
-            if may_fit(literal):
-                yield number, _fixed_parts(literal)
-                if joins:
-                    yield last, [part for each in begun for part in _fixed_parts(each)]
+            literal = found[0] or found[1] or found[2]
+            is_split = known is None or _may_begin_with(literal, known)
+            parts = _parts(literal) if is_split else []
+            if is_split:
+                yield number, parts
+            if joins:
+                begun, is_begun = [*begun, *parts], is_begun and is_split
+                if is_begun:
+                    yield last, begun
+            else:
+                last, begun, is_begun = number, parts, is_split
 
 
-def _fixed_parts(literal: str) -> list[list[str]]:
-    """Return the words of the parts of a literal between its placeholders."""
+def _parts(literal: str) -> list[list[str]]:
+    """Return the words of the fixed parts of a literal, between its placeholders."""
     return [words for part in _PLACEHOLDER.split(literal) if (words := _lower(part))]
+
+
+def _may_begin_with(literal: str, known: Set[str]) -> bool:
+    """Return whether the first word of a literal may be one of these; True where that is not easily seen."""
+    matched = _FIRST_WORD.match(literal)
+    return matched is None or not literal.isascii() or matched[1].lower() in known
 
 
 def _fit(parts: list[list[str]], message: list[str]) -> int:
     """Return the number of meaningful words of a literal; 0 if its parts are not in the message in order."""
     every = [word for part in parts for word in part]
-    meaningful = sum(not is_stop_word(word) for word in every)
+    meaningful = _count_meaningful(every)
     is_most = meaningful >= _MIN_MEANINGFUL and len(every) >= _SHORT_SHARE * len(message)
     if (len(every) < _MIN_WORDS and not is_most) or not set(every) <= set(message):
         return 0
@@ -184,6 +186,10 @@ def _quoted(parts: list[list[str]], phrases: Mapping[str, int]) -> int:
     held = [f" {' '.join(part)} " for part in parts]
     found = (2 * count for phrase, count in phrases.items() if any(phrase in part for part in held))
     return max(found, default=0)
+
+
+def _count_meaningful(words: Sequence[str]) -> int:
+    return sum(not is_stop_word(word) for word in words)
 
 
 def _lower(text: str) -> list[str]:

@@ -101,7 +101,8 @@ _ASKS_USES = re.compile(
     r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
     r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
     r"|any callers)\b"
-    r"|\b(?:callers?|call sites?|usages|users) of\b|\bwho (?:calls?|uses?|asks?|invokes?)\b"
+    r"|\b(?:callers?|call sites?|usages|users|importers|implement(?:ations?|ers?|ors?)|sub-?classes) of\b"
+    r"|\bwho (?:calls?|uses?|asks?|invokes?)\b"
     r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",
     re.I,
 )

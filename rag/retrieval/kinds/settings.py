@@ -246,11 +246,12 @@ def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
     for name in dict.fromkeys((*_FLAG.findall(question.text), *names)):
         written = {name, name.removeprefix("CONFIG_")}  # as the programs write an option of Kconfig
         key = _key(last_part(name))
-        # One word in capitals may be any word of the programs, so it is a name only as it is written.
+        # A word in capitals is often none of a setting (HTTP, TLS), so it is one only as a record names it.
         is_word = name.isupper() and "_" not in name
 
         def is_meant(place: _Place, written: set[str] = written, key: str = "" if is_word else key) -> bool:
-            return place.what.name in written or _key(place.what.name) == key
+            is_written = place.what.name in written and (key or place.what.sort == "record")
+            return bool(is_written) or _key(place.what.name) == key
 
         known = _Setting([place for place in settings.with_key(key).places if is_meant(place)])
         if any(place.sort not in _SUPPORTING for place in known.places):

@@ -1,0 +1,71 @@
+"""Find what imports a file or module that a question names: "Who imports app/store.py?"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from rag.analysis import terms
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.kinds.recognition import CALLERS
+from rag.retrieval.mentions import is_path
+from rag.types import CodeFacts, CodeUse
+
+_MAX_FILES = 12
+_MAX_CHUNKS = 200
+_MODULE = re.compile(
+    r"\b(?:imports?|importing|importers? of|(?:where|who|what|which \w+) (?:is|are))"
+    r" (?:the )?(?:(?:module|file|package|header) )?[`\"']?([\w$-]+(?:(?:\.|::|/)[\w$-]+)*)",
+    re.I,
+)
+_IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
+_OPEN = "may be incomplete: only imports that can be followed are counted"
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the imports of the files that the question names; None if it names none, or nothing does."""
+    for index in asked.indexes:
+        paths = _files_named(index, asked)
+        uses = [use for path in paths for use in index.graph.importers(path)]
+        certain = bool(uses)
+        uses = uses or [use for path in paths for use in _unresolved(index, path)]
+        places = []
+        for use in dict.fromkeys(uses):
+            file = asked.file(index, use.path)
+            if file is not None and use.line <= len(file.lines):
+                places.append(FactPlace(file, use.line, f"imports {paths[0]}", certain=use.certain))
+        if places:
+            count = len({(place.file.path, place.line) for place in places})
+            verb = "imported" if certain else "possibly imported"
+            summary = f"{named(paths[0])} is {verb} in {count} place" + "s" * (count != 1)
+            return code_facts(CALLERS, paths[0], summary, places, note=_OPEN, is_doubtful=True)
+    return None
+
+
+def _files_named(index: ChunkIndex, asked: Asked) -> list[str]:
+    """Return the files that the question names by path, or as a module; none if these are many."""
+    question = asked.question.question
+    modules = (re.sub(r"\.|::", "/", name) for name in _MODULE.findall(question.text))
+    names = [*question.paths, *modules]
+    every = [index.file_path(file) for file in range(index.total_files)] if names else []
+    for name in names:
+        found = [path for path in every if is_path(path, name) and index.chunks_of(path)]
+        if 0 < len(found) <= _MAX_FILES:
+            return sorted(found)
+    return []
+
+
+def _unresolved(index: ChunkIndex, path: str) -> Iterator[CodeUse]:
+    """Yield the lines that import the name of a file, in a language whose imports are not followed."""
+    stem = PurePosixPath(path).stem
+    importing = re.compile(rf"{_IMPORTING}(?<![\w-]){re.escape(stem)}(?![\w-])")
+    for term in terms(stem)[-1:]:
+        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
+            hit = index.hit(chunk, 0.0, {})
+            if hit.kind in ("code", "test") and hit.path != path:
+                for number, line in enumerate(lines_of(hit.text), hit.start):
+                    if importing.match(line):
+                        yield CodeUse(hit.path, number, hit.label, "import", certain=False)

@@ -1,0 +1,35 @@
+"""Find what extends or implements a type by the lines that say so, where the graph of the code has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rag.analysis import terms
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.types import CodeUse
+
+_MAX_CHUNKS = 500
+_MAX_LINE_CHARS = 400
+_TYPE = (
+    r"\b(?:class|interface|struct|enum|object|protocol|extension|record|trait|actor)\s+[\w.]+(?:<[^{]*?>)?"
+)
+_EXTENDS = r"(?:\s*[:(<]|\s+(?:extends|implements|with)\b)[^{]*?"
+_OTHERS = (
+    r"^\s*(?:extends|implements)\b[^{{]*{0}|\bimpl\b[^{{]*{0}[^{{]* for "
+    r"|^\s*use (?:parent|base|[\w:]+::Base)\b.*{0}"
+)
+
+
+def subtypes_by_text(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
+    """Yield the lines of code that declare a type with another one of a name as its base."""
+    base = rf"(?<![\w$]){re.escape(name)}(?![\w$])"
+    declares = re.compile(rf"{_TYPE}{_EXTENDS}{base}|{_OTHERS.format(base)}")
+    for term in terms(name)[-1:]:
+        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
+            hit = index.hit(chunk, 0.0, {})
+            if hit.kind in ("code", "test"):
+                for number, line in enumerate(lines_of(hit.text), hit.start):
+                    if len(line) <= _MAX_LINE_CHARS and declares.search(line):
+                        yield CodeUse(hit.path, number, hit.label, "base", certain=False)

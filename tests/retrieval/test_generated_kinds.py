@@ -105,6 +105,7 @@ def facts(searcher, question):
         "Where is `shop/cart.py` imported?",
         "who imports the module shop.cart",
         "importers of cart.py",
+        "Where is cart imported?",
     ],
 )
 def test_the_imports_of_a_file_are_found_by_its_path_or_module(searcher, question):
@@ -113,6 +114,10 @@ def test_the_imports_of_a_file_are_found_by_its_path_or_module(searcher, questio
 
 def test_imports_that_are_not_followed_are_possible(searcher):
     assert facts(searcher, "Who imports Stream.pm?") == {("lib/Shop/Loop.pm", 2, False)}
+
+
+def test_a_word_that_a_file_is_called_is_not_the_file(searcher):
+    assert facts(searcher, "What are the orders that a cart goes through until import PATH ends?") is None
 
 
 def test_a_file_that_nothing_imports_is_no_fact(searcher):

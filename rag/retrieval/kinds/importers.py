@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from rag.analysis import terms
+from rag.analysis import is_stop_word, terms
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
@@ -16,9 +16,10 @@ from rag.types import CodeFacts, CodeUse
 
 _MAX_FILES = 12
 _MAX_CHUNKS = 200
+_NAME = r"([\w$-]{3,}(?:(?:\.|::|/)[\w$-]+)*)"
 _MODULE = re.compile(
-    r"\b(?:imports?|importing|importers? of|(?:where|who|what|which \w+) (?:is|are))"
-    r" (?:the )?(?:(?:module|file|package|header) )?[`\"']?([\w$-]+(?:(?:\.|::|/)[\w$-]+)*)",
+    rf"\b(?:imports?|importing|importers? of) (?:the )?(?:(?:module|file|package|header) )?[`\"']?{_NAME}"
+    rf"|{_NAME}[`\"']? (?:is )?imported\b",
     re.I,
 )
 _IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
@@ -48,7 +49,8 @@ def find(asked: Asked) -> CodeFacts | None:
 def _files_named(index: ChunkIndex, asked: Asked) -> list[str]:
     """Return the files that the question names by path, or as a module; none if these are many."""
     question = asked.question.question
-    modules = (re.sub(r"\.|::", "/", name) for name in _MODULE.findall(question.text))
+    mentioned = (max(both) for both in _MODULE.findall(question.text))
+    modules = (re.sub(r"\.|::", "/", name) for name in mentioned if not is_stop_word(name))
     names = [*question.paths, *modules]
     every = [index.file_path(file) for file in range(index.total_files)] if names else []
     for name in names:

@@ -120,6 +120,8 @@ class Segment:
         """Return the rows [first, end) of a sorted column that equal `key`."""
         values = self.view(column)
         first = bisect_left(values, key)
+        if first == len(values) or values[first] != key:  # most keys are in few of the segments
+            return first, first
         return first, bisect_right(values, key, first)
 
     @cached_property

@@ -382,14 +382,12 @@ def _is_copied(index: ChunkIndex, chunks: range) -> bool:
     """
     total = copied = 0
     sampled = np.asarray(chunks[:: max(len(chunks) // _SAMPLED_DEFINITIONS, 1)])
-    for chunk, (symbol, _) in zip(sampled.tolist(), index.names(sampled), strict=True):
-        if not symbol:
-            continue
+    for chunk, namesakes in _namesakes(index, sampled):
         length = int(index.length_body[chunk])
         total += length
         others = [
             other
-            for other in index.defining(symbol)[:_MAX_NAMESAKES]
+            for other in namesakes
             if index.file[other] != index.file[chunk] and _alike(length, int(index.length_body[other]))
         ]
         if others:
@@ -413,20 +411,27 @@ def _is_bundle(index: ChunkIndex, file: int) -> bool:
     sampled = np.arange(first, end, step)
     shared: Counter[int] = Counter()
     named = repeated = 0
-    for chunk, (symbol, _) in zip(sampled.tolist(), index.names(sampled), strict=True):
-        if not symbol:
-            continue
+    for chunk, namesakes in _namesakes(index, sampled):
         named += 1
         length = int(index.length_body[chunk])
         others = {
             int(index.file[other])
-            for other in index.defining(symbol)[:_MAX_NAMESAKES]
+            for other in namesakes
             if index.file[other] != file and _alike(length, int(index.length_body[other]))
         }
         shared.update(others)
         repeated += bool(others)
     originals = sum(count > 1 and _chunks_in(index, other) < end - first for other, count in shared.items())
     return repeated >= _REPEATED_SHARE * named and originals >= _BUNDLED_FILES
+
+
+def _namesakes(index: ChunkIndex, chunks: Chunks) -> Iterator[tuple[int, list[int]]]:
+    """Yield the chunks that define a symbol, each with the first chunks that define it, itself included."""
+    pairs = zip(chunks.tolist(), index.names(chunks), strict=True)
+    named = [(chunk, symbol) for chunk, (symbol, _) in pairs if symbol]
+    defining = index.defining_each([symbol for _, symbol in named])
+    for (chunk, _), found in zip(named, defining, strict=True):
+        yield chunk, found[:_MAX_NAMESAKES]
 
 
 def _chunks_in(index: ChunkIndex, file: int) -> int:

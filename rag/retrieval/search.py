@@ -36,6 +36,7 @@ from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.shown_definition import named_by
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
+from rag.retrieval.url_paths import url_path_chunks
 from rag.types import CodeFacts, Hit, Subject
 
 CANDIDATES = 250
@@ -297,6 +298,7 @@ def _gather(
     phrases, by_name = phrase_chunks(index, sought.question.text, first), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
+    phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
     if name := asked_value(sought.question):
         phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases

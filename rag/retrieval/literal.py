@@ -39,7 +39,7 @@ _MAX_READ_FOR_PHRASE = 256
 """How many chunks with the words of a phrase in quotation marks are read."""
 _NAME_SHARE = 0.8
 """What a rare name counts, compared with a phrase."""
-_MAX_BEST = 3
+_MAX_BEST = 5
 """How many of the best chunks by words are read."""
 _ENOUGH_RUNS = 6
 """This many runs in a chunk count as the whole text."""

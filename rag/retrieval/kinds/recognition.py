@@ -38,7 +38,8 @@ _REQUEST = re.compile(
     r"|\A\W*(?:(?:the|an?|any|complete|full) ){0,2}"
     r"(?:all|every|each|lists?|overview"
     r"|options?|settings?|flags?|switch\w*|parameters?|defaults?|directives?|variables?|keys?"
-    r"|callers?|call(?:ing)?[ -]?sites?|uses|usages?|users|subclasses|implement(?:ations?|ers?)|overrides)\b"
+    r"|callers?|call(?:ing)?[ -]?sites?|uses|usages?|users|subclasses|implement(?:ations?|ers?)|overrides"
+    r"|import(?:s|ers?)|references|invocations|dependents|anything|anyone|everything)\b"
     r"|\bplease\b",
     re.I,
 )

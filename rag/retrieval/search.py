@@ -186,7 +186,7 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    names_files = relation_of(sought.question.text) == "importers"
+    names_files = bool(sought.question.paths) and relation_of(sought.question.text) == "importers"
     kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]

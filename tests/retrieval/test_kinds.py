@@ -522,6 +522,7 @@ def test_a_question_for_a_setting_does_not_ask_what_fails(shop: Searcher):
         "Returns a list of all names that are registered.",
         "Apply all of the edits to the current state.",
         "Whether to print binary content (default: no)",
+        "A specific implementation of a KilnDoor.",
         "Copy the stream until it ends or does not exist",
     ],
 )
@@ -533,6 +534,8 @@ def test_a_statement_as_in_a_comment_asks_for_nothing(statement: str):
     ("request_", "kind"),
     [
         ("all registered doors", "list"),
+        ("callers of open_door", "callers"),
+        ("usages of the kiln.Door please", "callers"),
         ("Give me all doors that are registered", "list"),
         ("Get me all of the doors", "list"),
         ("the default of the door", "setting"),

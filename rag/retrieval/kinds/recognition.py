@@ -37,7 +37,9 @@ _REQUEST = re.compile(
     r"|search|look|explain|describe|give|get me|name (?:me|all|every|each|the)|i|we|need)\b"
     r"|\A\W*(?:(?:the|an?|any|complete|full) ){0,2}"
     r"(?:all|every|each|lists?|overview"
-    r"|options?|settings?|flags?|switch\w*|parameters?|defaults?|directives?|variables?|keys?)\b"
+    r"|options?|settings?|flags?|switch\w*|parameters?|defaults?|directives?|variables?|keys?"
+    r"|callers?|call(?:ing)?[ -]?sites?|uses|usages?|users|subclasses|implement(?:ations?|ers?)|overrides"
+    r"|import(?:s|ers?)|references|invocations|dependents|anything|anyone|everything)\b"
     r"|\bplease\b",
     re.I,
 )
@@ -271,7 +273,7 @@ def _asks_for_uses(text: str) -> bool:
     if subject_of_tests(text):
         return True
     asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(text))
-    return bool(asks) and relation_of(text) is not None
+    return _is_request(text) and bool(asks) and relation_of(text) is not None
 
 
 def _asks_for_all(text: str) -> bool:

@@ -16,6 +16,8 @@ OTHER = "other"
 """The language of a file whose extension is not in the table: its text is read, if it is text."""
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 """The JavaScript family, whose files declare their exports."""
+HYPHENATED = frozenset({"lisp", "clojure", "powershell", "css", "scss", "nix", OTHER})
+"""The languages in which a hyphen is part of a name."""
 
 _EXTENSIONS_OF = {
     "python": "py pyi pyw pyx pxd pxi bzl star gyp gypi vy",

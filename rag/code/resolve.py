@@ -159,9 +159,23 @@ class Resolver:
             if folder is not None:
                 bases += [posixpath.join(folder, part, inner).rstrip("/") for part in ("", "src")]
         target = next((found for base in bases if (found := self._script(base))), None)
+        if target is None:
+            target = self._from_any_root(module)
         if target is not None:
             names = imported.names or (("", ""),)
             yield from (Binding(target, name, here) for name, here in names)
+
+    def _from_any_root(self, module: str) -> str | None:
+        """Return the only script whose path ends in a module of several parts.
+
+        Its root may be a setting that is not in the repository: a published package has no `tsconfig.json`.
+        """
+        if module.startswith((".", "@")) or "/" not in module:
+            return None
+        stem = re.sub(r"\.[cm]?jsx?$", "", module)
+        return next(
+            (found for ending in _JS_ENDINGS if (found := self._only_file(stem + ending)) is not None), None
+        )
 
     def _aliased(self, module: str) -> list[str]:
         """Return where the path aliases of the repository's TypeScript projects lead."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
 from rag.code.graph_files import MAX_FILES, LoadedFile
-from rag.code.languages import JAVASCRIPT
+from rag.code.languages import HYPHENATED, JAVASCRIPT
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values
 from rag.code.reference_queries import has_references
 from rag.lines import lines_of
@@ -34,8 +34,6 @@ _DEFINING = (
     r"(?:!|\s+(?:rec|inline|mutable))?\s+(?:[\w:]+[.:#])?"
 )
 """What comes before a name that a line defines."""
-_HYPHENATED = frozenset({"lisp", "clojure", "powershell", "css", "scss", "nix", "other"})
-"""The languages in which a hyphen is part of a name."""
 _COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
 
 
@@ -265,7 +263,7 @@ class UseSearch:
         all of a string: "check" in a sentence or in `form-check` is no use.
         """
         names = "|".join(re.escape(name) for name in sorted(self.names))
-        hyphen = "-" if file.language in _HYPHENATED else ""
+        hyphen = "-" if file.language in HYPHENATED else ""
         quote = "" if file.language in ("lisp", "clojure") else "'"  # there it precedes a name
         held = re.compile(rf"(?<![\w$?!{quote}{hyphen}])(?:{names})(?![\w?!'{hyphen}])")
         if family(file.language) not in self._families:

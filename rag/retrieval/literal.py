@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,8 @@ _MAX_READ_FOR_PHRASE = 256
 """How many chunks with the words of a phrase in quotation marks are read."""
 _NAME_SHARE = 0.8
 """What a rare name counts, compared with a phrase."""
+_MAX_BEST = 5
+"""How many of the best chunks by words are read."""
 _ENOUGH_RUNS = 6
 """This many runs in a chunk count as the whole text."""
 
@@ -50,13 +53,16 @@ def is_quoted(indexes: Sequence[ChunkIndex], text: str) -> bool:
     return bool(runs) and any(next(_holding(index, runs, text), None) is not None for index in indexes)
 
 
-def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
+def phrase_chunks(index: ChunkIndex, text: str, best: Sequence[int] = ()) -> dict[int, float]:
     """Return the chunks that hold a part of a text word for word, with the share of it that they hold.
 
     What is in quotation marks or backticks must occur as a whole, if it has at least two words; in another
     spelling (case, punctuation) it counts a little less. Three words in quotation marks that few chunks hold
     as they are written count `SOUGHT`: they are searched for, whatever else the question says. Of any other
     text the share is that of its runs of four words; a message with values in it is held in part.
+
+    The chunks with the common words of a run are too many to read all. So the `best` chunks by words are read
+    too, best first: of a text that a chunk holds as a whole it is the first or second.
     """
     found: dict[int, float] = {}
     quoted = dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part)
@@ -70,7 +76,7 @@ def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
             value = (SOUGHT if is_sought else 1.0) if is_exact else _OTHER_SPELLING
             found[chunk] = max(found.get(chunk, 0.0), value)
     runs = _runs(text)
-    for chunk, count in _holding(index, runs, text):
+    for chunk, count in _holding(index, runs, text, best[:_MAX_BEST]):
         found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))
     return found
 
@@ -88,8 +94,12 @@ def _runs(text: str) -> list[Run]:
     return [run for run in dict.fromkeys(every) if sum(map(_is_meaningful, run)) >= _MIN_MEANINGFUL]
 
 
-def _holding(index: ChunkIndex, runs: Sequence[Run], text: str) -> Iterator[tuple[int, int]]:
-    """Yield chunks that hold some of the runs of a text, with how many; those with the rarest words first."""
+def _holding(
+    index: ChunkIndex, runs: Sequence[Run], text: str, best: Sequence[int] = ()
+) -> Iterator[tuple[int, int]]:
+    """Yield chunks that hold some of the runs of a text, with how many: some of the best chunks, then those
+    with the rarest words.
+    """
     written = _written(text)
     chunks_of = {word: _chunks(index, written[word]) for run in runs for word in run if _is_meaningful(word)}
     possible = []
@@ -100,9 +110,11 @@ def _holding(index: ChunkIndex, runs: Sequence[Run], text: str) -> Iterator[tupl
     possible.sort(key=lambda one: one[0])
     wanted = [f" {' '.join(run)} " for _, run, _ in possible[:_MAX_RUNS]]
     read: set[int] = set()
-    for _, _, lists in possible[:_MAX_RUNS]:
-        both = reduce(_intersection, lists)[:_MAX_CHUNKS_PER_RUN]
-        for chunk in both.tolist():
+    holding = (
+        reduce(_intersection, lists)[:_MAX_CHUNKS_PER_RUN].tolist() for *_, lists in possible[:_MAX_RUNS]
+    )
+    for chunks in chain([best] if possible else [], holding):
+        for chunk in chunks:
             if chunk in read:
                 continue
             if len(read) >= _MAX_READ:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from rag.analysis import terms
-from rag.code.languages import kind_of_path
+from rag.code.languages import HYPHENATED, kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.shown_definition import hit_of_lines
@@ -135,10 +135,12 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     if not whole:
         return []
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
-    patterns = _Patterns.of(symbol)
+    patterns, hyphenated = _Patterns.of(symbol), _Patterns.of(symbol, "-")
     read = []
     for chunk in found.chunks[found.body > 0][:_MAX_CHUNKS_READ].tolist():
-        use = _use(index.hit(chunk, 1.0, {}), patterns, skips_head=chunk in defining)
+        hit = index.hit(chunk, 1.0, {})
+        written = hyphenated if hit.language in HYPHENATED else patterns
+        use = _use(hit, written, skips_head=chunk in defining)
         if use is not None:
             read.append(use)
     return sorted(read, key=lambda use: (not use.calls, use.hit.kind != "code", use.hit.path, use.hit.start))
@@ -157,12 +159,12 @@ class _Patterns:
     braced: re.Pattern[str]
 
     @classmethod
-    def of(cls, symbol: str) -> _Patterns:
-        """Return the patterns for one name."""
+    def of(cls, symbol: str, marks: str = "") -> _Patterns:
+        """Return the patterns for one name, in languages whose names may have these marks too."""
         name = re.escape(symbol)
         return cls(
-            call=re.compile(rf"(?<![\w$]){name}\s*(?:\(|<[\w, ]*>\(|!\()"),
-            mention=re.compile(rf"(?<![\w$]){name}(?![\w$])"),
+            call=re.compile(rf"(?<![\w${marks}]){name}\s*(?:\(|<[\w, ]*>\(|!\()"),
+            mention=re.compile(rf"(?<![\w${marks}]){name}(?![\w${marks}])"),
             defined=re.compile(rf"{_DEFINES}\s+(?:\([^()]*\)\s*)?(?:[\w.:<>]*[.:])?{name}(?![\w$])"),
             typed=re.compile(rf"^{_NO_TYPE}\s*(?:[\w:<>,\[\]?]+[\s*&]+)+(?:\w+::)*{name}\s*\("),
             braced=re.compile(rf"^\s*(?:[\w$]+\s+)*{name}\s*\([^;]*\)[^;=]*\{{\s*$"),

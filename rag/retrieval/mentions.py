@@ -14,6 +14,7 @@ from itertools import islice
 import numpy as np
 
 from rag.ports import ChunkIndex
+from rag.retrieval.build_commands import build_command
 from rag.retrieval.project_questions import NEUTRAL_WORDS, PROJECT_QUESTIONS, README, Place
 from rag.retrieval.question import ParsedQuestion
 from rag.top_k import distinct, find_sorted
@@ -83,6 +84,9 @@ def _lines(index: ChunkIndex, question: ParsedQuestion) -> Iterator[int]:
 
 
 def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iterator[int]:
+    command = build_command(question.text)
+    if command is not None and (defining := _chunks_of_place(index, command)):
+        return iter(defining)
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
         words = frozenset(_words(_without(question.text, question.paths)))
         return _files(index, question.paths) if words <= NEUTRAL_WORDS | _EXPLAIN else iter(())

@@ -119,7 +119,8 @@ PROJECT_QUESTIONS = (
         "what which",
         "version versions",
         "c++ compiler go java jdk jvm node nodejs php python ruby rust rustc typescript",
-        extra="needs require requires required support supports supported minimum compatible run runs",
+        extra="needs needed require requires required support supports supported minimum oldest compatible"
+        " run runs work works",
         places=(
             Place(
                 _MANIFEST,
@@ -156,12 +157,48 @@ PROJECT_QUESTIONS = (
     _row(
         "how",
         "build compile built compiled",
-        extra="source sources scratch locally myself",
+        extra="source sources scratch locally myself cmake cargo gradle maven meson autotools bazel",
         places=(
             Place(_README, _headed("build|compil")),
             Place(_GUIDE, r"\b(?:build|compil)"),
             Place(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}[:=]"),
             Place(_MANIFEST, "build-system|add_executable|add_library"),
+        ),
+    ),
+    _row(
+        "how which what",
+        "lint linter linters linting format formatter formatters formatting style",
+        extra="run execute check checks code used uses locally",
+        places=(
+            Place(_GUIDE, r"\b(?:lint|format|pre-commit)"),
+            Place(
+                _TASKS,
+                r"^\W*(?:lint|format|fmt|style|check)[\w:-]*\W{0,3}[:=]|\[testenv:(?:lint|style|format)",
+            ),
+            Place(
+                r"^\.pre-commit-config\.ya?ml$|^\.golangci\.ya?ml$|^\.rubocop\.yml$|^(?:\.|eslint)[^/]*rc?\.\w+$"
+            ),
+            Place(_MANIFEST, r"ruff|flake8|\bblack\b|pylint|eslint|prettier|clippy|checkstyle"),
+            Place(_README, r"\b(?:lint|format)"),
+        ),
+    ),
+    _row(
+        "what which where",
+        "image images base",
+        "docker dockerfile container containers",
+        extra="based on built from file",
+        places=(Place(r"(?:^|/)(?:dockerfile|containerfile)[^/]*$|\.dockerfile$", r"^FROM\b"),),
+    ),
+    _row(
+        "what which where how",
+        "ci workflow workflows pipeline pipelines continuous",
+        extra="integration github gitlab run runs tests checks job jobs configured set up defined steps",
+        places=(
+            Place(
+                r"^(?:\.github/workflows/[^/]+|\.gitlab-ci\.yml|\.circleci/config\.yml|\.travis\.yml"
+                r"|azure-pipelines\.yml|jenkinsfile|\.buildkite/pipeline\.ya?ml|appveyor\.yml)$",
+                most=8,
+            ),
         ),
     ),
     _row(

@@ -36,6 +36,7 @@ from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.shown_definition import named_by
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
+from rag.retrieval.url_paths import url_path_chunks
 from rag.types import CodeFacts, Hit, Subject
 
 CANDIDATES = 250
@@ -185,7 +186,7 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    names_files = relation_of(sought.question.text) == "importers"
+    names_files = bool(sought.question.paths) and relation_of(sought.question.text) == "importers"
     kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
@@ -278,6 +279,7 @@ def _gather(
     lexical = Bm25(index, sought.terms, rarity)
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
     best = lexical.best(CANDIDATES)
+    first = best[np.argsort(-lexical.scores(best), kind="stable")].tolist()
     alike = synonyms(index, own, rarity)
     if plain:
         alike = _larger(alike, code_words(index, own, rarity, best))
@@ -293,9 +295,10 @@ def _gather(
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
     if (topic := only_word(sought.question)) is not None:
         unknown |= {topic}
-    phrases, by_name = phrase_chunks(index, sought.question.text), name_chunks(index, unknown)
+    phrases, by_name = phrase_chunks(index, sought.question.text, first), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
+    phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
     if name := asked_value(sought.question):
         phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases

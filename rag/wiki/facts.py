@@ -67,16 +67,20 @@ class WikiFacts:
 
     @cached_property
     def documented(self) -> Mapping[str, int]:
-        """How many documents contain each word that may be a name."""
-        counts: Counter[str] = Counter()
-        for file in self.survey.of_kind("doc"):
-            counts.update(names_in(file.text[:_MAX_DOCUMENT_CHARS]))
-        return counts
+        """How many documents contain each word."""
+        texts = [file.text[:_MAX_DOCUMENT_CHARS] for file in self.survey.of_kind("doc")]
+        return Counter(word for text in texts for word in set(_WORD.findall(text)))
+
+    @cached_property
+    def _named(self) -> Mapping[str, int]:
+        """How many documents contain each word that is a name there."""
+        texts = [file.text[:_MAX_DOCUMENT_CHARS] for file in self.survey.of_kind("doc")]
+        return Counter(name for text in texts for name in names_in(text))
 
     def _shown(self, symbol: Symbol) -> float:
         """Return how much documents, tests and examples show a definition."""
         named = [symbol.name, *filter(None, [self.scope(symbol).rpartition(".")[2]])]
-        documents = min(10, *(self.documented.get(name, 0) for name in named))
+        documents = min(10, *(self._named.get(name, 0) for name in named))
         return documents + min(len(self.graph.shown_in.get(symbol, ())), 10) + (symbol.summary is not None)
 
     def _shown_with_class(self, symbol: Symbol) -> float:
@@ -144,6 +148,7 @@ class WikiFacts:
 
 
 _MAX_DOCUMENT_CHARS = 200_000
+_WORD = re.compile(r"[A-Za-z_]\w+")
 _NAME_IN_CODE = re.compile(r"\b(?=\w*[A-Z_\d])[A-Za-z_]\w+")
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
 _NAME_ANYWHERE = re.compile(r"(?<=[.:#~])[A-Za-z_]\w+|\b[A-Za-z_]\w+(?=\()|\b[A-Za-z]+(?:_|\d|[a-z][A-Z])\w*")

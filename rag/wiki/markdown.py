@@ -167,8 +167,8 @@ def _role(match: re.Match[str]) -> str:
 
 def said(text: str, limit: int = 320) -> str:
     """Return the first sentence of documentation as Markdown; it ends as a sentence does."""
-    first = words(sentence(documented(text), limit)).rstrip()
-    return first if not first or first.endswith((".", "!", "?", "…", ":")) else f"{first}."
+    first = words(sentence(documented(text), limit)).rstrip().removesuffix(":")
+    return first if not first or first.endswith((".", "!", "?", "…")) else f"{first}."
 
 
 _LIST = re.compile(r"(?<=\w):\s+[-*•](?=\s+[\w`])")

@@ -20,6 +20,8 @@ _MAX_PER_PACKAGE, _MAX_PACKAGES, _MAX_USED = 60, 30, 40
 _MAX_POINTS, _MAX_IMPLEMENTATIONS, _MAX_REGISTERING, _MAX_TABLES = 30, 5, 30, 20
 _MAX_VARIABLES, _MAX_FILES, _MAX_KEYS = 80, 40, 10
 _MAX_TESTED, _MAX_TESTS, _MAX_DOCUMENTS, _MAX_TERMS, _MAX_FOLDERS = 40, 40, 100, 60, 60
+_LEGAL = re.compile(r"copyright\b|\(c\) |©|(?:the )?(?:mit|apache|bsd|gnu) .{0,40}licen[cs]e", re.IGNORECASE)
+"""How a licence begins, which does not say what a document is about."""
 _CHUNK = 20
 """The number of rows in one part of a page, which may have no room for the next part."""
 
@@ -228,7 +230,8 @@ def documentation_parts(context: PageContext, page: WikiPage, cited: CitationWri
     rows = []
     for file in files[:_MAX_DOCUMENTS]:
         summary = context.survey.summary(file.path)
-        about = f": {said(summary.text)}" if summary and not file.path.startswith("LICEN") else ""
+        is_legal = file.path.startswith("LICEN") or (summary and _LEGAL.match(summary.text))
+        about = f": {said(summary.text)}" if summary and not is_legal else ""
         named = plain(title_of(file.text, file.path).text)
         rows.append(f"- {named} ({cited.file(file.path, len(file.lines))}){about}")
     if len(files) > _MAX_DOCUMENTS:

@@ -28,6 +28,12 @@ STYLE = """\
 .wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6.8em; }
 .wy-table-responsive table td:first-child code { overflow-wrap: break-word; }
 .wiki-diagram { overflow-x: auto; overflow-wrap: normal; margin: 1em 0; }
+.wy-nav-content a, .rst-content a code { color: #1f6a9c; }
+.rst-content p a, .rst-content li a, footer a
+  { text-decoration: underline #9dbfd6; text-underline-offset: 2px; }
+footer, footer p { color: #5c6166; }
+.rst-content code { color: #b03a2e; }
+.wy-nav-top, .wy-side-nav-search { background-color: #1f6391; }
 @media (prefers-color-scheme: dark) {
   .wy-nav-content-wrap, .wy-nav-content, .wy-body-for-nav { background: #14171a; color: #d8dcdf; }
   .rst-content h1, .rst-content h2, .rst-content h3 { color: #f0f2f4; }
@@ -37,7 +43,10 @@ STYLE = """\
     { background: #14171a !important; color: inherit; border-color: #353b41 !important; }
   .rst-content table th { color: #f0f2f4; }
   .rst-content blockquote { color: #c3c9ce; }
-  .wy-side-nav-search { background-color: #1d4f73; }
+  .rst-content p a, .rst-content li a, footer a { text-decoration-color: #47657c; }
+  footer, footer p { color: #aab1b7; }
+  .wiki-diagram .labelBkg, .wiki-diagram .edgeLabel p { background: #14171a !important; }
+  .wy-nav-top, .wy-side-nav-search { background-color: #1d4f73; }
 }
 """
 

@@ -49,6 +49,23 @@ export class ColorCache implements IColorCache {
   public clear(): void {}
 }
 """,
+    "web/src/vs/base/dates.ts": "export function firstDayOf(week: number): number {\n  return week;\n}\n",
+    "web/src/app/week.ts": """import { firstDayOf } from 'vs/base/dates';
+
+export function week(): number {
+  return firstDayOf(3);
+}
+""",
+    "web/src/app/splices.ts": """// IMutableSplice is what the editor applies
+interface IMutableSplice<T> {
+  readonly deleted: T[];
+}
+
+export function sorted<T>(before: T[]): T[] {
+  const result: IMutableSplice<T>[] = [];
+  return result.flatMap((one) => one.deleted).concat(before);
+}
+""",
     "src/smc.h": "#ifndef SMC_H\n#define SMC_H\n#define KERNEL_INDEX_SMC 2\n#endif\n",
     "src/smc.c": '#include "smc.h"\n\nint index_of(void) {\n    return KERNEL_INDEX_SMC;\n}\n',
     "java/Hours.java": """/** Hours, with documentation that is long enough to be a part of its own. */
@@ -145,3 +162,25 @@ def test_the_file_that_defines_a_name(searcher, form):
 
 def test_a_class_comes_before_its_constructor(searcher):
     assert "class Hours" in search([searcher], "Where is Hours defined?").hits[0].text
+
+
+def test_an_import_from_a_root_that_no_file_names_is_followed(searcher):
+    assert facts(searcher, "Who calls firstDayOf?") == {("web/src/app/week.ts", 4, True)}
+    assert facts(searcher, "Who imports dates.ts?") == {("web/src/app/week.ts", 1, True)}
+
+
+def test_a_rare_name_that_is_not_resolved_is_possibly_used_where_it_occurs(searcher):
+    assert facts(searcher, "Where is `IMutableSplice` used?") == {("web/src/app/splices.ts", 7, False)}
+
+
+@pytest.mark.parametrize("form", ["What does {} return?", "what does the function `{}` return"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("pay", ("shop/pay.py", 5, True)),
+        ("week", ("web/src/app/week.ts", 4, True)),
+        ("sorted", ("web/src/app/splices.ts", 8, True)),
+    ],
+)
+def test_what_a_definition_returns_is_in_its_own_lines(searcher, form, name, place):
+    assert facts(searcher, form.format(name)) == {place}

@@ -132,6 +132,18 @@ def test_a_word_in_capitals_is_a_setting_only_as_it_is_written(opened: Open):
     assert facts(searcher, "What is the default of DOOR?").subject == "DOOR"
 
 
+def test_another_word_in_capitals_is_not_the_setting(opened: Open):
+    described = "help='how far behind the live edge a KILN begins'"
+    searcher = opened(
+        {
+            "cli.py": f"parser.add_argument('--kiln-live-edge', default=3, {described})\n",
+            "more.py": "KILN = 4\nparser.add_argument_group('KILN options')\n",
+        }
+    )
+    asked = "Which option says how far behind the live edge a KILN begins?"
+    assert facts(searcher, asked).items[0].path == "cli.py"
+
+
 BUNDLED = {
     f"lib/{name}.js": f"export function {name}Kiln(kiln, hours) {{\n"
     + "".join(f"  kiln.{name}{n} = hours + {n};\n" for n in range(8))

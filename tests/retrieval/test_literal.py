@@ -133,3 +133,22 @@ def test_the_exact_spelling_of_a_quoted_phrase_comes_first(tmp_path: Path) -> No
             found = phrase_chunks(index, f'Where is "{phrase}" from?')
             best = max(found, key=lambda chunk: found[chunk])
             assert index.hit(best, 0.0, {}).path == path and sorted(found.values()) == [0.9, SOUGHT]
+
+
+def test_a_text_of_common_words_is_found_in_the_one_chunk_that_has_it(tmp_path: Path) -> None:
+    adds = (
+        "def add_{0}(door):\n    '''Add to the doors of the kiln {0}.'''\n    return door.kiln\n\n\n".format
+    )
+    watches = (
+        "def watch_{0}(kiln):\n    '''Whether a watched kiln may change {0}.'''\n    return kiln\n\n\n".format
+    )
+    for n in range(20):
+        (tmp_path / f"a{n}.py").write_text(adds(n))
+        (tmp_path / f"b{n}.py").write_text(watches(n))
+    sentence = "Add doors that should be watched for change."
+    (tmp_path / "z.py").write_text(f"def late(kilns):\n    '''{sentence}'''\n    return kilns\n")
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        searcher = engine.repository(str(tmp_path)).searcher
+        for question in (sentence, f"Where do we {sentence.lower()}"):
+            first = search([searcher], question).hits[0]
+            assert first.path == "z.py" and first.legs["phrase"]

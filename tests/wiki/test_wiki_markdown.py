@@ -64,6 +64,7 @@ def test_a_sentence_ends_where_its_list_begins():
     assert said("Provides the following features: - template strings - options") == (
         "Provides the following features."
     )
+    assert said("Calls a, but also does a few tasks:") == "Calls a, but also does a few tasks."
     assert said("Returns one of: None, or a name.") == "Returns one of: None, or a name."
 
 

@@ -174,3 +174,14 @@ def test_a_type_lists_overloads_once_and_its_inner_types_apart(tmp_path):
     assert "Types inside: `Companion`." in written
     methods = [line for line in written.splitlines() if line.startswith("Other methods:")]
     assert not any("Companion" in line for line in methods)
+
+
+def test_a_copyright_does_not_say_what_a_document_is_about(tmp_path):
+    (tmp_path / "kiln.py").write_text("def fire():\n    return 1\n")
+    (tmp_path / "INSTALL.md").write_text(
+        "# Installation\n\nCopyright (C) 1994 A Foundation, Inc. of Boston.\n"
+    )
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    page = page_markdown(structure, "documentation")
+    assert "Installation" in page
+    assert "Copyright" not in page

@@ -201,6 +201,31 @@ def test_a_page_that_is_no_more_goes_and_one_edited_by_hand_stays(sample_repo, t
     assert any("edited by hand" in note for note in report.notes)
 
 
+def _luminance(colour: str) -> float:
+    parts = (int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize(("is_dark", "background"), [(False, "#fcfcfc"), (True, "#1f2428")])
+def test_words_stand_out_from_their_background(is_dark, background):
+    """WCAG asks for 4.5 between letters and what is behind them; the theme's links and code have less."""
+    light, _, dark = STYLE.partition("(prefers-color-scheme: dark)")
+    rules = dict(re.findall(r"^ *([^{}\n]+) \{([^{}]*)\}", dark if is_dark else light, re.MULTILINE))
+    letters = {
+        names: found[1]
+        for names, style in rules.items()
+        if (found := re.search(r"(?<!-)color: (#\w+)", style))
+    }
+    assert any("code" in names for names in letters)
+    assert any("footer" in names for names in letters)
+    for colour in letters.values():
+        one, other = sorted((_luminance(colour), _luminance(background)))
+        assert (other + 0.05) / (one + 0.05) >= 4.5, colour
+    header = next(style for names, style in rules.items() if "wy-nav-top" in names)
+    assert 1.05 / (_luminance(re.search(r"#\w+", header)[0]) + 0.05) >= 4.5  # its letters are white
+
+
 def test_the_heads_of_tables_are_light_in_dark():
     """The theme's are black, and cells that inherit their colour inherit that."""
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE.partition("(prefers-color-scheme: dark)")[2])

@@ -20,6 +20,8 @@ _FACTOR = 10
 """A worker that takes so many times what an input may take is killed."""
 _STUCK_S = 900.0
 _MOST_BYTES = 3 << 30
+_CHECK_S = 0.3
+"""How often a worker is looked at: each time reads `/proc` for all of its threads."""
 _INPUTS = 2_000
 _HELD_BYTES = 1 << 30
 """A worker is replaced after so many inputs, or when it holds so much."""
@@ -92,7 +94,7 @@ class Worker:
         pid, began = self._process.pid, time.monotonic()
         cpu_s = _total_s(pid)
         allowed_s = _FACTOR * bounds.cpu_s(1_000_000)
-        while not connection.poll(0.1):
+        while not connection.poll(_CHECK_S):
             family = (pid, *descendants(pid))
             if not self._process.is_alive():
                 return "ended"

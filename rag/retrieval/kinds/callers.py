@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
+from rag.code.name_resolution import COMMON
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text
 from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
-from rag.retrieval.kinds.subtypes import subtypes_by_text
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
 from rag.retrieval.rank import is_bundle
-from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
+from rag.types import CodeDefinition, CodeFacts, CodeUse, Hit, UseRole
 
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
@@ -102,6 +103,10 @@ def find(asked: Asked) -> CodeFacts | None:
         uses = uses or _qualified(asked, subject)
     if relation in ("subclasses", "implementers") and not uses:
         uses = list(dict.fromkeys(subtypes_by_text(subject.index, target.name)))
+    if relation in ("callers", "uses") and not uses and _is_rare(subject):
+        uses = [
+            use for use in uses_by_text(subject.index, target.name, _is_code) if not _is_within(use, target)
+        ]
     uses, bundled = _without_bundles(subject.index, uses)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
@@ -142,6 +147,20 @@ def _uses(index: ChunkIndex, relation: str, targets: Sequence[CodeDefinition]) -
     found = {use: None for target in targets for use in of_one(target)}
     own = {(target.path, target.start) for target in targets}
     return [use for use in found if (use.path, use.line) not in own or len(targets) == 1]
+
+
+def _is_rare(subject: _Subject) -> bool:
+    """Return whether a name says alone what is meant: it has one definition, and is not common."""
+    name = subject.targets[0].name
+    return name not in COMMON and len(subject.index.graph.definitions(name)) == 1
+
+
+def _is_code(hit: Hit) -> bool:
+    return hit.kind in ("code", "test")
+
+
+def _is_within(use: CodeUse, target: CodeDefinition) -> bool:
+    return use.path == target.path and target.start <= use.line <= target.end
 
 
 def _qualified(asked: Asked, subject: _Subject) -> list[CodeUse]:

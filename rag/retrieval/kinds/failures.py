@@ -12,15 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rag.analysis import terms
+from rag.analysis import is_stop_word, terms
 from rag.code.languages import language_of_path
 from rag.lines import lines_of
+from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
 from rag.retrieval.kinds.recognition import FAILURE, without_quoted_names
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.pronouns import bare_pronoun
 from rag.types import CodeFacts
 
+_OF_A_NAME = re.compile(
+    rf"\A\W*what (?:(?:errors?|exceptions?) )?(?:does|can|will) {UNIT}{NAME}{AFTER} "
+    rf"(?:return|raise|throw|fail with|give back){HERE}",
+    re.I,
+)
+"""A question that is about one definition by its name, whatever else the repository has."""
 _HITS = 10
 _MAX_PLACES = 6
 _ENOUGH = 3
@@ -63,6 +70,8 @@ def find(asked: Asked) -> CodeFacts | None:
     place, if the failure lines there hold some of it.
     """
     wanted = _weights(asked)
+    if (own := _named_subject(asked)) is not None and (found := _facts(asked, *own, wanted)) is not None:
+        return found
     subject = _subject(asked)
     if subject is not None and bare_pronoun(asked.question.question.text):
         return _facts(asked, *subject, wanted)
@@ -96,6 +105,20 @@ def _score(
         return 0.0, 0.0
     covered = _covered(lines, failing, wanted)
     return ranked + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered, covered
+
+
+def _named_subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:
+    """Return the only definition of the name that is asked about; None if there is none, or several."""
+    named_one = _OF_A_NAME.match(asked.question.question.text)
+    name = next(filter(None, named_one.groups()), "") if named_one else ""
+    if not name or is_stop_word(name):
+        return None
+    defined = [(index, one) for index in asked.indexes for one in index.graph.definitions(name)]
+    file = asked.file(defined[0][0], defined[0][1].path) if len(defined) == 1 else None
+    if file is None:
+        return None
+    one = defined[0][1]
+    return file, (one.start, one.end), one.qualified_name
 
 
 def _subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:

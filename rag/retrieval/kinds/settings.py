@@ -242,7 +242,12 @@ def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
     It is looked for in the files that were read, then in all that hold the name.
     """
     question = asked.question.question
-    names = [name for name in question.names if "_" in name or name.isupper()]
+    asked_for = _DEFAULT_OF_WHAT.search(question.text)
+    names = [
+        name
+        for name in question.names
+        if "_" in name or (name.isupper() and asked_for and name in asked_for.groups())
+    ]
     for name in dict.fromkeys((*_FLAG.findall(question.text), *names)):
         written = {name, name.removeprefix("CONFIG_")}  # as the programs write an option of Kconfig
         key = _key(last_part(name))

@@ -14,16 +14,12 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
-from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.lookup import uses
-from rag.types import CodeDefinition, CodeUse, UseRole
+from rag.retrieval.kinds.by_text import uses_by_text
+from rag.types import CodeDefinition, CodeUse, Hit
 
 _TEST = 1
 _TEST_WORDS = frozenset({"test", "tests", "spec", "specs"})
-_NO_USE = re.compile(
-    r"\s*(?:(?:import|from|use|using|alias|require\w*|include|package|namespace)\b|#|//|/?\*|--)"
-)
 _TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*mod\b", re.M)
 _MAX_FILES = 12
 """How many files are read for tests that are named after a definition."""
@@ -38,10 +34,14 @@ def tests_of(index: ChunkIndex, targets: Sequence[CodeDefinition]) -> list[CodeU
     found = [use for use in index.graph.uses(targets) if _is_in_test(index, use)]
     if not any(use.certain for use in found):
         known = {(use.path, use.line) for use in found}
-        found += [use for use in _by_text(index, name) if (use.path, use.line) not in known]
+        found += [use for use in uses_by_text(index, name, _is_test) if (use.path, use.line) not in known]
     named = list(_named_after(index, name))
     found.sort(key=lambda use: (not use.certain, not _is_in(use, named), use.role != "call"))
     return [*found, *(one for one in named if not any(_is_in(use, [one]) for use in found))]
+
+
+def _is_test(hit: Hit) -> bool:
+    return hit.kind == "test"
 
 
 def _is_in_test(index: ChunkIndex, use: CodeUse) -> bool:
@@ -51,17 +51,6 @@ def _is_in_test(index: ChunkIndex, use: CodeUse) -> bool:
     found = index.file_text(use.path)
     begin = _TESTS_INSIDE.search(found[0]) if found else None
     return begin is not None and begin.string.count("\n", 0, begin.start()) < use.line
-
-
-def _by_text(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
-    """Yield the calls of a name in tests, or else its mentions other than imports and comments."""
-    in_tests = [use for use in uses(index, name) if use.hit.kind == "test"]
-    for use in [use for use in in_tests if use.calls] or in_tests:
-        role: UseRole = "call" if use.calls else "mention"
-        lines = lines_of(use.hit.text)
-        for line in use.lines:
-            if not _NO_USE.match(lines[line - use.hit.start]):
-                yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
 
 
 def _named_after(index: ChunkIndex, name: str) -> Iterator[CodeUse]:

@@ -125,10 +125,10 @@ def _stores(settings: Settings) -> Finding:
         return Finding(
             "stores", "bad", f"cannot be read: {', '.join(broken)}", f"rm {settings.home}/stores/{broken[0]}"
         )
-    by_lists = [recall for _, header in found if (recall := _recall(header)) is not None]
+    approximate = [recall for _, header in found if (recall := _recall(header)) is not None]
     said = f"{len(found)} in {settings.home / 'stores'}"
-    if by_lists:
-        said += f"; {len(by_lists)} searched approximately (recall@10 {min(by_lists):.3f} or more)"
+    if approximate:
+        said += f"; {len(approximate)} searched approximately (recall@10 {min(approximate):.3f} or more)"
     return Finding("stores", "ok", said)
 
 

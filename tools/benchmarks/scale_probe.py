@@ -65,15 +65,15 @@ def _vectors(store: Store, embedder: StaticEmbedder, questions: Sequence[Asked])
 
 
 def _dense(store: Store, embedder: StaticEmbedder, questions: Sequence[Asked]) -> dict[str, Any]:
-    """Recall and time of the vectors alone, by lists and exactly, for the vectors of the real questions."""
+    """Recall and time of the vectors alone, by short codes and exactly, for those of the real questions."""
     vectors = _vectors(store, embedder, questions)
     queries = [vector[None] for vector in vectors if vector.any()]
-    by_lists = open_vector_index(store.vectors)
-    exact = open_vector_index([rows._replace(lists=None) for rows in store.vectors])
-    found, lists_ms = _timed(by_lists, queries, store.dead)
+    by_short_codes = open_vector_index(store.vectors)
+    exact = open_vector_index([rows._replace(short=None) for rows in store.vectors])
+    found, short_ms = _timed(by_short_codes, queries, store.dead)
     wanted, exact_ms = _timed(exact, queries, store.dead)
     shares = [len(set(a) & set(b)) / len(b) for a, b in zip(found, wanted, strict=True)]
-    return {"recall": float(np.mean(shares)), "lists_ms": lists_ms, "exact_ms": exact_ms}
+    return {"recall": float(np.mean(shares)), "short_ms": short_ms, "exact_ms": exact_ms}
 
 
 def _timed(index: Any, queries: list[Any], dead: Any) -> tuple[list[list[int]], float]:

@@ -13,6 +13,7 @@ versions read; so no faiss data is ever deserialized. The first search copies th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ _ADDED = 1 << 16
 _SEED = 1
 _EXAMINED_PER_RESULT = 4
 """At least this many rows are compared exactly for each one that is wanted."""
+_SHARED, _SHARED_PER_RESULT = 2, 16
+"""Of several blocks together at most this many times the rows of one, or this many for each one wanted."""
 _MOST_EXAMINED = 4
 """Where more than one row of this many would be compared exactly, all are."""
 
@@ -76,20 +79,41 @@ class FaissIndex:
         return cosines, np.asarray([rows for _, rows in found], np.int64).reshape(shape)
 
     def _nearest(self, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None) -> tuple[Cosines, Numbers]:
-        cosines, numbers, first = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)], 0
+        cosines, numbers = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
         none: list[Any] = [None] * len(self._blocks)
-        for block, wide, short in zip(self._blocks, self._wide or none, self._short or none, strict=True):
+        firsts = np.cumsum([0, *(len(block.codes) for block in self._blocks)]).tolist()
+        gone = [None if dead is None else dead[start:end] for start, end in pairwise(firsts)]
+        for block in self._blocks:
             if block.codes.shape[1] != len(query):
                 raise DimensionMismatch(expected=int(block.codes.shape[1]), got=len(query))
-            gone = None if dead is None else dead[first : first + len(block.codes)]
-            rows = _first_by_short_codes(block, short, query, k, gone) if short else None
-            near, rows = _in_block(block, wide, query, k, gone, rows)
+        chosen = self._by_short_codes(query, k, gone) if self._short else none
+        for n, (block, wide) in enumerate(zip(self._blocks, self._wide or none, strict=True)):
+            near, rows = _in_block(block, wide, query, k, gone[n], chosen[n])
             cosines.append(near)
-            numbers.append(rows + first)
-            first += len(block.codes)
+            numbers.append(rows + firsts[n])
         near, rows = np.concatenate(cosines), np.concatenate(numbers)
         best = np.lexsort((rows, -near))[:k]
         return near[best], rows[best]
+
+    def _by_short_codes(
+        self, query: Vectors, k: int, dead: Sequence[npt.NDArray[np.bool_] | None]
+    ) -> list[Numbers | None]:
+        """Return the live rows of each block that the short codes put first, ascending; None where all are to
+        be compared.
+
+        Of all blocks with short codes together no more rows than needed are returned: reading rows at random
+        places costs more than the search by short codes.
+        """
+        found = [
+            _first_by_short_codes(block, short, query, k, gone) if short else None
+            for block, short, gone in zip(self._blocks, self._short or (), dead, strict=True)
+        ]
+        near = [distances for distances, _ in filter(None, found)]
+        examined = max((block.short.examined for block in self._blocks if block.short), default=0)
+        most, least = max(_SHARED * examined, _SHARED_PER_RESULT * k), -np.inf
+        if sum(map(len, near)) > most:
+            least = np.partition(np.concatenate(near), -most)[-most]
+        return [None if one is None else np.sort(one[1][one[0] >= least]) for one in found]
 
     def _widened(self) -> list[Vectors | None]:
         """Return the float32 rows of blocks without short codes, as far as they fit; None for other blocks.
@@ -178,8 +202,10 @@ def _in_block(
 
 def _first_by_short_codes(
     block: Rows, short: Any, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
-) -> Numbers | None:
-    """Return the live rows that the short codes put first, ascending; None where all are to be compared."""
+) -> tuple[Vectors, Numbers] | None:
+    """Return the live rows that the short codes put first, with approximate products; None where all are to
+    to be compared.
+    """
     count = len(block.codes)
     live = count if dead is None else count - int(np.count_nonzero(dead))
     examined = max(block.short.examined if block.short else 0, _EXAMINED_PER_RESULT * k)
@@ -187,10 +213,11 @@ def _first_by_short_codes(
     examined = examined * count // max(live, 1)
     if examined > count // _MOST_EXAMINED:
         return None
-    _, found = short.search(query[None], examined)
-    rows = np.sort(found[0][found[0] >= 0])
-    rows = rows if dead is None else rows[~dead[rows]]
-    return rows if len(rows) >= min(k, live) else None
+    near, rows = (found[0] for found in short.search(query[None], examined))
+    kept = rows >= 0
+    if dead is not None:
+        kept[kept] = ~dead[rows[kept]]
+    return (near[kept], rows[kept]) if np.count_nonzero(kept) >= min(k, live) else None
 
 
 def _cosines(block: Rows, query: Vectors, rows: npt.NDArray[Any] | None = None) -> Cosines:

@@ -214,7 +214,7 @@ def _first_by_short_codes(
     if examined > count // _MOST_EXAMINED:
         return None
     near, rows = (found[0] for found in short.search(query[None], examined))
-    kept = rows >= 0
+    kept = (rows >= 0) & np.isfinite(near)
     if dead is not None:
         kept[kept] = ~dead[rows[kept]]
     return (near[kept], rows[kept]) if np.count_nonzero(kept) >= min(k, live) else None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from test_quantise import rewritten
 
+from rag.backends import faiss_index
 from rag.backends.faiss_index import FaissIndex, shorten
 from rag.corpus.acquire import acquire, resolve
 from rag.database import approximate
@@ -61,6 +62,29 @@ def test_the_recall_that_is_stated_is_the_recall_there_is():
     recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact.tolist(), found.tolist(), strict=True)])
     assert recall == pytest.approx(about["recall_at_10"], abs=0.005)
     assert about["examined"] < len(codes) // 4
+
+
+def test_blocks_share_the_rows_that_are_compared_exactly(monkeypatch):
+    random = np.random.default_rng(1)
+    blocks, compared = [], []
+    for _ in range(6):
+        rows = random.standard_normal((6_000, 24))
+        codes = np.clip(np.rint(rows * 30), -127, 127).astype(np.int8)
+        scale = (1 / np.linalg.norm(codes.astype(np.float32), axis=1)).astype(np.float32)
+        columns, _ = approximate.with_short_codes({"vector_codes": codes, "vector_scale": scale}, shorten)
+        blocks.append(Rows(codes, scale, ShortCodes(columns["short_codebook"], columns["short_codes"], 400)))
+    queries = approximate._sample(blocks[0].codes, blocks[0].scale)[:20]
+    exact = FaissIndex([block._replace(short=None) for block in blocks]).search(queries, 10)[1]
+    cosines = faiss_index._cosines
+
+    def counted(block, query, rows=None):
+        compared.append(len(block.codes) if rows is None else len(rows))
+        return cosines(block, query, rows)
+
+    monkeypatch.setattr(faiss_index, "_cosines", counted)
+    found = FaissIndex(blocks).search(queries, 10)[1]
+    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, exact, strict=True)]) >= 0.97
+    assert sum(compared) <= 20 * 2 * 400 + 20 * 6  # ties
 
 
 def test_all_rows_can_be_asked_for(indexed):

@@ -32,14 +32,12 @@ def uses_by_text(index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]) ->
     """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
     comments. None of them is certain.
     """
-    whole = re.compile(rf"(?<![\w$-]){re.escape(name)}(?![\w$-])")  # `wrap-session` is no `session`
     held = [use for use in uses(index, name) if wanted(use.hit)]
     for use in [use for use in held if use.calls] or held:
         role: UseRole = "call" if use.calls else "mention"
         lines = lines_of(use.hit.text)
         for line in use.lines:
-            text = lines[line - use.hit.start]
-            if whole.search(text) and not _NO_USE.match(text):
+            if not _NO_USE.match(lines[line - use.hit.start]):
                 yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
 
 

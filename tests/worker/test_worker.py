@@ -58,7 +58,7 @@ def until(found: Callable[[], Any]) -> Any:
 
 
 def large(folder: Path, *, files: int = 400) -> Path:
-    """A repository that takes a second to index."""
+    """A repository that takes a second to index, with more files longer."""
     for number in range(files):
         body = "".join(
             f"def function_{number}_{n}(value):\n    'Return {n} of file {number}.'\n    return value\n\n"
@@ -295,7 +295,7 @@ def test_a_worker_killed_in_mid_build_loses_nothing(
 ) -> None:
     lease_s = 4.0
     jobs = PostgresJobs(url, lease_s=lease_s)
-    source = locate(str(large(tmp_path / "large")))
+    source = locate(str(large(tmp_path / "large", files=1_000)))
     job = index_request(source, settings).enqueue(jobs)
     first = started()
     until(lambda: jobs.job(job.id).stage in ("chunk", "embed"))

@@ -155,7 +155,8 @@ def _usage(done: Finished) -> Figures:
 
 def _show_stores(rows: Sequence[Mapping[str, Figures]]) -> None:
     columns = ["chunks", "files", "build CPU s", "wall s", "peak MB", "store MB", "unchanged CPU s"]
-    columns += ["question p50 / p95 CPU ms", "first answer ms / MB", "right file in 10"]
+    columns += ["question p50 / p95 CPU ms", "without rules p50", "asked again p50"]
+    columns += ["first answer ms / MB", "right file in 10"]
     table = [
         [
             f"{asked['chunks']:,}",
@@ -166,6 +167,8 @@ def _show_stores(rows: Sequence[Mapping[str, Figures]]) -> None:
             f"{built['size_bytes'] / 1e6:.0f}",
             f"{row['unchanged']['cpu_s']:.2f}",
             f"{asked['p50_ms']:.1f} / {asked['p95_ms']:.0f}",
+            f"{asked['first_stage_p50_ms']:.1f}",
+            f"{asked['again_p50_ms']:.1f}",
             f"{asked['ready_ms']:.0f} / {asked['added_mb']:.0f}",
             f"{asked['right']:.3f}",
         ]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import LiteralString
+from typing import Any, LiteralString
 from urllib.parse import quote
 
 import psycopg
@@ -27,7 +27,7 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.errors import translated
 from rag.backends.postgres.schema import MIGRATIONS
-from rag.backends.postgres.server import PostgresServer
+from rag.backends.postgres.server import Db, PostgresServer
 from rag.backends.postgres.storage import PostgresTransaction
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
@@ -451,6 +451,30 @@ def test_what_is_forked_and_taken_back_at_once_leaves_nothing_behind(
         assert one.turn_count == len(store.turns(one.id))
         store.delete_conversation(one.id)
     assert rows(url, "item", "posting", "pending", "version", "cited", "viewer", "conversation") == [0] * 7
+
+
+def test_a_statement_that_a_failed_transaction_would_have_prepared_works_afterwards(url: str) -> None:
+    """psycopg prepares a statement at its sixth execution, here in a transaction that fails."""
+    server = PostgresServer(url, max_connections=1)
+
+    def ask(db: Db) -> Any:
+        return db.execute("SELECT 1 + 1")
+
+    def fail(*, ask_too: bool) -> None:
+        with pytest.raises(StoreError), server.writing(lambda db: None) as (db, _):
+            db.execute("SELECT 1 / 0")
+            if ask_too:
+                ask(db)
+
+    fail(ask_too=False)
+    for _ in range(5):
+        with server.writing(ask):
+            pass
+    fail(ask_too=True)
+    for _ in range(2):
+        with server.writing(ask) as (_, asked):
+            assert asked.fetchone() == (2,)
+    server.close()
 
 
 # ---------------------------------------------------------------- moving

@@ -344,7 +344,7 @@ def _settled(connection: PGconn) -> Generator[Wait, Ready | int, None]:
 
 def _roll_back(db: Db) -> None:
     try:
-        db.execute("ROLLBACK")
+        db.rollback()  # also forgets statements that were to be prepared in the transaction
     except psycopg.Error:
         db.close()  # the server rolls back transactions of closed connections
 

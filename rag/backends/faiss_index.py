@@ -204,7 +204,7 @@ def _first_by_short_codes(
     block: Rows, short: Any, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
 ) -> tuple[Vectors, Numbers] | None:
     """Return the live rows that the short codes put first, with approximate products; None where all are to
-    to be compared.
+    be compared.
     """
     count = len(block.codes)
     live = count if dead is None else count - int(np.count_nonzero(dead))

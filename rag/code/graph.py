@@ -31,21 +31,21 @@ class RepositoryGraph:
 
         A name that is defined as it is written, such as `s:open#file`, is taken whole.
         """
-        if not name.isidentifier() and (whole := self._named(name, name)):
+        if not name.isidentifier() and (whole := self._named(name, [])):
             return whole
         parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
         if not parts:
             return []
-        return self._named(parts[-1], *parts)
+        return self._named(parts[-1], parts[:-1])
 
-    def _named(self, name: str, *parts: str) -> list[CodeDefinition]:
-        """Return the definitions of a name that are in all other parts: modules, classes."""
+    def _named(self, name: str, owners: Sequence[str]) -> list[CodeDefinition]:
+        """Return the definitions of a name that are in all of the owners: modules, classes."""
         found = []
         for file in self.files.holding(name):
             for number in file.named.get(name, ()):
-                if len(parts) > 1:
+                if owners:
                     around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
-                    if not all(part in around.split(".")[:-1] for part in parts[:-1]):
+                    if not all(owner in around.split(".")[:-1] for owner in owners):
                         continue
                 found.append(file.definition(number))
         return found

@@ -310,20 +310,7 @@ _DOC_NAME = re.compile(
 _HUMAN_LANGUAGES = frozenset("cs de es fr hu it ja ko pl pt ru sv tr uk zh".split())
 """Endings of documents that are translated, such as `CHANGES.ru`; some are those of programs too."""
 _CONFIG_LANGUAGES = frozenset(
-    {
-        "yaml",
-        "toml",
-        "ini",
-        "json",
-        "docker",
-        "gomod",
-        "make",
-        "cmake",
-        "meson",
-        "bazel",
-        "terraform",
-        "kconfig",
-    }
+    "yaml toml ini json docker gomod make cmake meson bazel terraform kconfig".split()
 )
 _CONFIG_FOLDERS = frozenset({".github", ".circleci", ".gitlab", ".vscode", ".buildkite", ".devcontainer"})
 _CONFIG_NAME = re.compile(

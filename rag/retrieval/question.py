@@ -19,7 +19,7 @@ _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b"
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
 _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
 """A line of a file, as in Python's tracebacks, and as most other programs write it."""
-_SPELLED = re.compile(r"(?<![\w$'#:./-])[A-Za-z_$*%][\w$*%'-]*(?:(?:[.:#/!?=>-]{1,2})[\w$*%'-]+)*[!?=*]?")
+_SPELLED = re.compile(r"(?<![\w$'#:./-])[A-Za-z_$*%][\w$*%'-]*(?:[.:#/!?=>]{1,2}[\w$*%'-]+)*[!?=*]?")
 """What may be a name where names have more than letters and digits: `wrap-session`, `s:open`."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
 

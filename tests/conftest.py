@@ -51,8 +51,8 @@ _NEEDED_BYTES = 4 << 30
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput") and "TMPDIR" not in os.environ and _has_room():
         _put_files_into_memory(config)
-    # Read when numpy, faiss and llama.cpp are loaded. Threads of theirs that wait for each other do so in busy
-    # loops: with more workers than processors, three to ten times the CPU time, and as much more time.
+    # Read when numpy, faiss and llama.cpp are loaded. Their threads wait for each other in busy loops:
+    # with more workers than processors, tests take three to ten times the CPU time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # A developer's own encodings folder may lack the one we ship, and tiktoken would then download it.

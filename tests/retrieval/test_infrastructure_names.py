@@ -21,7 +21,7 @@ FILES = {
     ),
     "variables.tf": 'variable "queue_name" {\n  description = "The name."\n  default     = "builds"\n}\n',
     "modules/logs/main.tf": (
-        'variable "queue_name" {\n  type = string\n}\n\nresource "aws_sqs_queue" "builds" {\n}\n\n'
+        'variable "queue_name" {\n  default = "logs"\n}\n\nresource "aws_sqs_queue" "builds" {\n}\n\n'
         'output "group" {\n  value = aws_sqs_queue.builds.id\n}\n'
     ),
     "charts/app/templates/_helpers.tpl": (
@@ -37,6 +37,10 @@ FILES = {
         "{% macro on_run_end() %}\n    {% do shop.store_results(results) %}\n{% endmacro %}\n\n"
         "{%- macro store_results(results) -%}\n    insert into results values (1)\n{%- endmacro -%}\n"
     ),
+    "models/orders.sql": "select * from {{ source('shop', 'raw_orders') }}\n",
+    "models/raw_orders.sql": "select 1\n",
+    "models/revenue.sql": "select sum(total)\nfrom {{ ref('orders') }}\njoin {{ ref('orders_old') }}\n",
+    "tests/test_orders.py": "QUERY = \"select * from {{ ref('orders') }}\"\n",
     "macros/tests.sql": "{% test is_even(model, column) %}\n    select * from {{ model }}\n{% endtest %}\n",
 }
 
@@ -92,6 +96,23 @@ def test_a_block_of_terraform_is_used_in_its_own_folder_and_certainly(searcher):
     assert facts is not None and facts.certain_count == 3
     used = sorted((place.path, place.start) for place in facts.items)
     assert used == [("main.tf", 10), ("main.tf", 20), ("modules/logs/main.tf", 9)]
+
+
+@pytest.mark.parametrize(
+    "question", ["Which models ref `orders`?", "Where is `orders` referenced?", "Who uses `orders`?"]
+)
+def test_what_refers_to_a_model_of_dbt(searcher, question):
+    facts = search([searcher], question).code_facts
+    assert facts is not None
+    assert [(one.path, one.start) for one in facts.items] == [
+        ("models/revenue.sql", 2),
+        ("tests/test_orders.py", 1),
+    ]
+
+
+def test_the_variable_of_the_outer_module_is_the_setting(searcher):
+    facts = search([searcher], "What is the default of queue_name?").code_facts
+    assert facts is not None and (facts.items[0].path, facts.items[0].start) == ("variables.tf", 1)
 
 
 def test_which_templates_include_a_template(searcher):

@@ -90,6 +90,8 @@ def find(asked: Asked) -> CodeFacts | None:
     relation = relation_of(asked.question.question.text)
     if relation == "importers" and (found := importers.find(asked)) is not None:
         return found
+    if relation in ("callers", "uses") and (found := importers.of_models(asked)) is not None:
+        return found
     subject = _subject(asked)
     if relation is None or subject is None:
         return None

@@ -130,6 +130,11 @@ class LoadedFile:
         inside = [n for n, one in classes if one.start <= line <= one.end]
         return inside[-1] if inside else -1
 
+    def block_at(self, line: int) -> str:
+        """Return the qualified name of the block of Terraform on a line, "" for none."""
+        around = (n for n, one in enumerate(self.graph.definitions) if one.start <= line <= one.end)
+        return next(map(self.qualified, around), "")
+
     def definition(self, number: int) -> CodeDefinition:
         """Return a definition by its number."""
         one = self.graph.definitions[number]

@@ -62,9 +62,9 @@ def test_the_size_of_the_drawing_program_is_said_as_it_is() -> None:
 def test_every_setting_has_its_row_with_variables_and_default() -> None:
     text = settings.settings_table()
     for name, variables in ENVIRONMENT.items():
-        assert f"| `{name}` | {', '.join(f'`{each}`' for each in variables)} |" in text
-    assert "| `context_tokens` | `RAG_CONTEXT_TOKENS` | 16_000 |" in text
-    assert "| `gate` | `RAG_GATE` | on |" in text
+        assert f"| {'<br>'.join(f'`{each}`' for each in (name, *variables))} |" in text
+    assert "| `context_tokens`<br>`RAG_CONTEXT_TOKENS` | 16_000 |" in text
+    assert "| `gate`<br>`RAG_GATE` | on |" in text
 
 
 def test_every_setting_of_a_server_has_its_row() -> None:

@@ -40,14 +40,14 @@ NAMED = 3
 def index(
     source: Annotated[str | None, options.RepositoryArgument] = None,
     *,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the store from scratch.")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="List all stores.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from scratch.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List all indexes.")] = False,
     remove: Annotated[
         str | None,
         typer.Option(
             "--remove",
             metavar="SOURCE",
-            help="Remove the stores of this source.",
+            help="Remove the indexes of this source.",
             autocompletion=completion.repository,
         ),
     ] = None,

@@ -160,6 +160,7 @@ class LoadedFiles:
         self._files_size = 0
         self._bound: dict[str, dict[str, list[tuple[Import, Binding | None]]]] = {}
         self._held: dict[str, frozenset[str]] = {}
+        self._code_held: dict[str, tuple[str, ...]] = {}
 
     @cached_property
     def known(self) -> Mapping[str, tuple[str, Kind]]:
@@ -201,8 +202,13 @@ class LoadedFiles:
 
     def holding(self, name: str) -> list[LoadedFile]:
         """Return the files of code that may hold a name, of tests and documentation too."""
-        paths = [path for path in sorted(self.holders(name)) if self._is_code(path)]
-        return [self.file(path) for path in paths[:MAX_FILES]]
+        holders = self.holders(name)
+        with self._lock:
+            paths = self._code_held.get(name)
+            if paths is None:
+                code = sorted(path for path in holders if self._is_code(path))
+                paths = self._code_held[name] = tuple(code[:MAX_FILES])
+        return [self.file(path) for path in paths]
 
     def holders(self, name: str) -> frozenset[str]:
         """Return the paths of the files that may hold a name."""
@@ -211,6 +217,7 @@ class LoadedFiles:
             if found is None:
                 if len(self._held) > _MAX_CACHED_NAMES:
                     self._held.clear()
+                    self._code_held.clear()
                 found = self._held[name] = frozenset(self._source.holding(name))
             return found
 

@@ -21,9 +21,9 @@ def settings_table() -> str:
     rows = []
     for name, text in described(Settings).items():
         if name in ENVIRONMENT:
-            variables = ", ".join(f"`{variable}`" for variable in ENVIRONMENT[name])
-            rows.append((f"`{name}`", variables, _default(Settings, name), text))
-    return table(("Key", "Environment", "Default", "Meaning"), rows)
+            names = "<br>".join(f"`{each}`" for each in (name, *ENVIRONMENT[name]))
+            rows.append((names, _default(Settings, name), text))
+    return table(("Key, variables", "Default", "Meaning"), rows)
 
 
 def server_table() -> str:

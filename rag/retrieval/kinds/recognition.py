@@ -12,6 +12,8 @@ from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
+LINES = "lines"
+"""The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)

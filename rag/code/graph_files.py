@@ -316,6 +316,8 @@ def _is_exported(language: str, one: Defined) -> bool:
     """Return whether code outside the repository may use a definition, by the conventions of its language."""
     if language in ("c", "cpp"):
         return "static" not in one.flags
+    if language == TERRAFORM:
+        return one.owner in ("var", "output")
     if language == "go":
         return one.name[:1].isupper()
     if language == "elixir":

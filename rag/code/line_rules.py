@@ -201,7 +201,7 @@ _FLAT: dict[str, tuple[_RawRule, ...]] = {
     "toml": (("section", r"\[\[?(?P<name>[^\]]+)\]"),),
     "template": (("function", r"\{\{-?\s*(?:define|block)\s+[\"`](?P<name>[^\"`]+)[\"`]"),),
     "sql": (
-        ("function", r"\{%[-+]?\s*(?:macro|test|data_test|materialization|snapshot)\s+(?P<name>\w+)"),
+        ("function", r"\{%[-+]?\s*(?:macro|test|data_test|snapshot)\s+(?P<name>\w+)"),
         (
             "class",
             _SQL_CREATE + r"(?:table|view|type|schema|domain|extension|index|sequence|policy)" + _SQL_NAME,

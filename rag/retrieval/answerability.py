@@ -34,16 +34,16 @@ from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.kinds import history
-from rag.retrieval.kinds.recognition import LINES, MESSAGE, is_pasted
+from rag.retrieval.kinds.recognition import CALLERS, LINES, MESSAGE, is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
-from rag.retrieval.question import without_places
+from rag.retrieval.question import last_part, without_places
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.retrieval.synonyms import meanings
-from rag.types import MIN_CONFIDENCE, Confidence, Hit
+from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
 
 CHECKED_HITS = 3
 """How many of the best hits are checked, together, for the words of the question."""
@@ -150,7 +150,7 @@ def judge(
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
-    if facts is not None and facts.kind in (history.NAME, LINES) and facts.certain_count:
+    if facts is not None and facts.certain_count and _names_subject(facts, found):
         value = 1.0  # the definition or the file that the question names exists
     elif found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
@@ -181,6 +181,15 @@ def judge(
         first_right=right,
         missing_part=missing,
     )
+
+
+def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
+    """Return whether the question names what the facts are about, as the code does."""
+    if facts.kind in (history.NAME, LINES):
+        return True
+    name = last_part(facts.subject)
+    is_written = _IDENTIFIER.search(name) is not None and name in found.sought.question.text
+    return facts.kind == CALLERS and is_written
 
 
 def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:

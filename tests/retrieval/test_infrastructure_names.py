@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rag.retrieval.answerability import judge
 from rag.retrieval.search import search
 from rag.service import Engine, locate
 from rag.settings import load_settings
@@ -96,6 +97,15 @@ def test_a_block_of_terraform_is_used_in_its_own_folder_and_certainly(searcher):
     assert facts is not None and facts.certain_count == 3
     used = sorted((place.path, place.start) for place in facts.items)
     assert used == [("main.tf", 10), ("main.tf", 20), ("modules/logs/main.tf", 9)]
+
+
+@pytest.mark.parametrize(
+    "question", ["who uses data.aws_iam_policy_document.deny?", "who uses var.queue_name"]
+)
+def test_a_block_with_certain_uses_is_here(searcher, question):
+    found = search([searcher], question)
+    assert found.code_facts is not None and found.code_facts.certain_count
+    assert judge([searcher], found).is_sure
 
 
 def test_what_a_module_has_for_itself_is_not_exported(searcher):

@@ -65,8 +65,13 @@ def test_a_fork_without_a_turn_of_its_own_is_not_taken_for_the_last_conversation
     rag("turns", "fork", "1", "--conversation", "login", "--name", "other-way")
     for words in (("undo",), ("delete", "1"), ("rewind", "0", "--yes"), ("rename", "new")):
         done = rag("turns", *words, cwd=sample_repo)
-        assert done.code == 2 and "--conversation other-way" in done.err, done
+        assert done.code == 2 and done.err.endswith("other-way, or its parent: --conversation login\n"), done
     assert questions("other-way") == [FIRST] and len(questions("login")) == 2
+    rag("turns", "delete", "--conversation", "login", "--yes")
+    orphan = rag("turns", "undo", cwd=sample_repo)
+    assert orphan.code == 2 and orphan.err.endswith("name the conversation: --conversation other-way\n"), (
+        orphan
+    )
     assert rag("turns", "undo", "--conversation", "other-way").code == 0
 
 

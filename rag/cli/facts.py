@@ -46,7 +46,7 @@ Scope = Annotated[
     typer.Option(
         "--scope",
         metavar="SCOPE",
-        help="user, project or team: whose facts. Default: all are read; RAG_SCOPE, else user, is written.",
+        help="user, project or team. Default: read all of them; write to RAG_SCOPE, else to user.",
     ),
 ]
 Repository = Annotated[
@@ -99,7 +99,7 @@ def list_facts(
         if not facts and not json:
             held = f" held at {at}" if at is not None else ""
             say(
-                f'rag: no facts{held or " yet"}; keep one with `rag facts add "…"`, or confirm what was'
+                f'rag: no facts{held or " yet"}; add one with `rag facts add "…"`, or confirm what was'
                 " proposed: `rag facts proposed`"
             )
 
@@ -111,7 +111,7 @@ def proposed(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """List the facts that were found in conversations and wait to be confirmed, oldest first.
+    """List the proposed facts, oldest first: found in conversations, not confirmed yet.
 
     rag facts proposed
     """
@@ -245,7 +245,7 @@ def add(
 def forget(
     fact: FactId, scope: Scope = None, json: options.Json = False, memory: options.Memory = None
 ) -> None:
-    """Forget a fact. Those that it superseded hold again.
+    """Delete a fact. The facts that it superseded are valid again.
 
     rag facts forget 3f2c
     """

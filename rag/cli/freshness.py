@@ -79,7 +79,9 @@ def check(
 
 
 def about(
-    place: Annotated[str, typer.Argument(help="A file, or lines of it.", metavar="PATH[:LINE[-LINE]]")],
+    place: Annotated[
+        str, typer.Argument(help="A file, lines of it, or a definition.", metavar="PATH[:LINE[-LINE]]")
+    ],
     repo: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +115,7 @@ def about(
             try:
                 found = turns_about_symbol(engine, source, engine.repository(source).store, path)
             except NotFound as error:
-                say(f"rag: no answer cites {inside} of {source.name}: it is no file, and {error}")
+                say(f"rag: no answer cites {inside} of {source.name}: there is no such file; {error}")
                 raise typer.Exit(NOTHING_FOUND) from error
         if json:
             out_json([checked_turn(turn, pairs) for turn, pairs in found])

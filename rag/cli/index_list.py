@@ -31,8 +31,8 @@ class BulkOptions:
         typer.Option(
             "--list-file",
             metavar="FILE",
-            help="Index all repositories of a list: a path or git URL per line, after a tab a ref. A second "
-            "run continues an unfinished one.",
+            help="Index all repositories of this file: a path or git URL per line; a tab and a ref may "
+            "follow. A second run continues an unfinished one.",
             rich_help_panel=_BULK,
         ),
     ] = None
@@ -67,7 +67,11 @@ class BulkOptions:
     ] = None
     again: Annotated[
         bool,
-        typer.Option("--again", help="Also index what an unfinished run has done.", rich_help_panel=_BULK),
+        typer.Option(
+            "--again",
+            help="Index the whole list, even what an unfinished run has done.",
+            rich_help_panel=_BULK,
+        ),
     ] = False
 
     def check(self, source: str | None) -> None:

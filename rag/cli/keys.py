@@ -161,7 +161,7 @@ def renew(
     config: ServerConfig = None,
     shared: options.Shared = None,
 ) -> None:
-    """Let a key expire at another time. The key itself stays the same.
+    """Change when a key expires. The key itself stays the same.
 
     rag keys renew alice --expires 90d
     """
@@ -179,7 +179,9 @@ def rotate(
     *,
     overlap: Annotated[
         str | None,
-        typer.Option("--overlap", metavar="AGE", help="Accept the previous key for this long too, as 7d."),
+        typer.Option(
+            "--overlap", metavar="AGE", help="Accept the previous key for this long too, such as 7d."
+        ),
     ] = None,
     expires: Annotated[
         str | None,

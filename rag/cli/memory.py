@@ -89,7 +89,7 @@ def delete(
         typer.Option(
             "--older-than",
             metavar="AGE",
-            help="Delete only conversations that were last written before, such as 90d. Facts and "
+            help="Delete only conversations that have not changed for this long, such as 90d. Facts and "
             "preferences stay.",
         ),
     ] = None,
@@ -127,11 +127,14 @@ def delete(
 @app.command()
 def retention(
     namespace: Annotated[
-        str | None, typer.Argument(help='The namespace; "" is the default one. Default: all that have one.')
+        str | None, typer.Argument(help='The namespace; "" is the default one. Default: show all policies.')
     ] = None,
     age: Annotated[
         str | None,
-        typer.Argument(metavar="[AGE]", help="How long it keeps what it holds, such as 90d; `off` for ever."),
+        typer.Argument(
+            metavar="[AGE]",
+            help="How long to keep turns, facts and cached answers, such as 90d; `off`: for ever.",
+        ),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete now what has expired.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what expires.")] = False,

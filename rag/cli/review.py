@@ -37,7 +37,7 @@ def review(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
     memory: options.Memory = None,
 ) -> None:
-    """Say what a change makes false: callers, tests, and earlier answers that rest on changed lines.
+    """Report what a change breaks: callers, tests to run, and stored answers that are no longer true.
 
     The exit code is 0 if nothing becomes false; 1 if a line still certainly uses what the change removed, or
     if an answer, a fact or a cached answer was supported by the code before the change and is not any more.

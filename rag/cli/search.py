@@ -68,7 +68,7 @@ def search(
     no_refresh: options.NoRefresh = False,
     yes: options.Yes = False,
 ) -> None:
-    """Find the lines for a question, without a model; or a string, or an expression.
+    """Search without a model: the lines for a question, a string or a regular expression.
 
     rag search . "Where is a token checked?" -k 5
 

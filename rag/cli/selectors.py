@@ -55,10 +55,13 @@ def to_change(engine: Engine, name: str | None) -> Conversation:
     if name is None and of.parent is not None:
         last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=1)
         if last and last[0].conversation_id != of.id:
+            every = engine.turns.conversations(namespace=engine.settings.namespace)
+            parents = [
+                f", or its parent: --conversation {title(one)}" for one in every if one.id == of.parent
+            ]
             raise ConfigError(
                 f"the last conversation, {title(of)}, is a fork without questions of its own; name the "
-                f"conversation: --conversation {title(of)}, or its parent: "
-                f"--conversation {of.parent}"
+                f"conversation: --conversation {title(of)}{''.join(parents)}"
             )
     return of
 

@@ -130,7 +130,7 @@ class ServerOptions:
         typer.Option(
             "--trusted-proxy",
             metavar="ADDRESS",
-            help="The address or network of a proxy whose X-Forwarded-For and identity header are believed. "
+            help="The address or network of a proxy whose X-Forwarded-For and identity header are trusted. "
             "Repeatable.",
             rich_help_panel=_WHO,
         ),

@@ -1,4 +1,4 @@
-"""`rag storage`: what is on disk, and removal of what can be made again."""
+"""`rag storage`: the disk space of the data folder, and the removal of indexes and clones."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from rag.types import now_utc
 if TYPE_CHECKING:
     from rag.service.storage import DataFolder, StorageItem
 
-app = typer.Typer(help="Show what is on disk, and remove what can be made again.", no_args_is_help=False)
+app = typer.Typer(help="Show what uses disk space, and remove indexes and clones.", no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context, json: options.Json = False) -> None:
-    """Show what is on disk, and remove what can be made again."""
+    """Show what uses disk space, and remove indexes and clones."""
     if context.invoked_subcommand is None:
         show(json=json)
 
@@ -90,21 +90,23 @@ def prune(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="AGE", help="What was not used for this long, such as 30d."),
+        typer.Option(
+            "--older-than", metavar="AGE", help="Remove what was not used for this long, such as 30d."
+        ),
     ] = None,
     max_size: Annotated[
         str | None,
         typer.Option(
             "--max-size",
             metavar="SIZE",
-            help="What was not used longest, until the data folder takes at most this much, such as 5GB.",
+            help="Remove the least recently used data until the folder has at most this size, such as 5GB.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
-    """Remove indexes and clones that can be made again. Turns and facts are never removed.
+    """Remove indexes and clones, which can be built again. Turns and facts are never removed.
 
     rag storage prune --older-than 30d --dry-run
 
@@ -185,7 +187,7 @@ def shared(
             for one in found
         ]
         table("", ("key", "source", "commit", "size", "published"), rows)
-        say(f"rag: {counted(len(found), 'shared store')} at {name}")
+        say(f"rag: {counted(len(found), 'shared index')} at {name}")
 
 
 def _chosen(

@@ -47,7 +47,7 @@ def worker(
             "--grace",
             min=0,
             metavar="SECONDS",
-            help="How long jobs may go on after a signal to stop; then they are given back to the queue.",
+            help="How long running jobs may continue after a stop signal, before they return to the queue.",
         ),
     ] = 10.0,
     json: options.Json = False,
@@ -55,8 +55,8 @@ def worker(
 ) -> None:
     """Run shared jobs, each in a process of its own: index, refresh, wiki, evaluation.
 
-    Several workers share a queue; start them on any machine that sees the same stores. A killed worker loses
-    nothing: another one runs its jobs again.
+    Several workers share a queue; start them on any machine with access to the same indexes. A killed worker
+    loses nothing: another one runs its jobs again.
 
     rag worker --shared postgresql://rag@db.example.org/rag
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import threading
 from collections.abc import Callable, Sequence, Set
 
 from rag.code.file_graph import BASE, CALL, MENTION
@@ -18,6 +19,9 @@ from rag.code.name_resolution import NameResolution
 from rag.code.use_search import RESOLVED, UseSearch, family
 from rag.types import CodeDefinition, CodeUse, UseRole
 
+_MAX_CACHED_DEFINITIONS = 20_000
+"""Bounds the cache of definitions by name, about 6 MB."""
+
 
 class RepositoryGraph:
     """Implements `rag.ports.CodeGraph` over the files of a source. Safe to share between threads."""
@@ -25,6 +29,9 @@ class RepositoryGraph:
     def __init__(self, source: GraphFiles) -> None:
         self.files = LoadedFiles(source)
         self.names = NameResolution(self.files)
+        self._lock = threading.Lock()
+        self._defined: dict[str, tuple[CodeDefinition, ...]] = {}
+        self._defined_count = 0
 
     def definitions(self, name: str) -> list[CodeDefinition]:
         """Return the definitions of a name, by path and line. `Class.method` limits it to that class.
@@ -41,13 +48,27 @@ class RepositoryGraph:
     def _named(self, name: str, owners: Sequence[str]) -> list[CodeDefinition]:
         """Return the definitions of a name that are in all of the owners: modules, classes."""
         found = []
-        for file in self.files.holding(name):
-            for number in file.named.get(name, ()):
-                if owners:
-                    around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
-                    if not all(owner in around.split(".")[:-1] for owner in owners):
-                        continue
-                found.append(file.definition(number))
+        for one in self._of_name(name):
+            if owners:
+                around = f"{posixpath.splitext(one.path)[0]}/{one.qualified_name}".replace("/", ".")
+                if not all(owner in around.split(".")[:-1] for owner in owners):
+                    continue
+            found.append(one)
+        return found
+
+    def _of_name(self, name: str) -> tuple[CodeDefinition, ...]:
+        """Return all definitions of a name. One question asks for the same name several times: cached."""
+        with self._lock:
+            found = self._defined.get(name)
+        if found is None:
+            files = self.files.holding(name)
+            found = tuple(file.definition(number) for file in files for number in file.named.get(name, ()))
+            with self._lock:
+                if self._defined_count > _MAX_CACHED_DEFINITIONS:
+                    self._defined.clear()
+                    self._defined_count = 0
+                self._defined[name] = found
+                self._defined_count += 1 + len(found)
         return found
 
     def defined_in(self, path: str) -> list[CodeDefinition]:

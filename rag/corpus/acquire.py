@@ -63,6 +63,8 @@ _STATUS = (
 )
 _ATTRIBUTES = "* -filter -text -eol -ident -working-tree-encoding -diff -merge\n"
 """Overrides all other attribute files: no filter runs, and every file keeps its committed bytes."""
+_FETCHED = "rag-fetched"
+"""In the `.git` of a clone: the commit that its server last had. The file's time is that of the fetch."""
 
 
 def acquire(
@@ -130,6 +132,16 @@ def fetched_folder(source: Source, home: Path) -> Path | None:
         cloned = replace(source, location=top)
     folder = clone_folder(cloned, home)
     return folder.resolve() / inside if (folder / ".git" / "HEAD").is_file() else None
+
+
+def fetched_ago_s(source: Source, home: Path, commit: str | None) -> float | None:
+    """Return the seconds since a URL was last fetched, by any process, if it then had this commit."""
+    try:
+        with (clone_folder(source, home) / ".git" / _FETCHED).open(encoding="ascii") as file:
+            found, fetched = file.read(), os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    return max(0.0, time.time() - fetched) if found == commit else None
 
 
 def changed_since_clone(checkout: Checkout) -> tuple[str, ...]:
@@ -278,10 +290,14 @@ class _Clone:
                     self._make()
                 elif not self._has_same_policy() or (refresh and not self._is_pinned()):
                     self._update(self.folder)
-                return self.folder.resolve(), self._commit(self.folder)
+                elif not refresh:
+                    return self.folder.resolve(), self._commit(self.folder)
+                commit = self._commit(self.folder)
+                (self.folder / ".git" / _FETCHED).write_text(commit, encoding="ascii")
+                return self.folder.resolve(), commit
         except OSError as error:
             raise SourceError(
-                f"cannot keep a clone in {self.folder.parent}: {error.strerror or error}"
+                f"cannot create a clone in {self.folder.parent}: {error.strerror or error}"
             ) from error
 
     def _sweep(self) -> None:
@@ -464,7 +480,9 @@ class _Clone:
         where = self.source.location
         if _NO_SUCH_REPOSITORY.search(failure.output):
             advice = (
-                "check the address" if self.token else "check the address; a private one needs RAG_GIT_TOKEN"
+                "check the address"
+                if self.token
+                else "check the address; a private repository needs RAG_GIT_TOKEN or a git credential helper"
             )
             return SourceNotFound(f"no repository found at {where}: {failure.line}; {advice}")
         if _MOVED.search(failure.output):

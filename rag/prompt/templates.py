@@ -37,16 +37,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import jinja2.meta
 import jinja2.nodes
-import jinja2.sandbox
 
 from rag.errors import TemplateError
-from rag.prompt.background import Known, KnownFact
-from rag.prompt.views import CodeFactsView, CodeFactView, SourceView, StaleView, history_of, plain
+from rag.prompt.background import Known
+from rag.prompt.sandbox import Sandbox
+from rag.prompt.views import StaleView, history_of, plain
 from rag.resources import is_file, shipped, template_path
 from rag.types import DialogTurn
 
@@ -81,6 +80,7 @@ class Template:
     origin: str
     variables: frozenset[str]
     _compiled: jinja2.Template
+    _sandbox: Sandbox
     system: Template | None = None
     stale: Template | None = None
 
@@ -101,7 +101,7 @@ class Template:
             TemplateError: it reads an attribute that does not exist, or does something that is not allowed.
         """
         try:
-            return self._compiled.render(**variables)
+            return self._sandbox.render(self._compiled, variables)
         except (
             jinja2.TemplateError,
             TypeError,
@@ -220,19 +220,6 @@ def _rendered(
     )
 
 
-_OWN_VALUES = (SourceView, CodeFactView, CodeFactsView, KnownFact, StaleView)
-
-
-class _Sandbox(jinja2.sandbox.SandboxedEnvironment):
-    """Jinja's sandbox. Our own values have only data, so most of its checks are not needed for them."""
-
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Return whether a template may read an attribute."""
-        if isinstance(obj, _OWN_VALUES):
-            return not attr.startswith("_")
-        return super().is_safe_attribute(obj, attr, value)
-
-
 @lru_cache(maxsize=64)
 def parse_template(
     text: str, *, origin: str = "the given text", knows: frozenset[str] | None = None
@@ -244,9 +231,7 @@ def parse_template(
     Raises:
         TemplateError: a syntax error, a variable that does not exist, or no question in it.
     """
-    environment = _Sandbox(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
+    environment = Sandbox()
     known = _ANSWER_VARIABLES if knows is None else knows
     try:
         tree = environment.parse(text)
@@ -263,7 +248,7 @@ def parse_template(
         )
     if knows is None and "input_str" not in variables:
         raise TemplateError(f"the template {origin} never shows the question; add {{{{ input_str }}}} to it")
-    return Template(origin, variables, compiled)
+    return Template(origin, variables, compiled, environment)
 
 
 def _chosen(wanted: str, home: Path) -> Template:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag import backends
-from rag.corpus.acquire import acquire, changed_since_clone, fetched_folder, is_in_place
+from rag.corpus.acquire import acquire, changed_since_clone, fetched_ago_s, fetched_folder, is_in_place
 from rag.corpus.git import pinned_connection
 from rag.database.locate import mark_used, store_path
 from rag.database.parts import FileState, belongs, file_state, segment_files
@@ -192,7 +192,7 @@ class Engine(OpenBackends):
         """
         if self.shared is None:
             raise ConfigError(
-                "no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
+                "no shared indexes are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
             )
         return self.shared.publish(
             repository.checkout, repository.store.path, name=self.shared_name, force=force
@@ -285,6 +285,10 @@ class Engine(OpenBackends):
         path = self.store_file(source)
         state = file_state(path)
         return state, *(file_state(file) for file in _parts(path, state))
+
+    def fetched_ago_s(self, repository: Repository) -> float | None:
+        """Return the seconds since a URL was last fetched, by any process; None if this is another state."""
+        return fetched_ago_s(repository.source, self.settings.home, repository.store.commit)
 
     def usable(self, source: Source) -> bool:
         """Whether a source has a store that fits these settings. The store is not kept open."""

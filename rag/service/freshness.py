@@ -104,7 +104,7 @@ def turns_about_symbol(engine: Engine, source: Source, index: ChunkIndex, symbol
     """
     places = [(hit.path, hit.start, hit.end) for hit in definitions(index, symbol)]
     if not places:
-        raise NotFound(f"{symbol} is not in the index: no definition was found")
+        raise NotFound(f"the index has no definition {symbol}")
     found: dict[str, About] = {}
     for path in dict.fromkeys(path for path, _, _ in places):
         spans = [(start, end) for one, start, end in places if one == path]

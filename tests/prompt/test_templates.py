@@ -49,6 +49,58 @@ def test_a_template_that_needs_too_much_memory_is_an_error_with_its_line(huge: s
         parse_template("{{ input_str }}\n{{ " + huge + " }}").render(input_str="?")
 
 
+_MANY = "range(99999)"
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        "{% for a in R %}{% for b in R %}{% endfor %}{% endfor %}",
+        "{% for a in R %}{% for b in R if b < 0 %}{{ a }}{% endfor %}{% endfor %}",
+        "{% for a in R recursive %}{% if loop.depth < 50 %}{{ loop(R) }}{% endif %}{% endfor %}",
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(90) }}",
+        "{% macro m() %}{% for b in R %}{% endfor %}{% endmacro %}{% for a in R %}{{ m() }}{% endfor %}",
+        "{% for a in R %}{{ R|sort|sum }}{% endfor %}",
+        "{% for a in R %}{% set x %}{% for b in R %}{% endfor %}{% endset %}{% endfor %}",
+        "{% block b %}{% for a in R %}{% for b in R %}{% endfor %}{% endfor %}{% endblock %}",
+    ],
+)
+def test_a_template_that_loops_is_an_error_with_its_line(
+    endless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag.prompt.sandbox.MAX_CPU_S", 0.05)
+    template = parse_template("{{ input_str }}\n" + endless.replace("R", _MANY))
+    with pytest.raises(TemplateError, match=r"text:2 cannot be rendered: it takes over 0\.05 s of CPU time"):
+        template.render(input_str="?")
+    assert (
+        parse_template("{{ input_str }}" + "{% for a in range(9) %}{{ a }}{% endfor %}").render(input_str="?")
+        == "?012345678"
+    )
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        "{% set n = namespace(x='ab') %}{% for a in R %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in R %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x=[1]) %}{% for a in R %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x=9) %}{% for a in R %}{% set n.x = n.x * n.x %}{% endfor %}",
+        "{% set n = namespace(x='a') %}{% for a in R %}{% set n.x = n.x.replace('a', 'aa') %}{% endfor %}",
+        "{% set n = namespace(x='a') %}{% for a in R %}{% set n.x = [n.x, n.x]|join %}{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in R %}{% set n.x %}{{ n.x * 2 }}{% endset %}{% endfor %}",
+        "{% macro m(x) %}{% for a in R %}{{ x }}{% endfor %}{% endmacro %}{{ m('ab' * 1000) }}",
+        "{% for a in R %}{{ input_str * 1000 }}{% endfor %}",
+        "{{ R|map('center', 99999)|list }}",
+        "{{ 9 ** 10 ** 9 }}",
+        "{{ 'x'|indent(10 ** 10) }}",
+    ],
+)
+def test_a_template_that_makes_too_much_text_is_an_error_with_its_line(large: str) -> None:
+    template = parse_template("{{ input_str }}\n" + large.replace("R", _MANY))
+    with pytest.raises(TemplateError, match="text:2 cannot be rendered: it needs too much memory"):
+        template.render(input_str="?")
+
+
 def test_a_template_without_a_question_is_an_error() -> None:
     with pytest.raises(TemplateError, match="never shows the question"):
         parse_template("{{ system_prompt }}")

@@ -16,6 +16,7 @@ from live_server import serving
 from rag import RAG
 from rag.serve.repositories import registry
 from rag.serve.workers import tree_checks
+from rag.serve.workers.indexing import ChildIndexers
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine
 from rag.settings import Settings
@@ -122,6 +123,31 @@ def test_what_one_server_fetched_the_other_answers_from(tmp_path, root):
             assert path in paths
             assert coverage["commit"] == git(root, "rev-parse", "HEAD").strip()
             assert coverage["checked_ago_s"] is not None
+
+
+def test_the_age_of_a_url_is_that_of_its_last_fetch(tmp_path, root, monkeypatch):
+    """By any process: a server knows it before its own first job has ended, and a failed fetch is none."""
+
+    def is_idle():
+        return not running.get("/api/repositories/work").json["job"]["running"]
+
+    async def waits(self, source, **options):
+        await asyncio.Event().wait()
+
+    listed = (("work", Source(f"file://{root}")),)
+    with serving(tmp_path, repositories=listed) as running:
+        running.ready().wait_until(is_idle)
+        (note,) = (tmp_path / "rag-home/repos").glob("*/.git/rag-fetched")
+        os.utime(note, (time.time() - 100,) * 2)
+        root.rename(tmp_path / "away")
+        assert running.post("/api/repositories/work/index").status == 202
+        running.wait_until(is_idle)
+        assert searched(running)[1][0]["checked_ago_s"] >= 100
+    monkeypatch.setattr(ChildIndexers, "index", waits)
+    with serving(tmp_path, repositories=listed) as running:
+        assert searched(running.ready())[1][0]["checked_ago_s"] >= 100
+        note.write_text("0" * 40)
+        assert searched(running)[1][0]["checked_ago_s"] is None, "another commit was fetched, and not indexed"
 
 
 def test_two_servers_on_one_folder_are_both_current(tmp_path, root):

@@ -72,7 +72,10 @@ def test_the_answers_about_a_line_are_listed(asked):
     by_name = rag("turns", "about", "sign_the_token", cwd=asked)
     assert by_name.code == 0 and f"1. {QUESTION}  [moved]" in by_name.out
     unknown = rag("turns", "about", "sign_the_tokne", cwd=asked)
-    assert unknown.code == 1 and "it is no file, and sign_the_tokne is not in the index" in unknown.err
+    assert (
+        unknown.code == 1
+        and "there is no such file; the index has no definition sign_the_tokne" in unknown.err
+    )
     nothing = rag("turns", "about", "README.md:1000", cwd=asked)
     assert (nothing.code, nothing.out) == (1, "")
     assert rag("turns", "about", "x.py", cwd=asked.parent).code == 2

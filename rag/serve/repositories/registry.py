@@ -198,8 +198,7 @@ class RepositoryRegistry(RepositoryNames):
     async def _updated(self, entry: ServedRepository, repository: Repository) -> Repository:
         """Compare the repository with its files; index changed files if that is quick."""
         if repository.source.is_url:
-            is_checked = entry.report is not None and entry.report.get("is_current", True)
-            ago = time.monotonic() - entry.checked if is_checked else None
+            ago = self._fetched_ago_s(entry, repository)
             coverage = replace(repository.coverage, checked_ago_s=None if ago is None else round(ago, 3))
             return replace(repository, coverage=coverage)
         if self._checks is None or self._settings.refresh_s <= 0:
@@ -215,6 +214,13 @@ class RepositoryRegistry(RepositoryNames):
             if not now.coverage.not_indexed_count or not await self._ended(entry, deadline):
                 return now
             repository = await self._current(entry) or now
+
+    def _fetched_ago_s(self, entry: ServedRepository, repository: Repository) -> float | None:
+        """Return the seconds since a URL was fetched, or since its published index was compared with it."""
+        if repository.checkout.has_files:
+            return self._engine.fetched_ago_s(repository)
+        is_compared = entry.report is not None and entry.report.get("is_current", True)
+        return time.monotonic() - entry.checked if is_compared else None
 
     def _set_checkout(self, entry: ServedRepository, now: Repository) -> None:
         """Store the checkout that was found, so that the next question's hits have its commit."""

@@ -71,7 +71,8 @@ _RELATIONS = {
         re.I,
     ),
     "uses": re.compile(
-        r"\b(us(?:es?|ed|ing|ages?)|users of|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?)\b",
+        r"\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?"
+        r"|(?:templates?|charts?|manifests?) includes?)\b",
         re.I,
     ),
 }
@@ -157,6 +158,7 @@ _NO_LIST = re.compile(
 _SETTINGS = re.compile(
     r"\b(?:options?|settings?|flags?|switch(?:es)?|parameters?|env(?:ironment)? var(?:iable)?s?|directives?"
     r"|config\w*|defaults?|by default|fallback|limit|system propert(?:y|ies)|keys? of"
+    r"|(?:which|what) variable (?:sets|says|controls|enables|disables|turns|limits|configures|defines)"
     r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
     r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
     r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"

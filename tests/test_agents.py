@@ -72,6 +72,9 @@ TOML_FILES = [
     '[mcp_servers.other]\ncommand = "x"\n\n[mcp_servers.other.env]\nA = "1"\n',
     'notes = """\n[mcp_servers.rag]\n"""\n[last]\n',
     "\ufeffa = 1\n",
+    "\ufeff",
+    "[mcp_servers]\n",
+    "[mcp_servers]\n# none yet",
 ]
 
 
@@ -183,7 +186,10 @@ def test_a_table_is_added_to_toml_and_nothing_else_changes(text: str) -> None:
     assert removed.strip("\ufeff\r\n") == text.strip("\ufeff\r\n")
 
 
-@pytest.mark.parametrize("text", ["a = ", "mcp_servers = {}\n", "mcp_servers = 1\n", "mcp_servers.b = {}\n["])
+@pytest.mark.parametrize(
+    "text",
+    ["a = ", "mcp_servers = {}\n", "mcp_servers = 1\n", "mcp_servers.b = {}\n[", "a." * 200_000 + "b = 1"],
+)
 def test_toml_that_cannot_be_extended_is_not_edited(text: str) -> None:
     with pytest.raises(CannotEdit):
         toml_table.with_entry(text, "mcp_servers", NAME, OURS)
@@ -376,6 +382,25 @@ def test_a_file_that_is_not_understood_is_left_and_the_entry_is_shown(
     assert change.action == "refused"
     assert json.loads(change.added)["mcpServers"][NAME]["args"] == COMMAND[1:]
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "layout"),
+    [
+        ("claude-code", ".mcp.json", '{"a": "X"}'),
+        ("gemini", "GEMINI.md", "X"),
+        ("codex", "config.toml", "# X"),
+    ],
+)
+def test_a_file_that_would_be_too_large_to_be_read_again_is_left(
+    agent: str, name: str, layout: str, places: AgentFolders
+) -> None:
+    path = places.project / (".codex" if agent == "codex" else "") / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(before := layout.replace("X", "x" * ((1 << 20) - len(layout) + 1)))
+    changes = plan([named(agent)], "project", places, COMMAND, instructions=True)
+    (change,) = (each for each in changes if each.path == path)
+    assert (change.action, path.read_text()) == ("refused", before)
 
 
 def test_the_folders_of_settings_are_those_of_the_platform(places: AgentFolders, monkeypatch: Any) -> None:

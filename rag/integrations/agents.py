@@ -373,6 +373,9 @@ def _change(
     scope: Scope,
 ) -> FileEdit:
     text = _text(before)
+    after = edit.applied(text).encode()
+    if action != "remove" and len(after) > _MAX_BYTES[scope]:
+        raise CannotEdit("it would be too large to be read again")
     return FileEdit(
         agent=agent.name,
         path=path,
@@ -383,7 +386,7 @@ def _change(
         removed=text[edit.start : edit.end],
         added=edit.text,
         before=before,
-        after=edit.applied(text).encode(),
+        after=after,
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from typing import Any
 
 from rag.integrations.edits import CannotEdit, Edit, line_break
+from rag.parsing import parse_toml
+
+_LINE_START = r"(?:^|(?<=\A\ufeff))[ \t]*"
 
 
 def entry_of(text: str, container: str, name: str) -> Any:
@@ -50,8 +52,10 @@ def without_entry(text: str, container: str, name: str) -> Edit:
         start = gap.start() + (len(line_break(text)) if gap[0].count("\n") > 1 else 0)
     rest = {key: value for key, value in before[container].items() if key != name}
     others = {key: value for key, value in before.items() if key != container}
-    expected = {**others, container: rest} if rest else others
-    return _checked(text, Edit(start, end, ""), expected)
+    edit = Edit(start, end, "")
+    # A container without tables is left only if the file has a header of its own for it.
+    is_left = bool(rest) or container in _parsed(edit.applied(text))
+    return _checked(text, edit, {**others, container: rest} if is_left else others)
 
 
 def _value(value: Any) -> str:
@@ -63,7 +67,7 @@ def _value(value: Any) -> str:
 def _place(text: str, container: str, name: str) -> tuple[int, int] | None:
     """Return where a table and its sub-tables begin and end."""
     path = rf"{re.escape(container)}\s*\.\s*{re.escape(name)}"
-    header = re.compile(rf"^[ \t]*\[\s*{path}\s*\]", re.MULTILINE)
+    header = re.compile(rf"{_LINE_START}\[\s*{path}\s*\]", re.MULTILINE)
     found = list(header.finditer(text))
     if not found:
         return None
@@ -81,6 +85,6 @@ def _checked(text: str, edit: Edit, expected: Any) -> Edit:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text.lstrip("\ufeff"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_toml(text.removeprefix("\ufeff"))
+    except ValueError as error:
         raise CannotEdit(f"it is no TOML ({error})") from error

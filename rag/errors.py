@@ -195,7 +195,7 @@ class ShelfError(ConfigError):
     """The shared stores cannot be used. The message names the place, the attribute is `shelf`."""
 
     def __init__(self, *, shelf: str, why: str, fix: str) -> None:
-        super().__init__(f"the shared stores at {shelf} cannot be used: {why}; {fix}")
+        super().__init__(f"the shared indexes at {shelf} cannot be used: {why}; {fix}")
         self.shelf, self.why, self.fix = shelf, why, fix
 
 

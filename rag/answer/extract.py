@@ -20,7 +20,7 @@ from rag.analysis import term_set, terms, words
 from rag.cut_code import Constructs
 from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
-from rag.types import CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
+from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
 
 QUOTED_SOURCES = 3
 _NAMED_SOURCES = 5
@@ -60,6 +60,10 @@ _FACET_LINES = (
 """What a question asks of a definition, and the lines in which code does that."""
 _LISTED = "list"
 """The kind of facts of which all lines are shown: quotes show what is around them."""
+_ASKED_LINES = "lines"
+"""The kind of facts that are lines to show, with a few around a single one."""
+_AROUND = 3
+_MAX_ASKED_LINES = 60
 _CONTEXT_WEIGHT = 0.4
 """The weight of terms that a follow-up has from its context; its own terms weigh 1."""
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
@@ -133,7 +137,8 @@ def extract(
 @dataclass(frozen=True, slots=True)
 class _Query:
     """The question, the weights of its terms, the names whose callers are asked for, the lines of the facet
-    that is asked for, and the lines that are facts, as (location, path, line), other than members of a list.
+    that is asked for, the lines that are facts, as (location, path, line), other than members of a list, and
+    those that the question names.
     """
 
     question: str
@@ -141,6 +146,7 @@ class _Query:
     called: tuple[str, ...] = ()
     facet: re.Pattern[str] | None = None
     facts: frozenset[tuple[str, str, int]] = frozenset()
+    asked_lines: tuple[CodeFact, ...] = ()
 
     @classmethod
     def of(cls, prepared: Prepared, hits: Sequence[Hit]) -> _Query:
@@ -155,7 +161,8 @@ class _Query:
         found = prepared.code_facts
         items = found.items if found and found.kind != _LISTED else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
-        return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet, facts)
+        shown = found.items if found and found.kind == _ASKED_LINES else ()
+        return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet, facts, shown)
 
     def score(self, line: str) -> float:
         """Return the weight of the terms in a line; a line of the facet has that of the best term more."""
@@ -165,6 +172,17 @@ class _Query:
     def is_fact(self, hit: Hit, line: int) -> bool:
         """Return whether a line of a hit, from 0, is one of the facts of the answer."""
         return (hit.location, hit.path, hit.start + line) in self.facts
+
+    def named_lines(self, hit: Hit) -> range:
+        """Return the lines of a hit, from 0, that the question names, with those around a single one."""
+        for item in self.asked_lines:
+            first, last = max(item.start, hit.start), min(item.end, hit.end)
+            if (item.location, item.path) == (hit.location, hit.path) and first <= last:
+                around = _AROUND if first == last else 0
+                return range(
+                    max(first - around, hit.start) - hit.start, min(last + around, hit.end) - hit.start + 1
+                )
+        return range(0)
 
     def calling(self, hit: Hit) -> list[int]:
         """Return the lines, from 0, that call one of the names; none in the definition of one."""
@@ -262,7 +280,8 @@ def _code_facts(
 
 
 def _first_line(text: str) -> str:
-    return _shown(next((line for line in lines_of(text) if line.strip()), ""))
+    line = next((line for line in lines_of(text) if line.strip()), "")
+    return _shown(line) if line else "(empty)"
 
 
 def _shown(line: str) -> str:
@@ -291,6 +310,10 @@ def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
     lines = [line.rstrip("\r") for line in lines_of(hit.text)]
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
+    if asked := sought.named_lines(hit):
+        return _quote(
+            lines, set(asked[:_MAX_ASKED_LINES]).intersection(range(len(lines))) or {0}, hit.language
+        )
     if len(lines) <= _MAX_LINES:
         return _quote(lines, set(range(len(lines))), hit.language)
     chosen = set(_head(hit, lines))

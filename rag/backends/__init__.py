@@ -237,14 +237,16 @@ def open_shelf(settings: Settings) -> ObjectShelf | None:
     scheme, found, _ = settings.stores.partition("://")
     if found and scheme != "s3":
         shown = f"{without_secrets(settings.stores)!r}{settings.source_of('stores')}"
-        raise SettingsError(f"unknown shared stores {shown}; use the path of a folder or s3://BUCKET/PREFIX")
+        raise SettingsError(
+            f"unknown place for shared indexes {shown}; use the path of a folder or s3://BUCKET/PREFIX"
+        )
     objects: Objects
     if found:
         try:
             from rag.backends.shelf.bucket import BucketObjects
         except ImportError as error:
             missing = error.name or "obstore"
-            what = "shared stores in a bucket"
+            what = "shared indexes in a bucket"
             raise BackendMissing(backend=what, missing=missing, extra="object-store") from error
         objects = BucketObjects(settings.stores, timeout_s=SHELF_TIMEOUT_S)
     else:

@@ -8,12 +8,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from distributed import Client, KilledWorker, as_completed, get_worker
+from distributed import Client, KilledWorker, Status, as_completed, get_worker
 
 from rag.errors import ProviderUnreachable, SettingsError
 
 _SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
 _TIMEOUT_S = 10.0
+_ENDING = (Status.closing, Status.closed, Status.failed)
+"""The states of a worker that ends, also after its scheduler; it waits up to 30 s for what it runs."""
 
 
 class DaskCluster:
@@ -107,7 +109,7 @@ def _call(function: Callable[..., Any], argument: Any) -> Any:
 
     def is_cancelled() -> bool:
         task = tasks.get(key)
-        return task is None or task.state != "executing"
+        return task is None or task.state != "executing" or worker.status in _ENDING
 
     return function(argument, is_cancelled)
 

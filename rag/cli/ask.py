@@ -334,7 +334,7 @@ def answer_question(
             raise
     if gone is not None:
         raise gone
-    if on_screen and isinstance(generator, ExtractiveGenerator) and answer.found and generator.sources:
+    if on_screen and isinstance(generator, ExtractiveGenerator) and answer.model and generator.sources:
         _print_screen(answer, generator, dialog, full_with)
         return answer
     if on_screen:

@@ -1,4 +1,4 @@
-"""`rag index`: build, update, list and remove stores."""
+"""`rag index`: build, update, list and remove indexes."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
         examples = [skip.path for skip in report.skipped if skip.reason == reason]
         what = f"cut by lines: {reason}" if reason == PARSER_GAVE_UP else f"skipped: {reason}"
         rows.append((what, f"{count:,}", ", ".join(examples if verbose else examples[:3])))
-    rows.append(("store", megabytes(report.size_bytes), str(report.path)))
+    rows.append(("index", megabytes(report.size_bytes), str(report.path)))
     if report.recall_at_10 is not None:
         rows.append(("search", "approximate", f"finds {report.recall_at_10:.1%} of the ten nearest vectors"))
     table("", ("what", "how many", ""), rows)
@@ -270,7 +270,7 @@ def _list(settings: Settings, *, json: bool) -> None:
         for row in found
     ]
     if not rows:
-        say("rag: no stores yet; create one with `rag index SOURCE`")
+        say("rag: no indexes yet; create one with `rag index SOURCE`")
         return
     table("", ("source", "built", "size", "commit"), rows)
 
@@ -287,8 +287,8 @@ def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> No
 
     removed, freed = forget(text, settings, ref=ref)
     if not removed:
-        raise NotFound(f"there is no store of {text}; `rag index --list` lists all stores")
+        raise NotFound(f"there is no index of {text}; `rag index --list` lists all indexes")
     if json:
         out_json({"removed": removed, "freed_bytes": freed})
     else:
-        out(f"removed {counted(removed, 'store')} of {text}, {megabytes(freed)}")
+        out(f"removed {counted(removed, 'index')} of {text}, {megabytes(freed)}")

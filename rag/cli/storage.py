@@ -187,7 +187,7 @@ def shared(
             for one in found
         ]
         table("", ("key", "source", "commit", "size", "published"), rows)
-        say(f"rag: {counted(len(found), 'shared store')} at {name}")
+        say(f"rag: {counted(len(found), 'shared index')} at {name}")
 
 
 def _chosen(

@@ -379,8 +379,9 @@ def _wrapped(text: str, room: int, begin: str, hang: str) -> list[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a count with its noun: `1 turn`, `2 turns`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Return a count with its noun: `1 turn`, `2 turns`, `2 indexes`."""
+    plural = "es" if noun.endswith("x") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def megabytes(size_bytes: int) -> str:

@@ -109,7 +109,7 @@ def import_(
         else:
             out(f"stored {counted(new, 'conversation')}")
             if not new:
-                say("rag: what the file has is stored already; existing conversations do not change")
+                say("rag: everything in the file is already stored; existing conversations do not change")
 
 
 def copy(

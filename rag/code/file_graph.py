@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rag.code.imports import Import
 
-GRAPH_VERSION = 6
+GRAPH_VERSION = 7
 """Changes with what is read; a store made with another one is rebuilt."""
 CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
 """The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token
@@ -30,9 +30,10 @@ UNKNOWN = "?"
 class Defined(NamedTuple):
     """A definition: its lines, and the number of the definition that encloses it, -1 at the top.
 
-    `unit` is "f" for a function, "c" for a class. `owner` is the expression it was assigned to
-    (`Foo.prototype` of `Foo.prototype.bar = function`) or the type it is a method of (Go); `returns` is an
-    expression of its result; `flags` are modifiers: decorators, `static`.
+    `unit` is "f" for a function, "c" for a class, "s" for a block of Terraform. `owner` is the expression it
+    was assigned to (`Foo.prototype` of `Foo.prototype.bar = function`), the type it is a method of (Go) or
+    the type of the block (Terraform); `returns` is an expression of its result; `flags` are modifiers:
+    decorators, `static`.
     """
 
     name: str

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from rag.code.file_graph import BASE, CALL, MENTION, Defined, FileGraph, Reference, References
 from rag.code.imports import Import
-from rag.code.languages import JAVASCRIPT
+from rag.code.languages import JAVASCRIPT, TERRAFORM
 from rag.code.reference_queries import has_references
 from rag.code.resolve import Binding, Resolver
 from rag.types import CodeDefinition, CodeUse, Kind, UseRole
@@ -27,6 +27,7 @@ _MAX_CACHED_BYTES = 32 << 20
 """At most this much of the files that were read is cached, as estimated by `LoadedFile.size`."""
 _DEFINITION_BYTES, _OTHER_BYTES, _REFERENCE_BYTES = 450, 250, 32
 """What a definition, an import or a variable, and a reference take in a file that is cached."""
+_UNITS: dict[str, Literal["function", "class", "section"]] = {"f": "function", "c": "class", "s": "section"}
 _ROLES: dict[str, UseRole] = {CALL: "call", MENTION: "mention", BASE: "base"}
 
 
@@ -132,10 +133,9 @@ class LoadedFile:
     def definition(self, number: int) -> CodeDefinition:
         """Return a definition by its number."""
         one = self.graph.definitions[number]
-        scope = self.qualified(number).rpartition(".")[0]
-        unit: Literal["function", "class"] = "class" if one.unit == "c" else "function"
+        scope = self.qualified(number).removesuffix(one.name).rstrip(".")
         is_exported = _is_exported(self.language, one)
-        return CodeDefinition(self.path, one.name, scope, unit, one.start, one.end, is_exported)
+        return CodeDefinition(self.path, one.name, scope, _UNITS[one.unit], one.start, one.end, is_exported)
 
     def number(self, target: CodeDefinition) -> int:
         """Return the number of a definition. Raises LookupError if it is not defined here."""
@@ -223,7 +223,11 @@ class LoadedFiles:
 
     def _is_code(self, path: str) -> bool:
         language, kind = self.known[path]
-        return (kind in ("code", "test") and language != "text") or has_references(language)
+        return (
+            (kind in ("code", "test") and language != "text")
+            or has_references(language)
+            or language == TERRAFORM
+        )
 
     def paths_of(self, target: str) -> list[str]:
         """Return the files that the target of an import consists of."""

@@ -16,7 +16,10 @@ OTHER = "other"
 """The language of a file whose extension is not in the table: its text is read, if it is text."""
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 """The JavaScript family, whose files declare their exports."""
-HYPHENATED = frozenset({"lisp", "clojure", "powershell", "css", "scss", "nix", OTHER})
+TERRAFORM, TEMPLATE = "terraform", "template"
+HYPHENATED = frozenset(
+    {"lisp", "clojure", "powershell", "css", "scss", "nix", "yaml", TEMPLATE, TERRAFORM, OTHER}
+)
 """The languages in which a hyphen is part of a name."""
 
 _EXTENSIONS_OF = {

@@ -1,7 +1,8 @@
 """Line patterns: how a definition looks in languages that are read without a grammar.
 
 Each rule is a unit and an expression that matches from the line's first character; its group `name` holds the
-symbol, and may be missing. The first matching rule counts.
+symbol, and may be missing; so may the group `scope`, what references write before it. The first matching rule
+counts.
 """
 
 from __future__ import annotations
@@ -125,10 +126,10 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
     ),
     "prisma": (_classes("model enum datasource generator type"),),
     "terraform": (
-        (
-            "section",
-            r"(?:resource|data|variable|output|module|provider|locals|terraform|moved)\b(?P<name>(?:\s+\"[^\"]+\")*)",
-        ),
+        ("section", r"(?:resource\s+|(?=data\s))(?P<scope>(?:data\s+)?\"[^\"]+\")\s+\"(?P<name>[^\"]+)\""),
+        ("section", r"(?P<scope>variable|module|output|provider)\s+\"(?P<name>[^\"]+)\""),
+        ("section", r"(?:locals|terraform|moved|import|removed|check|run)\b(?:\s+\"[^\"]+\")*\s*\{"),
+        ("section", r"(?P<name>\w+(?:\s+\"[^\"]+\")+)\s*\{"),
     ),
     "kconfig": (_functions("config menuconfig"),),
     "scss": (_SELECTOR,),
@@ -198,7 +199,9 @@ _FLAT: dict[str, tuple[_RawRule, ...]] = {
     ),
     "ini": (("section", r"\[(?P<name>[^\]]+)\]"),),
     "toml": (("section", r"\[\[?(?P<name>[^\]]+)\]"),),
+    "template": (("function", r"\{\{-?\s*(?:define|block)\s+[\"`](?P<name>[^\"`]+)[\"`]"),),
     "sql": (
+        ("function", r"\{%[-+]?\s*(?:macro|test|data_test|materialization|snapshot)\s+(?P<name>\w+)"),
         (
             "class",
             _SQL_CREATE + r"(?:table|view|type|schema|domain|extension|index|sequence|policy)" + _SQL_NAME,

@@ -31,6 +31,9 @@ _CLOSING = re.compile(
     r"|except|begin|where|then)\b"
 )
 
+_WRITTEN_AS = {"variable": "var"}
+"""What the references to a block of Terraform begin with, where that is not its keyword."""
+
 
 def outline_by_lines(lines: Sequence[str], language: str) -> list[Definition]:
     """Return the definitions in lines of a language, [] for a language without rules."""
@@ -82,18 +85,21 @@ def _definitions(lines: Sequence[str], rules: LineRules) -> list[Definition]:
         if found is None:
             continue
         outer = still_open[-1][1] if still_open else None
-        symbol, unit = found
-        definition = Definition(row, len(lines), symbol, outer.inner_scope if outer else "", unit)
+        symbol, scope, unit = found
+        definition = Definition(row, len(lines), symbol, outer.inner_scope if outer else scope, unit)
         (outer.members if outer else top).append(definition)
         still_open.append((indent, definition))
     return top
 
 
-def _defined(line: str, rules: LineRules) -> tuple[str, Unit] | None:
+def _defined(line: str, rules: LineRules) -> tuple[str, str, Unit] | None:
+    """Return the name, the scope that the line itself names, and the unit of the definition on a line."""
     if len(line) > _MAX_LINE:
         return None
     for unit, pattern in rules.rules:
         if match := pattern.match(line):
-            name = match.groupdict().get("name") or ""
-            return tidy(name.replace('"', " ").replace("`", " ").rstrip(":* ")), unit
+            groups = match.groupdict(default="")
+            name = groups.get("name", "").replace('"', " ").replace("`", " ").rstrip(":* ")
+            scope = ".".join(re.findall(r"[\w-]+", groups.get("scope", "")))
+            return tidy(name), _WRITTEN_AS.get(scope, scope), unit
     return None

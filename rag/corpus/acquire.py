@@ -297,7 +297,7 @@ class _Clone:
                 return self.folder.resolve(), commit
         except OSError as error:
             raise SourceError(
-                f"cannot keep a clone in {self.folder.parent}: {error.strerror or error}"
+                f"cannot create a clone in {self.folder.parent}: {error.strerror or error}"
             ) from error
 
     def _sweep(self) -> None:
@@ -480,7 +480,9 @@ class _Clone:
         where = self.source.location
         if _NO_SUCH_REPOSITORY.search(failure.output):
             advice = (
-                "check the address" if self.token else "check the address; a private one needs RAG_GIT_TOKEN"
+                "check the address"
+                if self.token
+                else "check the address; a private repository needs RAG_GIT_TOKEN or a git credential helper"
             )
             return SourceNotFound(f"no repository found at {where}: {failure.line}; {advice}")
         if _MOVED.search(failure.output):

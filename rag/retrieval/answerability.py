@@ -34,7 +34,7 @@ from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.kinds import history
-from rag.retrieval.kinds.recognition import MESSAGE, is_pasted
+from rag.retrieval.kinds.recognition import LINES, MESSAGE, is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
@@ -150,8 +150,8 @@ def judge(
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
-    if facts is not None and facts.kind == history.NAME and facts.certain_count:
-        value = 1.0  # the definition that the question names exists
+    if facts is not None and facts.kind in (history.NAME, LINES) and facts.certain_count:
+        value = 1.0  # the definition or the file that the question names exists
     elif found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
     elif found.hits and occurs:

@@ -14,8 +14,9 @@ much; one that may be self-contained carries a quarter. Words that only name the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rag.analysis import terms
 from rag.retrieval.pronouns import bare_pronoun
@@ -34,6 +35,20 @@ _FACETS = frozenset({"behaviour", "docs", "tests"})
 """Facets that are found by the words of the subject's question; callers are found by its name."""
 _SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
+_WHOLE = re.compile(
+    r"\W*(?:how|where|why|when|what|which|who)\b(?: \w+){0,2}?"
+    r" (?:is|are|was|were|does|do|did|can|will|has|have)\b",
+    re.I,
+)
+"""The beginning of a whole sentence: "How is …", "Which class does …"."""
+_SHOWS = re.compile(
+    r"\W*(?:(?:and|now|ok|please|can you|could you) ){0,2}(?:what(?:'s| is| does| about)|show|see|print"
+    r"|display|give|read|quote|explain|lines?)\b",
+    re.I,
+)
+"""The beginning of a question for lines: "show me line 40 of that", "and lines 50 to 60?"."""
+_WHOLE_TERMS = 2
+"""A whole sentence with fewer terms of its own names no topic: "What is the default?"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     """Return the question with its context from the earlier exchanges, oldest first."""
     if question.fresh or not past:
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
+    question = _with_lines_of(question, past[-1])
     own = _own_terms(question)
     leans = question.dependent or past[-1].is_set
     share = 1.0 if leans or _leans(question) else carry.alone
@@ -141,6 +157,15 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         shown=tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places)),
         bare=not own,
     )
+
+
+def _with_lines_of(question: ParsedQuestion, last: Exchange) -> ParsedQuestion:
+    """Return a question for "line 40" with the file that was last shown."""
+    if not last.places or question.paths or not _SHOWS.match(question.text):
+        return question
+    path = last.places[0].path
+    lines = tuple((path, first, end) for _, first, end in question.lines)
+    return replace(question, lines=lines, places=tuple((path, first) for _, first, _ in lines))
 
 
 def lacks_subject(sought: ContextualQuestion) -> bool:
@@ -185,7 +210,15 @@ def _is_same(one: Subject, other: Subject | None) -> bool:
 
 
 def _moves_on(question: ParsedQuestion) -> bool:
-    return question.fresh or not (_leans(question) or question.asks)
+    """Return whether a question begins another topic: it asks for more than a facet, in words of its own."""
+    if question.fresh or question.dependent:
+        return question.fresh
+    if question.places and not question.lines:  # a pasted traceback
+        return True
+    own = _own_terms(question)
+    return not question.asks and len(own) >= (
+        _WHOLE_TERMS if _WHOLE.match(question.text) else _SELF_CONTAINED_TERMS
+    )
 
 
 def _leans(question: ParsedQuestion) -> bool:

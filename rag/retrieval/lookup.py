@@ -130,7 +130,8 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     distinguished. Comments and strings that contain the name count as mentions. At most 2,000 chunks are
     read.
     """
-    _, symbol = _split_name(name)
+    is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
+    symbol = name if is_whole else _split_name(name)[1]
     whole = terms(symbol)[-1:]
     if not whole:
         return []

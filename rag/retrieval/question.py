@@ -19,6 +19,16 @@ _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b"
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
 _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
 """A line of a file, as in Python's tracebacks, and as most other programs write it."""
+_PATH_OF_LINES = r"`?(?P<%s>(?:[\w.-]{1,255}/)*[\w-]{1,255}\.[A-Za-z]\w{0,7})`?"
+_LINE_NUMBERS = r"(?P<%s>\d{1,7})(?:(?: ?[-–] ?| (?:to|through|until|and) )L?(?P<%s>\d{1,7}))?"
+_LINES = (
+    rf"{_PATH_OF_LINES % 'before'},? (?:(?:at|on|in) )?lines? {_LINE_NUMBERS % ('first', 'last')}",
+    rf"\blines? {_LINE_NUMBERS % ('first_of', 'last_of')}"
+    rf"(?: (?:of|in|from) (?:the )?(?:file )?{_PATH_OF_LINES % 'after'})?",
+    rf"{_PATH_OF_LINES % 'at'}(?::|#L){_LINE_NUMBERS % ('first_at', 'last_at')}",
+)
+_LINES_ASKED = re.compile("|".join(_LINES), re.I)
+"""Lines that a question asks to see: "lines 40-60 of app.py", "app.py:40", "line 40"."""
 _SPELLED = re.compile(r"(?<![\w$'#:./-])[A-Za-z_$*%][\w$*%'-]*(?:[.:#/!?=>]{1,2}[\w$*%'-]+)*[!?=*]?")
 """What may be a name where names have more than letters and digits: `wrap-session`, `s:open`."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
@@ -134,7 +144,8 @@ class ParsedQuestion:
     mentioned, as written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks`
     is the subset of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it
     mentions tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it
-    does not.
+    does not. `lines` are the lines that a short question names, as (path, first, last); the path is "" where
+    it says only "line 40".
     """
 
     text: str
@@ -143,6 +154,7 @@ class ParsedQuestion:
     names: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     places: tuple[tuple[str, int], ...] = ()
+    lines: tuple[tuple[str, int, int], ...] = ()
     asks: frozenset[str] = frozenset()
     dependent: bool = False
     fresh: bool = False
@@ -162,6 +174,8 @@ def parse_question(text: str) -> ParsedQuestion:
     frames = _FRAME.findall(text)
     names += [name for _, _, name in frames if name]
     places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
+    lines = [] if frames or len(text) > _SHORT_CHARS else _lines_asked(text)
+    places += [(path, first) for path, first, _ in lines if path]
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
     if len(text) <= _SHORT_CHARS and _USES_IT.match(text):
@@ -173,10 +187,22 @@ def parse_question(text: str) -> ParsedQuestion:
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
         places=_ends(tuple(dict.fromkeys(places))),
+        lines=tuple(lines),
         asks=asks,
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _FRAGMENT_WORDS,
         fresh=bool(_FRESH.search(text)),
     )
+
+
+def _lines_asked(text: str) -> list[tuple[str, int, int]]:
+    """Return the lines that a text names, as (path, first, last)."""
+    found = []
+    for match in _LINES_ASKED.finditer(text):
+        path = match["before"] or match["after"] or match["at"] or ""
+        first = int(match["first"] or match["first_of"] or match["first_at"])
+        last = int(match["last"] or match["last_of"] or match["last_at"] or first)
+        found.append((path, min(first, last), max(first, last)))
+    return found
 
 
 def _weighed(text: str) -> dict[str, float]:
@@ -216,7 +242,7 @@ def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
 
 def without_places(text: str) -> str:
     """Return a question without the lines of files that it mentions."""
-    return _LINE.sub(" ", _FRAME.sub(" ", text))
+    return _LINES_ASKED.sub(" ", _LINE.sub(" ", _FRAME.sub(" ", text)))
 
 
 def _compounds(text: str) -> dict[str, tuple[str, str]]:

@@ -17,7 +17,7 @@ from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of, relation_of
+from rag.retrieval.kinds.recognition import LINES, is_answered_by_rules, kinds_of, relation_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
@@ -188,6 +188,7 @@ def _search_stores(
     is_pointed = any(defined) or any(g.pointed for g in gathered)
     names_files = bool(sought.question.paths) and relation_of(sought.question.text) == "importers"
     kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
+    kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)

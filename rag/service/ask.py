@@ -31,6 +31,7 @@ from rag.answer.finish import finish, warning_paragraph
 from rag.answer.statements import whole_sentences
 from rag.answer.stop_strings import AnswerEnd
 from rag.errors import NotFound, ProviderError, StoreCorrupt
+from rag.memory.about_conversation import is_about_conversation
 from rag.memory.extractive_summary import QUOTING
 from rag.ports import (
     ChatMessages,
@@ -299,8 +300,11 @@ def _answer(
         lookup, given, prepared, standalone = yield from _look_up_and_prepare(
             dialog, question, generator, cache
         )
-    if given or (_is_missing(prepared) and not dialog.options.is_json):
-        prepared, answer = given or (prepared, dialog.not_found(prepared))
+    answer = (
+        (yield _Work(partial(dialog.about_conversation, prepared))) if generator.model == QUOTING else None
+    )
+    if given or answer or (_is_missing(prepared) and not dialog.options.is_json):
+        prepared, answer = given or (prepared, answer or dialog.not_found(prepared))
         yield _Show(answer.text)
         yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
         return
@@ -397,7 +401,9 @@ def _completion(
 
 
 def _is_missing(prepared: Prepared) -> bool:
-    return prepared.confidence is not None and not prepared.confidence.found
+    """Whether nothing was found. A model answers from the turns what is asked about the conversation."""
+    is_found = prepared.confidence is None or prepared.confidence.found
+    return not (is_found or is_about_conversation(prepared.question))
 
 
 def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:

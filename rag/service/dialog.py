@@ -14,6 +14,7 @@ from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
+from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
@@ -264,6 +265,7 @@ class Dialog:
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         searchers = [r.searcher for r in self.searched]
         warned = NO_SUBJECT if lacks_subject(found.sought) else warning(confidence, found.hits)
+        warned = "" if is_about_conversation(question) else warned
         prompt = compose(
             PromptInput(
                 question=question,
@@ -423,6 +425,11 @@ class Dialog:
         submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
         answer = not_found(prepared)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
+
+    def about_conversation(self, prepared: Prepared) -> Answer | None:
+        """Return the answer about the conversation itself; None if the question asks about anything else."""
+        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()))
+        return replace(not_found(prepared), text=text, hits=(), found=True, confidence=None) if text else None
 
     def ask(self, question: str) -> DialogTurn | None:
         """Store a question before its answer, and return its turn; None if the history stores only answers.

@@ -192,7 +192,7 @@ class Engine(OpenBackends):
         """
         if self.shared is None:
             raise ConfigError(
-                "no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
+                "no shared indexes are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
             )
         return self.shared.publish(
             repository.checkout, repository.store.path, name=self.shared_name, force=force

@@ -421,7 +421,9 @@ def opened_shelf(settings: Settings) -> StoreShelf:
     """Open the shared stores. Raises ConfigError if the settings name none."""
     shelf = backends.open_shelf(settings)
     if shelf is None:
-        raise ConfigError("no shared stores are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX")
+        raise ConfigError(
+            "no shared indexes are configured; set RAG_STORES to a folder or s3://BUCKET/PREFIX"
+        )
     return shelf
 
 

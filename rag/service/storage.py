@@ -119,7 +119,7 @@ def named_items(found: DataFolder, name: str) -> list[StorageItem]:
     for one in named:
         if not one.removable:
             how = one.remove_with or f"remove {one.file} yourself"
-            raise ConfigError(f"{one.name} cannot be made again, so it stays; to remove it: {how}")
+            raise ConfigError(f"{one.name} cannot be rebuilt, so it stays; to remove it: {how}")
     return named
 
 

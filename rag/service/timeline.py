@@ -44,7 +44,7 @@ def timeline(
     if not about:
         raise NotFound("no turn of this conversation cites anything yet; ask a question first")
     if len(sources) != 1:
-        raise NotFound(f"a timeline is of one repository, this conversation is about {len(sources)}")
+        raise NotFound(f"a timeline shows one repository, but this conversation is about {len(sources)}")
     (source,) = sources
     root = history_of(engine, source, None).root
     known = first_parents(root, _MAX_COMMITS)[::-1]

@@ -171,14 +171,14 @@ UseRole = Literal["call", "mention", "base", "override", "import", "types"]
 
 @dataclass(frozen=True, slots=True)
 class CodeDefinition:
-    """A function or class. `scope` names what encloses it, with dots; `is_exported` says whether code outside
-    the repository may use it.
+    """A function, a class or a block of Terraform ("section"). `scope` names what encloses it, with dots;
+    `is_exported` says whether code outside the repository may use it.
     """
 
     path: str
     name: str
     scope: str
-    unit: Literal["function", "class"]
+    unit: Literal["function", "class", "section"]
     start: int
     end: int
     is_exported: bool = True

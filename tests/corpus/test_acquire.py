@@ -404,7 +404,7 @@ def test_without_git_a_folder_is_read_and_a_url_says_what_is_missing(
 
 def test_a_home_that_cannot_be_written_is_named(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SourceError, match="cannot keep a clone"):
+    with pytest.raises(SourceError, match="cannot create a clone"):
         acquire(resolve(f"file://{repository}"), home=tmp_path / "file")
 
 

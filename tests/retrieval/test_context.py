@@ -35,6 +35,26 @@ def test_a_question_that_stands_alone_moves_on():
     assert subject_of([BEGUN, later, Exchange("is it tested?", (TEST,))]) == SEND
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How is mail sent?",
+        "Where does a worker stop?",
+        "When will a message be dropped?",
+        'File "src/mail.py", line 3, in send\n    raise ValueError\nIs the setting read?',
+    ],
+)
+def test_a_short_whole_question_and_a_traceback_move_on(question):
+    assert subject_of([BEGUN, Exchange(question, (SEND,))]) == SEND
+
+
+@pytest.mark.parametrize(
+    "question", ["How is it sent?", "What is the timeout?", "for how long, if nothing is said?"]
+)
+def test_a_fragment_does_not_move_on(question):
+    assert subject_of([BEGUN, Exchange(question, (SEND,))]) == LOCK
+
+
 def test_a_stored_subject_is_kept_when_the_first_turns_are_forgotten():
     assert subject_of([Exchange("is it tested?", (TEST,), LOCK)]) == LOCK
 

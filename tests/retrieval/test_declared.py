@@ -152,3 +152,31 @@ def test_an_option_of_kconfig_is_a_record_with_its_default():
     assert declared(KCONFIG.splitlines(), 1)[0][:3] == ("record", "KILN", 4)
     assert declared(KCONFIG.replace("\tdefault y\n", "").splitlines(), 1)[0][:3] == ("record", "KILN", 2)
     assert declared(["config KILN", "", "config DOOR"], 1) == []
+
+
+VARIABLE = (
+    'variable "kiln_hours" {\n  description = "Hours, not the default ones."\n'
+    "  type = number\n  default = 3\n}\n"
+)
+
+
+def test_a_variable_of_terraform_is_a_record_with_its_default():
+    assert declared(VARIABLE.splitlines(), 1, is_config=True)[0][:3] == ("record", "kiln_hours", 4)
+    bare = VARIABLE.replace("  default = 3\n", "").splitlines()
+    assert declared(bare, 1, is_config=True)[0][:3] == ("record", "kiln_hours", 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  kiln_hours = var.kiln_hours",
+        "  kiln_hours = module.kiln.hours",
+        '  kiln_hours = "${local.hours}"',
+        "  kiln_hours: {{ .Values.kiln.hours }}",
+        '  kiln_hours: "{{ .Values.kiln.hours }}"',
+        "  kiln_hours: ${{ inputs.hours }}",
+    ],
+)
+def test_what_another_setting_gives_is_no_default(text):
+    assert named(text, is_config=True) == [("local", "kiln_hours")]
+    assert named("  kiln_hours: 12", is_config=True) == [("default", "kiln_hours")]

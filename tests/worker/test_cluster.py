@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -131,11 +132,13 @@ def test_a_lost_scheduler_ends_the_run_with_a_message(listed: Path, tmp_path: Pa
         )  # fmt: skip
         until(cluster.working)
         cluster.scheduler.kill()
+        killed = monotonic()
         _, err = process.communicate(timeout=120)
         assert process.returncode == 3 and b"cannot be reached" in err and b"Traceback" not in err, (
             err.decode()
         )
         until(lambda: not cluster.working())
+        assert monotonic() - killed < 25, "a worker that closes waits 30 s for what it runs"
 
 
 OTHER_VERSION = "import rag.worker.node as node\nnode.node_version = lambda: '9.9 (index format 99)'\n"

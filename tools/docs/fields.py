@@ -21,9 +21,9 @@ def settings_table() -> str:
     rows = []
     for name, text in described(Settings).items():
         if name in ENVIRONMENT:
-            variables = ", ".join(f"`{variable}`" for variable in ENVIRONMENT[name])
-            rows.append((f"`{name}`", variables, _default(Settings, name), text))
-    return table(("Key", "Environment", "Default", "Meaning"), rows)
+            names = "<br>".join(f"`{each}`" for each in (name, *ENVIRONMENT[name]))
+            rows.append((names, text, _default(Settings, name)))
+    return table(("Key, variables", "Meaning", "Default"), rows)
 
 
 def server_table() -> str:
@@ -32,8 +32,8 @@ def server_table() -> str:
     for name, text in described(ServerSettings).items():
         if name != "engine":
             where = NOT_IN_A_FILE.get(name, f"`{name}`")
-            rows.append((where, _default(ServerSettings, name), text))
-    return table(("Key", "Default", "Meaning"), rows)
+            rows.append((where, text, _default(ServerSettings, name)))
+    return table(("Key", "Meaning", "Default"), rows)
 
 
 def described(kind: type[Any]) -> dict[str, str]:

@@ -78,7 +78,7 @@ class BucketObjects:
         found = _ADDRESS.fullmatch(address)
         if found is None or {".", ".."} & set(address.split("/")):
             raise SettingsError(
-                "the address of the shared stores is invalid; use s3://BUCKET/PREFIX, with credentials in "
+                "the address of the shared indexes is invalid; use s3://BUCKET/PREFIX, with credentials in "
                 "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"
             )
         self._bucket, prefix = found["bucket"], (found["prefix"] or "").strip("/")

@@ -35,7 +35,7 @@ def checked_key(key: str) -> str:
     """Return the key. Raises SettingsError if it is invalid."""
     if not is_key(key):
         raise SettingsError(
-            f"{key!r} cannot be the key of a shared store: use 1 to 200 letters, digits, dots, dashes and "
+            f"{key!r} cannot be the key of a shared index: use 1 to 200 letters, digits, dots, dashes and "
             "underscores, beginning with a letter or digit"
         )
     return key

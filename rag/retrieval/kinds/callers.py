@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
-from rag.code.languages import kind_of_path
+from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
 from rag.code.name_resolution import COMMON
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
-from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text
+from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text, uses_of_block
 from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
@@ -90,10 +90,14 @@ def find(asked: Asked) -> CodeFacts | None:
     relation = relation_of(asked.question.question.text)
     if relation == "importers" and (found := importers.find(asked)) is not None:
         return found
+    if relation in ("callers", "uses") and (found := importers.of_models(asked)) is not None:
+        return found
     subject = _subject(asked)
     if relation is None or subject is None:
         return None
     target = subject.targets[0]
+    if target.unit == "section" and relation in ("callers", "importers", "raisers"):
+        relation = "uses"
     uses = _uses(subject.index, relation, subject.targets)
     if relation == "raisers":
         raising = [use for use in uses if _RAISES.search(_line(asked, subject.index, use))]
@@ -103,6 +107,10 @@ def find(asked: Asked) -> CodeFacts | None:
         uses = uses or _qualified(asked, subject)
     if relation in ("subclasses", "implementers") and not uses:
         uses = list(dict.fromkeys(subtypes_by_text(subject.index, target.name)))
+    if target.unit == "section" and relation == "uses":
+        uses = [use for one in subject.targets for use in uses_of_block(subject.index, one)]
+    if language_of_path(target.path) == TEMPLATE and relation in ("callers", "uses"):
+        uses = []  # the manifests that include it are not in the graph
     if relation in ("callers", "uses") and not uses and _is_rare(subject):
         uses = [
             use for use in uses_by_text(subject.index, target.name, _is_code) if not _is_within(use, target)
@@ -156,7 +164,7 @@ def _is_rare(subject: _Subject) -> bool:
 
 
 def _is_code(hit: Hit) -> bool:
-    return hit.kind in ("code", "test")
+    return hit.kind in ("code", "test", "config")
 
 
 def _is_within(use: CodeUse, target: CodeDefinition) -> bool:

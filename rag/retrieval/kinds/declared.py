@@ -78,6 +78,8 @@ _RECORD_PART = re.compile(
     r"\s*\.?[\"']?(?:default\w*|desc\w*|help\w*|usage|doc\w*|summary)[\"']?\s*(?::|=>?)", re.I
 )
 _SAYS_DEFAULT = re.compile(r"default|\bdef_", re.I)
+_VARIABLE = re.compile(r"\s*variable\s+\"(\w{2,60})\"\s*\{\s*$")
+"""A variable of a module of Terraform."""
 _KCONFIG = re.compile(r"\s*(?:menu)?config\s+(\w{2,60})\s*$")
 _KCONFIG_PART = re.compile(r"\s*(?:default|def_bool|def_tristate|bool|tristate|int|hex|string|help)\b")
 _ALONE = re.compile(r"\s*[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,\s*$")
@@ -111,6 +113,8 @@ _DOCUMENTED_DEFAULT = re.compile(
     r"\bdefaults?\b(?! value for)",
     re.I,
 )
+_PASSED = re.compile(r"[^=:]*[=:]\s*[\"']?(?:\$?\{\{|(?:\$\{)?(?:var|local|module|data|each)\.\w)")
+"""A line that gives a name what another setting has, in Terraform, a chart or a workflow."""
 _CONFIGURED = re.compile(r"\s*[#;]?\s*([A-Za-z][\w.-]{2,60})\s*[:=]\s*\S")
 COMMENT = re.compile(r"\s*(?://|#|/\*|\*|--|;|\"{3}|'{3}|<!--|%)")
 _GENERIC = frozenset(
@@ -172,13 +176,13 @@ def is_commented(lines: Sequence[str], number: int) -> bool:
 
 def _record(lines: Sequence[str], number: int) -> Declared | None:
     """Return the record of a setting that begins in a line: its name is the value of a key as `name`, the key
-    of the record itself, or an option of Kconfig, and a default or a description follows. None if none begins
-    there.
+    of the record itself, an option of Kconfig or a variable of Terraform, and a default or a description
+    follows. None if none begins there.
     """
     line = lines[number - 1]
     inside = _RECORD_NAME.match(line)
     kconfig = _KCONFIG.match(line)
-    matched = inside or kconfig or _RECORD_KEY.match(line)
+    matched = inside or kconfig or _VARIABLE.match(line) or _RECORD_KEY.match(line)
     if matched is None:
         return None
     part = _KCONFIG_PART if kconfig else _RECORD_PART
@@ -192,7 +196,8 @@ def _record(lines: Sequence[str], number: int) -> Declared | None:
     parts = [n for n, text in enumerate(body, 1) if indentation(text) == level and part.match(text)]
     if not parts:
         return None
-    default = next((n for n in parts if _SAYS_DEFAULT.search(body[n - 1])), parts[0])
+    given = [n for n in parts if _SAYS_DEFAULT.match(body[n - 1].lstrip(" \t.\"'"))]
+    default = next((n for n in given or parts if _SAYS_DEFAULT.search(body[n - 1])), parts[0])
     return Declared("record", matched[1], number + default, " ".join((line, *body)))
 
 
@@ -259,7 +264,8 @@ def _read(line: str, is_config: bool) -> _Line | None:
         tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC),
         tuple(_PARAMETER.findall(line)) if "=" in line else (),
         (text[-1] in "{,\"'" and (_RECORD_NAME.match(line) or _RECORD_KEY.match(line)) is not None)
-        or ("config" in text and _KCONFIG.match(line) is not None),
+        or ("config" in text and _KCONFIG.match(line) is not None)
+        or (text[-1] == "{" and _VARIABLE.match(line) is not None),
         text[0] in "#@[" and _ATTRIBUTE.match(line) is not None,
         text[0] in "\"'" and text[-1] == "," and _ALONE.match(line) is not None,
     )
@@ -276,7 +282,7 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
         yield "environment", matched[1]
     constant = _DEFINE.match(line) if "#" in line else None
     if matched := constant or (_CONFIGURED.match(line) if is_config else None):
-        yield "default", matched[1]
+        yield "local" if is_config and _PASSED.match(line) else "default", matched[1]
     elif ("=" in line or ":" in line) and _VALUE.search(line) and (matched := _DEFAULT.match(line)):
         yield "default" if _is_declared(line, matched) else "local", matched["name"]
         if opened := _OPENED.search(line):

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rag.analysis import is_stop_word, terms
+from rag.code.languages import kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.recognition import CALLERS
 from rag.retrieval.mentions import is_path
-from rag.types import CodeFacts, CodeUse
+from rag.types import CodeFacts, CodeUse, Hit
 
 _MAX_FILES = 12
 _MAX_CHUNKS = 200
+_MAX_LINE_CHARS = 400
 _NAME = r"([\w$-]{3,}(?:(?:\.|::|/)[\w$-]+)*)"
 _MODULE = re.compile(
     rf"\b(?:imports?|importing|importers? of) (?:the )?(?:(?:module|file|package|header) )?[`\"']?{_NAME}"
@@ -46,13 +48,47 @@ def find(asked: Asked) -> CodeFacts | None:
     return None
 
 
+def of_models(asked: Asked) -> CodeFacts | None:
+    """Return what refers to the model or seed of dbt that the question names; None if nothing does."""
+    for index in asked.indexes:
+        for name in asked.question.question.names:
+            refers = re.compile(rf"\b(?:ref|source)\s*\([^()]*[\"']{re.escape(name)}[\"']\s*[,)]")
+            places = []
+            for hit in _holding(index, name):
+                file = asked.file(index, hit.path) if hit.path.endswith((".sql", ".py", ".yml")) else None
+                for number, line in enumerate(lines_of(hit.text), hit.start):
+                    if file is not None and len(line) <= _MAX_LINE_CHARS and refers.search(line):
+                        places.append(FactPlace(file, number, f"refers to {name}"))
+            places.sort(key=lambda one: kind_of_path(one.file.path) == "test")
+            if places and any(_is_model(index, path, name) for path in _paths(index)):
+                summary = f"{named(name)} is referred to in {len(places)} place" + "s" * (len(places) != 1)
+                return code_facts(CALLERS, name, summary, places, is_doubtful=True)
+    return None
+
+
+def _is_model(index: ChunkIndex, path: str, name: str) -> bool:
+    file = PurePosixPath(path)
+    return file.stem == name and file.suffix in (".sql", ".py", ".csv") and bool(index.chunks_of(path))
+
+
+def _paths(index: ChunkIndex) -> Iterator[str]:
+    return (index.file_path(file) for file in range(index.total_files))
+
+
+def _holding(index: ChunkIndex, name: str) -> Iterator[Hit]:
+    """Yield the chunks that have a name, some of them if they are many."""
+    for term in terms(name)[-1:]:
+        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
+            yield index.hit(chunk, 0.0, {})
+
+
 def _files_named(index: ChunkIndex, asked: Asked) -> list[str]:
     """Return the files that the question names by path, or as a module; none if these are many."""
     question = asked.question.question
     mentioned = (max(both) for both in _MODULE.findall(question.text))
     modules = (re.sub(r"\.|::", "/", name) for name in mentioned if not is_stop_word(name))
     names = [*question.paths, *modules]
-    every = [index.file_path(file) for file in range(index.total_files)] if names else []
+    every = list(_paths(index)) if names else []
     for name in names:
         found = [path for path in every if is_path(path, name) and index.chunks_of(path)]
         if 0 < len(found) <= _MAX_FILES:
@@ -64,10 +100,8 @@ def _unresolved(index: ChunkIndex, path: str) -> Iterator[CodeUse]:
     """Yield the lines that import the name of a file, in a language whose imports are not followed."""
     stem = PurePosixPath(path).stem
     importing = re.compile(rf"{_IMPORTING}(?<![\w-]){re.escape(stem)}(?![\w-])")
-    for term in terms(stem)[-1:]:
-        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
-            hit = index.hit(chunk, 0.0, {})
-            if hit.kind in ("code", "test") and hit.path != path:
-                for number, line in enumerate(lines_of(hit.text), hit.start):
-                    if importing.match(line):
-                        yield CodeUse(hit.path, number, hit.label, "import", certain=False)
+    for hit in _holding(index, stem):
+        if hit.kind in ("code", "test") and hit.path != path:
+            for number, line in enumerate(lines_of(hit.text), hit.start):
+                if importing.match(line):
+                    yield CodeUse(hit.path, number, hit.label, "import", certain=False)

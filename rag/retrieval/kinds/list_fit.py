@@ -148,6 +148,10 @@ _KEYWORDS = frozenset(
     def val object data newtype union trait impl extern readonly internal abstract sealed pub local
     module mod defmodule namespace package func fn fun function defp sub async self this""".split()
 )
+_CONTROL = frozenset(
+    "if else elif elsif elseif unless switch match case for foreach while until do try catch finally".split()
+)
+"""Words that begin a block or go on after one, and are no name of it: `} else if (is_open) {`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,13 +452,13 @@ def subject_of(file: FileText, series: Series) -> str:
         return series.anchor
     closing = _closing(file.lines, max(series.members), series.indent)
     named = re.findall(r"[A-Za-z_][\w.]*", closing) if closing else []
-    if named:
+    if named and named[0] not in _CONTROL:
         return str(named[-1])
     if series.header:
         above = file.lines[_holder(file.lines, series) - 1]
         if held := _METHOD_OF_GO.match(above) or _ASSIGNED.search(above):
             return held[1]
-        words = [w for w in re.findall(r"[A-Za-z_$][\w$]*", above) if w not in _KEYWORDS]
+        words = [w for w in re.findall(r"[A-Za-z_$][\w$]*", above) if w not in _KEYWORDS | _CONTROL]
         if words:
             return str(words[0])
     return file.path.rpartition("/")[2]

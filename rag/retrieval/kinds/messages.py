@@ -14,6 +14,7 @@ from itertools import chain, islice
 from rag.analysis import is_stop_word, words
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
 from rag.retrieval.kinds.recognition import MESSAGE, has_message, is_pasted, is_question
+from rag.retrieval.question import spelled_names
 from rag.types import CodeFacts
 
 _FILES = 12
@@ -54,6 +55,8 @@ def _may_be_whole(text: str, message: list[str]) -> bool:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the line of the literal that fits the message best, and the uses of its constant."""
     text = asked.question.question.text
+    if not is_pasted(text) and _names_definition(asked):
+        return None
     message = _lower(text)[:_MAX_MESSAGE_WORDS]
     is_whole = _may_be_whole(text, message)
     is_marked = len(message) >= _MIN_WORDS and (
@@ -86,6 +89,12 @@ def find(asked: Asked) -> CodeFacts | None:
     uses = list(_uses(asked, file, number, constant[1])) if constant else []
     text = " ".join(file.lines[number - 1].split())[:80]
     return code_facts(MESSAGE, text, "The message is written here", [place, *uses])
+
+
+def _names_definition(asked: Asked) -> bool:
+    """Return whether a name with marks is defined: the templates of Helm have names in quotes."""
+    names = spelled_names(asked.question.question.text)
+    return any(one.name == name for i in asked.indexes for name in names for one in i.graph.definitions(name))
 
 
 def _literals(file: FileText, known: Set[str] | None = None) -> Iterator[tuple[int, list[list[str]]]]:

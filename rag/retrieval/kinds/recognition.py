@@ -12,6 +12,8 @@ from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
+LINES = "lines"
+"""The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
@@ -69,7 +71,8 @@ _RELATIONS = {
         re.I,
     ),
     "uses": re.compile(
-        r"\b(us(?:es?|ed|ing|ages?)|users of|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?)\b",
+        r"\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?"
+        r"|(?:templates?|charts?|manifests?) includes?)\b",
         re.I,
     ),
 }
@@ -155,6 +158,7 @@ _NO_LIST = re.compile(
 _SETTINGS = re.compile(
     r"\b(?:options?|settings?|flags?|switch(?:es)?|parameters?|env(?:ironment)? var(?:iable)?s?|directives?"
     r"|config\w*|defaults?|by default|fallback|limit|system propert(?:y|ies)|keys? of"
+    r"|(?:which|what) variable (?:sets|says|controls|enables|disables|turns|limits|configures|defines)"
     r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
     r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
     r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"

@@ -204,8 +204,10 @@ def _ordered(places: Sequence[_Place], sorts: Mapping[int, str], settings: _Sett
     """
 
     def order(one: _Place) -> tuple[object, ...]:
-        is_of_another = _OF_ANOTHER.search(one.file.path) is not None
-        return _SORTS[sorts[id(one)]], is_of_another, one.is_change, "default" not in one.what.name.lower()
+        path = one.file.path
+        depth = path.count("/") if path.endswith(".tf") else 0  # users set the variables of the outer module
+        is_change = _OF_ANOTHER.search(path) is not None, one.is_change
+        return _SORTS[sorts[id(one)]], *is_change, "default" not in one.what.name.lower(), depth
 
     found = {(order(one), one.file.path) for one in places}
     several = {first for first, count in Counter(first for first, _ in found).items() if count > 1}

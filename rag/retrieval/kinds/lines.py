@@ -1,0 +1,67 @@
+"""Show the lines that a question names: "Show me lines 40 to 60 of app.py", "and line 80 of that?"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rag.analysis import is_stop_word, words
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
+from rag.retrieval.kinds.recognition import LINES
+from rag.retrieval.mentions import is_path
+from rag.retrieval.question import without_places
+from rag.types import CodeFacts
+
+_SHOWING = frozenset("display explain file give happens open print quote read see show".split())
+_MAX_FILES = 4
+"""How many files of one name are shown."""
+_MAX_LINES = 200
+"""How many lines of one range are shown."""
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the lines that the question names, by chunk; None if the file is not indexed."""
+    shown = [
+        (file, first, last)
+        for path, first, last in asked.question.question.lines
+        for file in (_files(asked, path) if path else ())
+    ]
+    if not shown:
+        return None
+    file, first, _ = shown[0]
+    size = len(file.lines)
+    if first > size and not _asks_for_nothing_else(asked.question.question.text):
+        return None
+    summary = f"{named(file.path)} has {size} line" + "s" * (size != 1)
+    if first > size:
+        summary += f", and no line {first}"
+    elif others := {other.path for other, *_ in shown} - {file.path}:
+        summary += f"; {len(others)} other file" + ("s are" if len(others) > 1 else " is") + " shown as well"
+    return code_facts(LINES, file.path, summary, [place for one in shown for place in _by_chunk(*one)])
+
+
+def _asks_for_nothing_else(question: str) -> bool:
+    left = (word.lower() for word in words(without_places(question)) if not is_stop_word(word))
+    return _SHOWING.issuperset(left)
+
+
+def _files(asked: Asked, mentioned: str) -> list[FileText]:
+    """Return the files that a mention means: the one with exactly this path, else all that end with it."""
+    found = [(index, path) for index in asked.indexes for path in _paths(index, mentioned)]
+    exact = [one for one in found if one[1] == mentioned]
+    files = (asked.file(*one) for one in (exact or found)[:_MAX_FILES])
+    return [file for file in files if file is not None and file.lines]
+
+
+def _paths(index: ChunkIndex, mentioned: str) -> Iterator[str]:
+    every = (index.file_path(file) for file in range(index.total_files))
+    return (path for path in every if is_path(path, mentioned) and index.chunks_of(path))
+
+
+def _by_chunk(file: FileText, first: int, last: int) -> Iterator[FactPlace]:
+    """Yield the lines in parts, each within one chunk."""
+    first, last = min(first, len(file.lines)), min(last, first + _MAX_LINES - 1, len(file.lines))
+    while first <= last:
+        end = max(min(file.index.lines(file.chunk_at(first))[1], last), first)
+        yield FactPlace(file, first, "the lines asked for", end=end)
+        first = end + 1

@@ -101,3 +101,16 @@ def test_damaged_text_and_numbers_are_read_as_far_as_possible() -> None:
         -1,
         -1,
     ]
+
+
+@pytest.mark.parametrize("location", ["\ud800", "a\0b"])
+def test_a_conversation_about_what_can_be_no_path_is_refused(
+    location: str, dump: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    for line in dump:
+        if "conversation" in line:
+            line["conversation"]["sources"][0]["location"] = location
+    (tmp_path / "hostile.jsonl").write_text("\n".join(map(json.dumps, dump)))
+    memory = ("--memory", f"sqlite:///{tmp_path}/second.db")
+    refused = rag("turns", "import", tmp_path / "hostile.jsonl", *memory)
+    assert refused.code == 2 and "nothing was stored" in refused.err

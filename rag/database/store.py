@@ -32,6 +32,7 @@ from rag.database.quantise import restored
 from rag.database.segment import Segment, short_codes_of
 from rag.errors import StoreCorrupt
 from rag.lines import whole_lines_of, without_blank_end
+from rag.parsing import decompressed
 from rag.ports import CodeGraph, Postings, Rows, Vectors
 from rag.top_k import distinct, find_sorted
 from rag.types import Checkout, Hit, Kind, Skipped, Span
@@ -276,7 +277,7 @@ class Store:
         """
         segment, row = self._locate_file(file)
         try:
-            return zlib.decompress(segment.string("file_text", row))
+            return decompressed(segment.string("file_text", row))
         except zlib.error as error:
             raise StoreCorrupt(path=str(self.path), why=f"a text is damaged ({error})") from error
 

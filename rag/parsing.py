@@ -1,6 +1,6 @@
 """Parse untrusted JSON and TOML: any unreadable text raises ValueError, including too deep nesting.
 
-Ages and sizes are parsed too, as people write them.
+Ages and sizes are parsed too, as people write them, and stored bytes are decompressed and decoded.
 """
 
 from __future__ import annotations
@@ -8,16 +8,42 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import zlib
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 _TOO_DEEP = "it is nested too deeply"
 _MAX_DOTS = 300
 """The most dots of a line of TOML outside of strings: a key takes time with the square of its parts."""
+MAX_DECOMPRESSED_BYTES = 256 << 20
+"""More than any text that is stored: a few kilobytes can expand to gigabytes."""
 _TOML_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*+(?:\"|$)|'[^']*(?:'|$)")
 
 
-def parse_json(text: str) -> Any:
+def decompressed(data: bytes) -> bytes:
+    """Decompress stored bytes. Raises zlib.error: they are damaged, or larger than MAX_DECOMPRESSED_BYTES."""
+    inflater = zlib.decompressobj()
+    content = inflater.decompress(data, MAX_DECOMPRESSED_BYTES)
+    if not inflater.eof:
+        raise zlib.error("incomplete, or too large when decompressed")
+    return content
+
+
+def stored_text(record: bytes) -> str:
+    """Return the text of a stored record, with lone surrogates; of a damaged one what is readable."""
+    try:
+        return record.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return record.decode("utf-8", "replace")
+
+
+def stored_number(record: bytes | None, default: int) -> int:
+    """Return the whole number of a stored record; `default` if there is none, or it is damaged."""
+    found = re.fullmatch(rb"-?\d{1,19}", record or b"")
+    return int(found[0]) if found else default
+
+
+def parse_json(text: str | bytes) -> Any:
     """Parse JSON. Raises ValueError (often a JSONDecodeError) for invalid text."""
     try:
         return json.loads(text)

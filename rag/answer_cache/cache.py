@@ -24,6 +24,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+from rag.parsing import decompressed, parse_json, stored_number, stored_text
 from rag.ports import Clock, RecordStore
 from rag.schema import from_json, to_json
 from rag.types import Citation, now_utc
@@ -166,7 +167,10 @@ class AnswerCache:
 
     def count(self, outcome: Outcome) -> None:
         """Count the outcome of a look-up."""
-        self._store.increment_record(outcome, shelf=COUNTS, namespace=self._namespace)
+        try:
+            self._store.increment_record(outcome, shelf=COUNTS, namespace=self._namespace)
+        except ValueError:  # the record is damaged
+            self._store.put_records({outcome: b"1"}, shelf=COUNTS, namespace=self._namespace)
 
     def drop(self, entry: CachedAnswer) -> bool:
         """Remove an entry; False when it was gone."""
@@ -180,7 +184,7 @@ class AnswerCache:
         if not found:
             return 0
         self._store.delete_records(list(found), shelf=KEYS_BY_TURN, namespace=self._namespace)
-        keys = [key.decode() for key in found.values()]
+        keys = [stored_text(key) for key in found.values()]
         return self._store.delete_records(keys, shelf=SHELF, namespace=self._namespace)
 
     def entries(self) -> list[CachedAnswer]:
@@ -201,7 +205,7 @@ class AnswerCache:
     def stats(self) -> CacheStats:
         """Return the number of entries, and the outcomes of look-ups."""
         counts = self._store.records(("hit", "miss", "stale"), shelf=COUNTS, namespace=self._namespace)
-        hits, misses, stale = (int(counts.get(outcome, b"0")) for outcome in ("hit", "miss", "stale"))
+        hits, misses, stale = (stored_number(counts.get(one), 0) for one in ("hit", "miss", "stale"))
         entries = self._store.count_records(shelf=SHELF, namespace=self._namespace)
         return CacheStats(entries, hits, misses, stale)
 
@@ -213,7 +217,7 @@ class AnswerCache:
 def _entry(key: str, value: bytes) -> CachedAnswer | None:
     """Return the entry of a record; None if another version of rag wrote it, or it is damaged."""
     try:
-        record = json.loads(zlib.decompress(value))
+        record = parse_json(decompressed(value))
         if not set(record) <= _FIELDS:
             return None
         return from_json(CachedAnswer, {**record, "key": key})

@@ -19,6 +19,7 @@ from rag.code.languages import TERRAFORM
 from rag.code.patterns import outline_by_lines
 from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
+from rag.parsing import decompressed, parse_json
 
 _MAX_PARSED_CHARS = 4_000_000
 _DECODER = json.JSONDecoder()
@@ -104,7 +105,7 @@ def unpacked(data: bytes) -> FileGraph:
     Raises:
         ValueError, TypeError, zlib.error: it is damaged.
     """
-    return graph_of(json.loads(zlib.decompress(data)))
+    return graph_of(parse_json(decompressed(data)))
 
 
 def unpacked_definitions(data: bytes, names: Set[str]) -> list[Defined]:
@@ -113,7 +114,7 @@ def unpacked_definitions(data: bytes, names: Set[str]) -> list[Defined]:
     Raises:
         ValueError, TypeError, zlib.error: it is damaged.
     """
-    first, _ = _DECODER.raw_decode(zlib.decompress(data).decode(), 1)
+    first, _ = _DECODER.raw_decode(decompressed(data).decode(), 1)
     return [Defined._make(row) for row in first if row[0] in names]
 
 

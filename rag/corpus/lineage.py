@@ -19,6 +19,7 @@ from typing import Any
 
 from rag.corpus.git import GitError, run_git
 from rag.errors import SourceError
+from rag.parsing import decompressed, parse_json
 from rag.resources import make_private
 
 MAX_SECONDS = 20.0
@@ -133,7 +134,7 @@ class Lineage:
         if (path := self._file()) is None:
             return None
         with suppress(OSError, ValueError, KeyError, TypeError, zlib.error):
-            value: Any = json.loads(zlib.decompress(path.read_bytes()))
+            value: Any = parse_json(decompressed(path.read_bytes()))
             if value["version"] == _VERSION:
                 events = [[(old, new) for old, new in each] for each in value["events"]]
                 return _Range(value["commits"], events, value["side_commits"])

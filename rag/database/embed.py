@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from rag.database.digest import Digest, head_text
 from rag.database.groups import GroupsOnDisk
 from rag.database.store import Store
 from rag.errors import DimensionMismatch
+from rag.parsing import decompressed
 from rag.ports import Embedder, Vectors, takes_bags
 from rag.types import Span
 
@@ -92,7 +92,7 @@ def passages(digests: Sequence[Digest]) -> list[str]:
     """Return the input of a text embedder for each chunk: its names on a line, then its text."""
     texts = []
     for part in digests:
-        files = [zlib.decompress(text) for text in part.texts]
+        files = [decompressed(text) for text in part.texts]
         for row, (symbol, scope) in zip(part.chunks.tolist(), part.names, strict=True):
             file, _, _, start, end, _, _ = row
             names = head_text(Span("", part.files[file].path, 0, 0, symbol=symbol, scope=scope))

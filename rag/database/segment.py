@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ import numpy as np
 from rag.database import format as store_format
 from rag.database.columns import Columns, unpack_strings
 from rag.errors import StoreCorrupt, StoreOutdated
+from rag.parsing import decompressed
 from rag.ports import SHORT_BLOCK, ShortCodes
 from rag.types import Skipped
 
@@ -106,7 +106,7 @@ class Segment:
         """Return the text of a file as UTF-8. The last ones are cached, since the same files recur."""
         text = self._texts.get(file)
         if text is None:
-            text = zlib.decompress(self.string("file_text", file))
+            text = decompressed(self.string("file_text", file))
             if self._texts.setdefault(file, text) is text:
                 self._texts_size += len(text)
         with suppress(KeyError):  # another thread has just evicted it

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from rag.memory.extractive_summary import digest, newest_that_fit
+from rag.parsing import stored_text
 from rag.ports import RecordStore, TokenCounter
 
 SHELF = "sections"
@@ -204,7 +205,7 @@ def _content_text(content: Any) -> str:
 
 
 def _text(value: bytes) -> str:
-    return value.decode("utf-8", "surrogatepass")
+    return stored_text(value)
 
 
 def _bytes(text: str) -> bytes:

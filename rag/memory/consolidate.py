@@ -17,6 +17,7 @@ from rag.memory.extractive_summary import newest_that_fit, turn_lines
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES
 from rag.memory.recent_turns import turn_tokens
+from rag.parsing import stored_number, stored_text
 from rag.ports import MemoryStore, RecordStore, TokenCounter
 from rag.types import Conversation, DialogTurn
 
@@ -92,7 +93,7 @@ def watermark(store: MemoryStore, conversation: Conversation) -> int:
     if not _summary(store, conversation):
         return -1
     found = store.records([conversation.id], shelf=WATERMARKS, namespace=conversation.namespace)
-    return int(found.get(conversation.id, b"-1"))
+    return stored_number(found.get(conversation.id), -1)
 
 
 def forget_summary(store: RecordStore, conversation: str, order: int | None, *, namespace: str = "") -> bool:
@@ -102,7 +103,7 @@ def forget_summary(store: RecordStore, conversation: str, order: int | None, *, 
     """
     if order is not None:
         found = store.records([conversation], shelf=WATERMARKS, namespace=namespace)
-        if int(found.get(conversation, b"-1")) < order:
+        if stored_number(found.get(conversation), -1) < order:
             return False
     store.delete_records([conversation], shelf=WATERMARKS, namespace=namespace)
     return store.delete_records([conversation], shelf=SUMMARIES, namespace=namespace) > 0
@@ -167,7 +168,7 @@ def _beginning(text: str, budget_tokens: int, counter: TokenCounter) -> str:
 
 def _summary(store: MemoryStore, conversation: Conversation) -> str:
     found = store.records([conversation.id], shelf=SUMMARIES, namespace=conversation.namespace)
-    return found.get(conversation.id, b"").decode("utf-8", "surrogatepass")
+    return stored_text(found.get(conversation.id, b""))
 
 
 def _store(store: MemoryStore, conversation: Conversation, summary: str, upto: int) -> None:

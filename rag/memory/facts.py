@@ -20,6 +20,7 @@ from typing import Literal
 
 from rag.errors import NotFound
 from rag.memory.freshness import Against, check_turns
+from rag.parsing import parse_json
 from rag.ports import RecordStore
 from rag.schema import from_json, to_json
 from rag.settings import FactScope
@@ -125,8 +126,8 @@ class Facts:
         """Return what is stored in every state about a repository (None: about all), oldest first."""
         prefix = "" if location is None else _prefix(location)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=prefix)
-        facts = [from_json(Fact, json.loads(value)) for _, value in kept]
-        return sorted(facts, key=lambda fact: (fact.created, fact.id))
+        facts = (_fact(record) for _, record in kept)
+        return sorted((fact for fact in facts if fact is not None), key=lambda fact: (fact.created, fact.id))
 
     def decide(self, fact: Fact, state: FactState) -> Fact:
         """Store a fact in another state; return it."""
@@ -243,3 +244,11 @@ def _id(location: str, text: str, before: int) -> str:
 
 def _normalized(text: str) -> str:
     return " ".join(text.split()).casefold().rstrip(".")
+
+
+def _fact(record: bytes) -> Fact | None:
+    """Return the fact of a record; None if it is damaged."""
+    try:
+        return from_json(Fact, parse_json(record))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None

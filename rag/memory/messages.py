@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from rag.errors import NotFound, RagError
 from rag.memory.state import Stateful, missing
+from rag.parsing import stored_text
 from rag.ports import Marks, MemoryStore
 from rag.schema import message_record
 from rag.types import Conversation, Message, Source
@@ -170,7 +171,7 @@ class MessageMemory(Stateful):
             return ""
         key = self.conversation.id
         found = self.store.records([key], shelf=SUMMARIES, namespace=self.namespace)
-        return found.get(key, b"").decode("utf-8", "surrogatepass")
+        return stored_text(found.get(key, b""))
 
     def update_compressed_summary(self, summary: str) -> None:
         """Replace the running summary; "" deletes it.

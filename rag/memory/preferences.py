@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rag.parsing import parse_json
 from rag.ports import RecordStore
 
 SHELF = "preferences"
@@ -42,13 +43,12 @@ class Preferences:
         """Return the value of a key, or `default`."""
         sought = _key(user, key)
         found = self._store.records([sought], shelf=SHELF, namespace=self._namespace)
-        return json.loads(found[sought]) if sought in found else default
+        return _value(found[sought], default) if sought in found else default
 
     def get_all(self, user: str) -> dict[str, Any]:
-        """Return all values of a user, sorted by key."""
-        before = _key(user, "")
-        kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=before)
-        return {key.removeprefix(before): json.loads(value) for key, value in kept}
+        """Return all values of a user, sorted by key; damaged ones are left out."""
+        found = {key: _value(record, _DAMAGED) for key, record in self._records(user)}
+        return {key: value for key, value in found.items() if value is not _DAMAGED}
 
     def delete(self, user: str, key: str) -> bool:
         """Delete a value; return False if there was none."""
@@ -57,8 +57,24 @@ class Preferences:
 
     def clear(self, user: str) -> int:
         """Delete all values of a user; return how many."""
-        keys = [_key(user, key) for key in self.get_all(user)]
+        keys = [_key(user, key) for key, _ in self._records(user)]
         return self._store.delete_records(keys, shelf=SHELF, namespace=self._namespace) if keys else 0
+
+    def _records(self, user: str) -> list[tuple[str, bytes]]:
+        before = _key(user, "")
+        kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=before)
+        return [(key.removeprefix(before), record) for key, record in kept]
+
+
+_DAMAGED = object()
+
+
+def _value(record: bytes, default: Any) -> Any:
+    """Return the value of a record; `default` if it is damaged."""
+    try:
+        return parse_json(record)
+    except ValueError:
+        return default
 
 
 def _key(user: str, key: str) -> str:

@@ -13,6 +13,7 @@ from rag.memory.messages import SUMMARIES
 from rag.memory.preferences import LANGUAGE, Preferences
 from rag.memory.recall import recall_turns, that_fit
 from rag.memory.search import Kind, search_text
+from rag.parsing import stored_text
 from rag.ports import Recalled, TurnStore, takes_bags
 from rag.prompt.background import Known, KnownFact
 from rag.service.engine import Engine
@@ -162,7 +163,7 @@ def known_of(
     summary = ""
     if conversation is not None and turns and (len(shown) < len(turns) or turns[0].order != 0):
         found = engine.turns.records([conversation.id], shelf=SUMMARIES, namespace=namespace)
-        lines = found.get(conversation.id, b"").decode("utf-8", "surrogatepass").splitlines()
+        lines = stored_text(found.get(conversation.id, b"")).splitlines()
         room = int(engine.settings.context_tokens * _SUMMARY_SHARE)
         summary = "\n".join(newest_that_fit(lines, budget_tokens=room, counter=engine.counter))
     return Known(

@@ -20,6 +20,7 @@ from rag.corpus.history import keep_commits, read_blobs
 from rag.errors import NotFound, SourceError, StoreError
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
+from rag.parsing import decompressed, stored_text
 from rag.ports import Marks, MemoryStore
 from rag.service.engine import Engine
 from rag.service.repository import Repository, current_bytes
@@ -64,12 +65,16 @@ class KeptFiles:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """Return the bytes of those of the blobs that are stored."""
+        """Return the bytes of those of the blobs that are stored, and not damaged."""
         found = self._records(blobs)
         for other in self._also:
             if missing := [blob for blob in blobs if blob and blob not in found]:
                 found |= self._store.records(missing, shelf=SHELF, namespace=other)
-        return {blob: zlib.decompress(record) for blob, record in found.items()}
+        contents = {}
+        for blob, record in found.items():
+            with suppress(zlib.error):
+                contents[blob] = decompressed(record)
+        return contents
 
     def release(self, blobs: Iterable[str]) -> int:
         """Remove those that no turn and no fact cites any more; return how many."""
@@ -119,7 +124,7 @@ class KeptFiles:
         for conversation, lines in noted:
             if conversation in living:
                 continue
-            blobs = set(lines.decode().split())
+            blobs = set(stored_text(lines).split())
             gone += self.release(blobs)
             if shown := blobs - self.missing(blobs):
                 for fork in forks:
@@ -197,9 +202,12 @@ def keep_prompt(engine: Engine, turn: DialogTurn, prompt: Prompt, *, ttl_s: floa
 
 
 def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
-    """Return the prompt of a turn; None if it was not stored."""
+    """Return the prompt of a turn; None if it was not stored. Raises StoreError if it is damaged."""
     found = engine.turns.records([turn.id], shelf=PROMPTS, namespace=turn.namespace)
-    return zlib.decompress(found[turn.id]).decode("utf-8", "surrogatepass") if found else None
+    try:
+        return decompressed(found[turn.id]).decode("utf-8", "surrogatepass") if found else None
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise StoreError(f"the stored prompt of the turn {turn.id} is damaged") from error
 
 
 def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> None:

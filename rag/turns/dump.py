@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -86,7 +87,7 @@ def _turn(record: Mapping[str, Any], namespace: str) -> Item:
 def _kept(line: Mapping[str, Any], namespace: str) -> ConversationRecord:
     record = _checked("conversation", line["conversation"])
     for source in record["sources"]:
-        _checked("source", source)
+        _check_location(_checked("source", source)["location"])
     conversation = conversation_from_record({**record, "namespace": namespace})
     conversation = replace(
         conversation, created=_utc(conversation.created), updated=_utc(conversation.updated)
@@ -118,6 +119,12 @@ def _checked(kind: str, record: Mapping[str, Any]) -> Mapping[str, Any]:
             if name in record and not isinstance(record[name], types):
                 raise TypeError(f"{name} of a {kind} is {record[name]!r}, not text")
     return record
+
+
+def _check_location(location: str) -> None:
+    """Raise ValueError for a location that can be no path."""
+    if b"\0" in os.fsencode(location):
+        raise ValueError(f"{location!r} is no location of a repository")
 
 
 def _utc(time: datetime) -> datetime:

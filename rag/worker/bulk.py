@@ -27,6 +27,7 @@ from rag.worker.loop import Worker
 Runner = Callable[[Mapping[str, JobRequest]], Generator[tuple[str, QueuedJob], None, None]]
 """Runs jobs elsewhere; yields the name of each with the job, as they end."""
 MAX_LISTED = 100_000
+MAX_LIST_BYTES = 32 << 20
 _POLL_S = 0.5
 _MAX_READ = 500
 """How many jobs one query reads."""
@@ -72,9 +73,13 @@ def read_list(file: Path) -> list[ListedSource]:
         SettingsError: the file cannot be read, or lists nothing or too much.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        with file.open("rb") as content:
+            written = content.read(MAX_LIST_BYTES + 1)
+        lines = written.decode("utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         raise SettingsError(f"the list {file} cannot be read: {error}") from error
+    if len(written) > MAX_LIST_BYTES:
+        raise SettingsError(f"the list {file} has more than {MAX_LIST_BYTES >> 20} MB; divide it")
     texts = dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#"))
     if not texts or len(texts) > MAX_LISTED:
         raise SettingsError(

@@ -169,6 +169,14 @@ def test_left_out_folders_are_on_no_page(deepwiki):
     assert all(path.endswith(".ts") for path in cited)
 
 
+@pytest.mark.parametrize("rules", [[f"a*{n}" for n in range(501)], ["*a" * 140 + str(n) for n in range(100)]])
+@pytest.mark.parametrize("field", ["excluded_dirs", "excluded_files", "included_dirs", "included_files"])
+def test_filters_that_cost_too_much_are_refused(deepwiki, field, rules):
+    refused = stream(deepwiki, question(deepwiki.root, FIRST, **{field: "\n".join(rules)}))
+    assert refused.status == 400
+    assert "send at most 500 entries and 20,000 characters" in refused.json["detail"]
+
+
 # ---------------------------------------------------------------- questions
 
 

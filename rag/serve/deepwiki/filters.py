@@ -10,9 +10,12 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from rag.serve.deepwiki.schema import DeepWikiRequest, Lines
+from rag.serve.errors import BadRequest
 
 _MAX_RULES = 500
 _MAX_RULE_CHARS = 300
+_MAX_CHARS = 20_000
+"""Of all rules of one list: they are one regular expression, which is compiled for each request."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class FileRules:
 
 
 def rules_of(asked: DeepWikiRequest) -> FileRules:
-    """Return the rules of a request."""
+    """Return the rules of a request. Raises BadRequest: it has too many."""
     return FileRules(
         *(
             _rules(lines)
@@ -72,9 +75,15 @@ def rules_of(asked: DeepWikiRequest) -> FileRules:
 
 def _rules(lines: Lines) -> tuple[str, ...]:
     listed: Iterable[str] = lines.split("\n") if isinstance(lines, str) else lines or ()
-    rules = (unquote(line).strip().replace("\\", "/") for line in listed)
-    cleaned = (rule.removeprefix("./").strip("/")[:_MAX_RULE_CHARS] for rule in rules)
-    return tuple(dict.fromkeys(rule for rule in cleaned if rule))[:_MAX_RULES]
+    unquoted = (unquote(line).strip().replace("\\", "/") for line in listed)
+    cleaned = (rule.removeprefix("./").strip("/")[:_MAX_RULE_CHARS] for rule in unquoted)
+    rules = tuple(dict.fromkeys(rule for rule in cleaned if rule))
+    if len(rules) > _MAX_RULES or sum(map(len, rules)) > _MAX_CHARS:
+        raise BadRequest(
+            f"a list of files or folders has {len(rules):,} entries of {sum(map(len, rules)):,} characters; "
+            f"send at most {_MAX_RULES} entries and {_MAX_CHARS:,} characters"
+        )
+    return rules
 
 
 def _compiled(rules: Iterable[str]) -> re.Pattern[str]:

@@ -20,6 +20,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from rag.errors import NotFound, ProviderError, RagError
+from rag.parsing import parse_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api.rendering import json_response
@@ -330,7 +331,10 @@ def _turn_and_model(engine: Engine, response: str) -> tuple[DialogTurn, str]:
     found = engine.turns.records([response], shelf=_SHELF, namespace=namespace)
     if response not in found:
         raise NotFound(f"there is no response {response[:100]!r}: stored ones are kept for 90 days")
-    turn_id, model = json.loads(found[response])
+    try:
+        turn_id, model = map(str, parse_json(found[response]))
+    except (ValueError, TypeError) as error:
+        raise NotFound(f"the record of the response {response[:100]!r} is damaged") from error
     return engine.turns.turn(turn_id, namespace=namespace), model
 
 

@@ -26,10 +26,11 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 
 from rag.errors import NotFound
+from rag.parsing import parse_json
 from rag.ports import SharedState
 from rag.service import Engine, Repository
 from rag.service.history import REMEMBERED_TURNS, History, with_answers
@@ -81,7 +82,11 @@ class Prefixes:
     def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, TurnPosition]:
         """Return the positions of the known keys."""
         stored = engine.turns.records(keys, shelf=_SHELF, namespace=engine.settings.namespace)
-        return {key: TurnPosition(**json.loads(value)) for key, value in stored.items()}
+        found = {}
+        for key, value in stored.items():
+            with suppress(ValueError, TypeError):  # a damaged record counts as none
+                found[key] = TurnPosition(**parse_json(value))
+        return found
 
     def put(self, engine: Engine, key: str, position: TurnPosition) -> None:
         """Store a position under its key."""

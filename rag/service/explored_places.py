@@ -19,6 +19,7 @@ from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
+from rag.retrieval.kinds.recognition import LINES
 from rag.retrieval.lookup import uses
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
@@ -108,7 +109,7 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
         note = f" ({facts.note})" if facts.note else ""
         found.remarks.append(f"{facts.summary}{note}.")
         found.facts += _definitions(repository, [facts.subject], ())
-        found.facts += _grouped(first)
+        found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
         found.facts += _members(repository, first if facts.kind == "list" else ())
     found.places += defined
     is_name = len(words(part)) == 1
@@ -187,14 +188,16 @@ def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeF
     return (code, [item for item in items if item not in code]) if code else (items, [])
 
 
-def _grouped(items: Iterable[CodeFact]) -> Iterator[ExploredPlace]:
-    """Yield facts; neighbours of one definition are one place, doubtful ones are marked."""
+def _grouped(items: Iterable[CodeFact], *, most: int | None = _FEW_LINES) -> Iterator[ExploredPlace]:
+    """Yield facts, the first lines of each; neighbours of one definition are one place, doubtful ones are
+    marked.
+    """
     for (path, label, certain), group in groupby(items, lambda one: (one.path, one.label, one.certain)):
         lines: dict[int, str] = {}
         for item in group:
             numbered = _numbered(item.start, lines_of(item.text))
             undecorated = [*dropwhile(lambda line: line[1].lstrip().startswith("@"), numbered)]
-            lines |= dict((undecorated or numbered)[:_FEW_LINES])
+            lines |= dict((undecorated or numbered)[:most])
         yield ExploredPlace(
             path, label if certain else f"{label} (possibly)".strip(), tuple(sorted(lines.items()))
         )

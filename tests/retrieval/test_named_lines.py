@@ -8,6 +8,7 @@ from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.question import parse_question
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
+from rag.service.explore import explore
 from rag.settings import load_settings
 
 LONG = "".join(f"value_{n} = {n}\n" for n in range(1, 121))
@@ -71,6 +72,12 @@ def test_all_lines_of_a_range_are_shown_once(engine, root):
     [answer] = answers(engine, root, "show me lines 20-100 of long.py")
     items = answer.code_facts.items
     assert [line for item in items for line in item.text.splitlines()] == LONG.splitlines()[19:100]
+
+
+def test_agents_get_all_lines_of_a_range(engine, root):
+    repository = engine.repository(locate(str(root)))
+    found = explore(repository, "show me lines 60-70 of long.py", counter=engine.counter)
+    assert all(f"value_{n} = {n}\n" in f"{found.text}\n" for n in range(60, 71))
 
 
 def test_line_of_that_is_of_the_file_that_was_shown_last(engine, root):

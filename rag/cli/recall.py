@@ -99,9 +99,10 @@ def consolidate(
             facts = [to_json(fact) for fact in done.facts]
             out_json({"conversation": of.id, "summary": done.summary, "turns": done.turns, "facts": facts})
             return
-        out(done.summary)
+        if done.summary:
+            out(done.summary)
         say(
-            f"rag: {counted(done.turns, 'new turn')} of {title(of)}, "
+            f"rag: summarised {counted(done.turns, 'new turn')} of {title(of)}, "
             f"{counted(len(done.facts), 'proposed fact')}"
         )
 

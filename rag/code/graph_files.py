@@ -130,6 +130,11 @@ class LoadedFile:
         inside = [n for n, one in classes if one.start <= line <= one.end]
         return inside[-1] if inside else -1
 
+    def block_at(self, line: int) -> str:
+        """Return the qualified name of the block of Terraform on a line, "" for none."""
+        around = (n for n, one in enumerate(self.graph.definitions) if one.start <= line <= one.end)
+        return next(map(self.qualified, around), "")
+
     def definition(self, number: int) -> CodeDefinition:
         """Return a definition by its number."""
         one = self.graph.definitions[number]
@@ -311,6 +316,8 @@ def _is_exported(language: str, one: Defined) -> bool:
     """Return whether code outside the repository may use a definition, by the conventions of its language."""
     if language in ("c", "cpp"):
         return "static" not in one.flags
+    if language == TERRAFORM:
+        return one.owner in ("var", "output")
     if language == "go":
         return one.name[:1].isupper()
     if language == "elixir":

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
 from rag.code.graph_files import MAX_FILES, LoadedFile
-from rag.code.languages import HYPHENATED, JAVASCRIPT
+from rag.code.languages import HYPHENATED, JAVASCRIPT, TERRAFORM
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values
 from rag.code.reference_queries import has_references
 from rag.lines import lines_of
@@ -43,6 +43,7 @@ class UseSearch:
     def __init__(self, meanings: NameResolution, targets: Sequence[CodeDefinition]) -> None:
         self.meanings, self.files = meanings, meanings.files
         self.targets = {Value("def", t.path, self.files.file(t.path).number(t)) for t in targets}
+        self._blocks = [one for one in targets if one.unit == "section"]
         self.classes: set[str] = set()
         self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
         for target, value in [(t, Value("def", t.path, self.files.file(t.path).number(t))) for t in targets]:
@@ -136,7 +137,9 @@ class UseSearch:
 
     def uses_in(self, file: LoadedFile) -> Iterator[CodeUse]:
         """Yield the calls and mentions in a file."""
-        if not has_references(file.language):
+        if file.language == TERRAFORM and self._blocks:
+            yield from self._uses_of_blocks(file)
+        elif not has_references(file.language):
             yield from self._lines(file)
             return
         for use in file.references.named(self.names):
@@ -278,6 +281,22 @@ class UseSearch:
         for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
             if held.search(line) and number not in heads and not any(one.match(line) for one in ignored):
                 yield CodeUse(file.path, number, "", "call", certain=False)
+
+    def _uses_of_blocks(self, file: LoadedFile) -> Iterator[CodeUse]:
+        """Yield the lines of a file of Terraform that refer to one of the targets: to a block of the same
+        folder, which is a module, or possibly to an output of another one.
+        """
+        folder = file.path.rpartition("/")[0]
+        own = [b.qualified_name for b in self._blocks if b.path.rpartition("/")[0] == folder]
+        outputs = [re.escape(b.name) for b in self._blocks if b.scope == "output"]
+        patterns = [(True, "|".join(map(re.escape, own)))] if own else []
+        if outputs:
+            patterns.append((False, rf"module\.[\w-]+(?:\[[^\]]*\])?\.(?:{'|'.join(outputs)})"))
+        for certain, pattern in patterns:
+            refers = re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w-])")
+            for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
+                if refers.search(line) and not _COMMENT.match(line):
+                    yield CodeUse(file.path, number, file.block_at(number), "mention", certain)
 
     def ordered(self, found: Iterable[CodeUse]) -> list[CodeUse]:
         """Return uses, certain ones first, then by path and line; one for each line and role.

@@ -42,9 +42,19 @@ def bare_pronoun(question: str) -> str:
     found = _PRONOUN.search(text)
     if found is None or _OF_A_USER.search(text):
         return ""
-    own = [word.lower() for word in words(_PRONOUN.sub(" ", text)) if not is_stop_word(word)]
+    own = _meaningful(text)
     if not (_RELATIONS | _OF_ANYTHING | _PLACES).issuperset(own):
         return ""
     asks_of_code = not _RELATIONS.isdisjoint(own) or _USES.search(text) is not None
     asks = asks_of_code or (not _OF_ANYTHING.isdisjoint(own) and not found["near"])
     return found[0].lower() if asks else ""
+
+
+def words_of_its_own(question: str) -> list[str]:
+    """Return the words of a question that are neither pronouns nor only say what is asked of a definition."""
+    text = without_instructions(question)[:_MAX_CHARS]
+    return [word for word in _meaningful(text) if word not in _RELATIONS | _OF_ANYTHING | _PLACES]
+
+
+def _meaningful(text: str) -> list[str]:
+    return [word.lower() for word in words(_PRONOUN.sub(" ", text)) if not is_stop_word(word)]

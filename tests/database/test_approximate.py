@@ -96,10 +96,12 @@ def test_all_rows_can_be_asked_for(indexed):
 
 
 def test_what_changed_is_searched_exactly_and_hides_what_it_replaces(indexed, sample_repo):
-    before, _ = indexed()
+    options = replace(BY_SHORT_CODES, approximate_from=64)
+    before, _ = indexed(options)
+    assert len(before) >= options.approximate_from
     (sample_repo / "late.py").write_text("def unheard_of_zebra():\n    return 'zebra crossing'\n")
     (sample_repo / "snip" / "auth.py").write_text("def only_this():\n    pass\n")
-    store, report = indexed()
+    store, report = indexed(options)
     assert report.recall_at_10 == before.recall_at_10
     index = FaissIndex(store.vectors)
     query = EMBEDDER.embed(["zebra crossing unheard_of_zebra"], role="query")[0]
@@ -109,6 +111,16 @@ def test_what_changed_is_searched_exactly_and_hides_what_it_replaces(indexed, sa
     assert sorted(everything.tolist()) == np.flatnonzero(~store.dead).tolist()
     # A small newest segment has no short codes of its own.
     assert [rows.short is not None for rows in store.vectors] == [True, False]
+
+
+def test_a_part_of_a_tenth_of_a_large_store_has_short_codes(indexed, sample_repo):
+    options = replace(BY_SHORT_CODES, approximate_from=64)
+    indexed(options)
+    functions = (f"def f{n}():\n" + f"    value_{n} = {n}\n" * 60 for n in range(6))
+    (sample_repo / "late.py").write_text("\n\n".join(functions))
+    store, _ = indexed(options)
+    assert 6 <= store.segments[-1].chunk_count < options.approximate_from // 4
+    assert all(rows.short is not None for rows in store.vectors)
 
 
 def test_the_same_rows_give_the_same_short_codes(indexed):

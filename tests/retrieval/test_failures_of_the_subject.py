@@ -63,3 +63,18 @@ def test_what_comes_back_is_what_is_returned(searcher):
     found = search_in_turn([searcher], "What does one get back?", ["Where is a value put under a key?"])
     assert found.code_facts is not None
     assert found.code_facts.summary == "`put_value` has 2 lines that return or fail"
+
+
+def test_a_question_that_names_something_else_is_not_about_the_subject(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+    root = tmp_path / "post"
+    root.mkdir()
+    (root / "shelf.py").write_text(SHELF, encoding="utf-8")
+    (root / "post.py").write_text(
+        "def deliver(parcel):\n    log(parcel)\n    state = 3\n    late = 4\n    if it:\n        return 5\n",
+        encoding="utf-8",
+    )
+    searcher = Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+    question = "What is returned when a parcel is lost?"
+    found = search_in_turn([searcher], question, ["Where is a value put under a key?"])
+    assert found.code_facts is None or found.code_facts.subject == "deliver"

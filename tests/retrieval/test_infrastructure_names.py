@@ -98,6 +98,13 @@ def test_a_block_of_terraform_is_used_in_its_own_folder_and_certainly(searcher):
     assert used == [("main.tf", 10), ("main.tf", 20), ("modules/logs/main.tf", 9)]
 
 
+def test_what_a_module_has_for_itself_is_not_exported(searcher):
+    facts = search([searcher], "Where is aws_sqs_queue_policy.deny used?").code_facts
+    assert facts is not None and facts.count == 0 and "exported" not in facts.summary
+    facts = search([searcher], "Where is output.queue used?").code_facts
+    assert facts is not None and facts.count == 0 and "exported" in facts.summary
+
+
 @pytest.mark.parametrize(
     "question", ["Which models ref `orders`?", "Where is `orders` referenced?", "Who uses `orders`?"]
 )

@@ -59,6 +59,7 @@ def test_the_lines_of_a_question_are_parsed(question, lines):
 def test_a_line_that_is_named_is_shown(engine, root, question):
     [answer] = answers(engine, root, question)
     assert answer.code_facts.kind == "lines"
+    assert answer.code_facts.summary == "`app/long.py`, line 60 of 120"
     assert [(item.path, item.start, item.text) for item in answer.code_facts.items] == [
         ("app/long.py", 60, "value_60 = 60")
     ]

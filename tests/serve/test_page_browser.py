@@ -665,6 +665,30 @@ def test_the_question_has_the_focus_before_anything_is_loaded_and_never_takes_it
     expect(page.get_by_label("Search conversations")).to_be_focused()
 
 
+def test_a_question_asked_while_the_conversation_is_loaded_is_shown_once(served, visit):
+    """What was loaded may have the question, which has no id on the page yet."""
+    page = visit(served)
+    loading: list[Route] = []
+    asking: list[Route] = []
+    ask(page, SIGNED)
+    page.wait_for_url(re.compile("#c="))
+    conversation = page.url.partition("#c=")[2]
+    page.route(f"**/api/conversations/{conversation}", lambda route: loading.append(route), times=1)
+    other = {"question": "Who calls sign_session?", "conversation": conversation}
+    assert served.post("/api/ask", other).status == 200
+    served.wait_until(lambda: page.evaluate("1") and loading)
+    page.route("**/api/ask", lambda route: asking.append(route))
+    page.get_by_label("Question", exact=True).fill(EXPIRE)
+    page.keyboard.press("Enter")
+    served.wait_until(lambda: page.evaluate("1") and asking)
+    with page.expect_event("requestfinished", lambda request: request.url.endswith(conversation)):
+        loading[0].continue_()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    expect(page.locator("article.turn")).to_have_count(2)
+    asking[0].continue_()
+    expect(page.locator("article.turn.done")).to_have_count(3)
+
+
 def test_keys_do_what_the_list_of_keys_says(served, visit):
     page = visit(served)
     ask(page, SIGNED)

@@ -43,6 +43,8 @@ def test_words_find_what_was_said(asked):
 
 
 def test_a_conversation_is_consolidated_once(asked):
+    nothing = rag("turns", "consolidate", "signing", "--keep-recent", "10")
+    assert nothing.out == "" and "summarised 0 new turns of signing" in nothing.err
     first = rag("turns", "consolidate", "signing")
     assert first.out.startswith(f"- {QUESTION} — quoted `sign_the_token`")
     assert "1 new turn of signing" in first.err

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from rag.analysis import terms
-from rag.code.languages import TERRAFORM
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import uses
-from rag.types import CodeDefinition, CodeUse, Hit, UseRole
+from rag.types import CodeUse, Hit, UseRole
 
 _MAX_CHUNKS = 500
 _MAX_LINE_CHARS = 400
@@ -40,23 +39,6 @@ def uses_by_text(index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]) ->
         for line in use.lines:
             if not _NO_USE.match(lines[line - use.hit.start]):
                 yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
-
-
-def uses_of_block(index: ChunkIndex, block: CodeDefinition) -> Iterator[CodeUse]:
-    """Yield the lines that refer to a block of Terraform: in its folder, which is its module; to an output,
-    where another module reads it.
-    """
-    folder, own = block.path.rpartition("/")[0], block.qualified_name
-    is_output = block.scope == "output"
-    written = rf"module\.[\w-]+(?:\[[^\]]*\])?\.{re.escape(block.name)}" if is_output else re.escape(own)
-    refers = re.compile(rf"(?<![\w.-]){written}(?![\w-])")
-    for term in terms(block.name)[-1:]:
-        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
-            hit = index.hit(chunk, 0.0, {})
-            if hit.language == TERRAFORM and (is_output or hit.path.rpartition("/")[0] == folder):
-                for number, line in enumerate(lines_of(hit.text), hit.start):
-                    if len(line) <= _MAX_LINE_CHARS and refers.search(line) and not _NO_USE.match(line):
-                        yield CodeUse(hit.path, number, hit.label, "mention", certain=not is_output)
 
 
 def subtypes_by_text(index: ChunkIndex, name: str) -> Iterator[CodeUse]:

@@ -16,7 +16,7 @@ from rag.code.name_resolution import COMMON
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
-from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text, uses_of_block
+from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text
 from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
@@ -107,11 +107,9 @@ def find(asked: Asked) -> CodeFacts | None:
         uses = uses or _qualified(asked, subject)
     if relation in ("subclasses", "implementers") and not uses:
         uses = list(dict.fromkeys(subtypes_by_text(subject.index, target.name)))
-    if target.unit == "section" and relation == "uses":
-        uses = [use for one in subject.targets for use in uses_of_block(subject.index, one)]
     if language_of_path(target.path) == TEMPLATE and relation in ("callers", "uses"):
         uses = []  # the manifests that include it are not in the graph
-    if relation in ("callers", "uses") and not uses and _is_rare(subject):
+    if relation in ("callers", "uses") and not uses and target.unit != "section" and _is_rare(subject):
         uses = [
             use for use in uses_by_text(subject.index, target.name, _is_code) if not _is_within(use, target)
         ]

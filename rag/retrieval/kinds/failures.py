@@ -19,7 +19,7 @@ from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
 from rag.retrieval.kinds.recognition import FAILURE, without_quoted_names
 from rag.retrieval.lexical import Rarity
-from rag.retrieval.pronouns import bare_pronoun
+from rag.retrieval.pronouns import bare_pronoun, words_of_its_own
 from rag.types import CodeFacts
 
 _OF_A_NAME = re.compile(
@@ -28,6 +28,7 @@ _OF_A_NAME = re.compile(
     re.I,
 )
 """A question that is about one definition by its name, whatever else the repository has."""
+_EMPHASIS = frozenset("exactly actually really precisely".split())
 _HITS = 10
 _MAX_PLACES = 6
 _ENOUGH = 3
@@ -75,6 +76,8 @@ def find(asked: Asked) -> CodeFacts | None:
     subject = _subject(asked)
     if subject is not None and bare_pronoun(asked.question.question.text):
         return _facts(asked, *subject, wanted)
+    if subject is not None and not _has_a_word(asked, *subject):
+        subject = None
     best = 0.0
     chosen: tuple[FileText, tuple[int, int], str] | None = None
     if subject is not None:
@@ -85,7 +88,7 @@ def find(asked: Asked) -> CodeFacts | None:
         if one.hit.kind != "code":
             continue
         score, covered = _score(one.hit.score / top, lines_of(one.hit.text), asked, wanted)
-        if score <= best or (subject is not None and not covered):
+        if score <= best or (asked.question.leans and not covered):
             continue
         file_of_hit = asked.file(one.index, one.hit.path)
         if file_of_hit is not None:
@@ -131,6 +134,17 @@ def _subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:
             if (one.path, one.scope) == (meant.path, meant.scope) and (file := asked.file(index, one.path)):
                 return file, (one.start, one.end), one.qualified_name
     return None
+
+
+def _has_a_word(asked: Asked, file: FileText, span: tuple[int, int], _: str) -> bool:
+    """Return whether the lines of the subject have a word of what the question names, if it names something.
+
+    "What is returned when a hook is not found?" is not about a subject without hooks.
+    """
+    named = _named_terms(asked)
+    if asked.question.question.dependent or not named:
+        return True
+    return not named.isdisjoint(terms(" ".join(file.lines[span[0] - 1 : span[1]])))
 
 
 def _facts(
@@ -210,8 +224,15 @@ def _plain(asked: Asked) -> float:
 
 
 def _weights(asked: Asked) -> dict[str, float]:
-    rarity = Rarity(asked.indexes)
-    return {term: max(rarity(term), 0.1) for term in asked.question.question.terms}
+    """Return the weights of the terms; those that only ask for failures do not count next to others."""
+    rarity, every = Rarity(asked.indexes), asked.question.question.terms
+    return {term: max(rarity(term), 0.1) for term in (every.keys() & _named_terms(asked)) or every}
+
+
+def _named_terms(asked: Asked) -> set[str]:
+    """Return the terms of what a question names, without what it asks for."""
+    text = _ASKS_RETURNED.sub(" ", without_quoted_names(asked.question.question.text))
+    return {term for word in words_of_its_own(text) if word not in _EMPHASIS for term in terms(word)}
 
 
 def _covered(lines: Sequence[str], failing: Sequence[int], wanted: dict[str, float]) -> float:

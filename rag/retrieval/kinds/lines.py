@@ -28,14 +28,17 @@ def find(asked: Asked) -> CodeFacts | None:
     ]
     if not shown:
         return None
-    file, first, _ = shown[0]
+    file, first, last = shown[0]
     size = len(file.lines)
     if first > size and not _asks_for_nothing_else(asked.question.question.text):
         return None
-    summary = f"{named(file.path)} has {size} line" + "s" * (size != 1)
     if first > size:
-        summary += f", and no line {first}"
-    elif others := {other.path for other, *_ in shown} - {file.path}:
+        summary = f"{named(file.path)} has {size} line{'s' * (size != 1)}, and no line {first}"
+    else:
+        last = min(last, size)
+        which = f"line {first}" if first == last else f"lines {first}-{last}"
+        summary = f"{named(file.path)}, {which} of {size}"
+    if others := {other.path for other, *_ in shown} - {file.path}:
         summary += f"; {len(others)} other file" + ("s are" if len(others) > 1 else " is") + " shown as well"
     return code_facts(LINES, file.path, summary, [place for one in shown for place in _by_chunk(*one)])
 

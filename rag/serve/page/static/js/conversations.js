@@ -152,7 +152,8 @@ export async function open(id) {
 export async function update() {
   const { conversation, turns } = state;
   // A question without an id is being stored: it comes with the event after that.
-  if (!conversation || turns.some((turn) => turn.state === "writing" && !turn.id)) return;
+  const isStoring = () => turns.some((turn) => turn.state === "writing" && !turn.id);
+  if (!conversation || isStoring()) return;
   let one;
   try {
     one = await api.conversation(conversation.id);
@@ -160,7 +161,7 @@ export async function update() {
     if (error.status === 404 && state.conversation?.id === conversation.id) begin();
     return;
   }
-  if (state.turns !== turns || state.conversation?.id !== conversation.id) return;
+  if (state.turns !== turns || state.conversation?.id !== conversation.id || isStoring()) return;
   const stored = new Set(one.all_turns.map((turn) => turn.id));
   const known = new Map(turns.map((turn) => [turn.id, turn]));
   const gone = turns.filter((turn) => turn.id && !stored.has(turn.id));

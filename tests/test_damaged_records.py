@@ -103,13 +103,23 @@ def test_damaged_text_and_numbers_are_read_as_far_as_possible() -> None:
     ]
 
 
-@pytest.mark.parametrize("location", ["\ud800", "a\0b"])
-def test_a_conversation_about_what_can_be_no_path_is_refused(
-    location: str, dump: list[dict[str, Any]], tmp_path: Path
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sources": [{"location": "\ud800"}]},
+        {"sources": [{"location": "a\0b"}]},
+        {"turn_count": float("inf")},
+        {"turn_count": {}},
+        {"message_count": "many"},
+        {"message_count": -1},
+    ],
+)
+def test_a_conversation_that_can_be_no_conversation_is_refused(
+    change: dict[str, Any], dump: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     for line in dump:
         if "conversation" in line:
-            line["conversation"]["sources"][0]["location"] = location
+            line["conversation"] |= change
     (tmp_path / "hostile.jsonl").write_text("\n".join(map(json.dumps, dump)))
     memory = ("--memory", f"sqlite:///{tmp_path}/second.db")
     refused = rag("turns", "import", tmp_path / "hostile.jsonl", *memory)

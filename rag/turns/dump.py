@@ -88,6 +88,8 @@ def _kept(line: Mapping[str, Any], namespace: str) -> ConversationRecord:
     record = _checked("conversation", line["conversation"])
     for source in record["sources"]:
         _check_location(_checked("source", source)["location"])
+    for count in ("turn_count", "message_count"):
+        _order(record.get(count, 0))
     conversation = conversation_from_record({**record, "namespace": namespace})
     conversation = replace(
         conversation, created=_utc(conversation.created), updated=_utc(conversation.updated)

@@ -45,6 +45,8 @@ _EXAMINED_PER_RESULT = 4
 """At least this many rows are compared exactly for each one that is wanted."""
 _SHARED, _SHARED_PER_RESULT = 2, 16
 """Of several blocks together at most this many times the rows of one, or this many for each one wanted."""
+_MOST_OF_SHARE = 2
+"""A block gives at most this many times its share of those rows, if that reaches its stated recall."""
 _MOST_EXAMINED = 4
 """Where more than one row of this many would be compared exactly, all are."""
 
@@ -104,13 +106,15 @@ class FaissIndex:
         Of all blocks with short codes together no more rows than needed are returned: reading rows at random
         places costs more than the search by short codes.
         """
+        short_rows = sum(len(block.codes) for block in self._blocks if block.short)
+        examined = max((block.short.examined for block in self._blocks if block.short), default=0)
+        most, least = max(_SHARED * examined, _SHARED_PER_RESULT * k), -np.inf
+        share = most * _MOST_OF_SHARE / max(short_rows, 1)
         found = [
-            _first_by_short_codes(block, short, query, k, gone) if short else None
+            _first_by_short_codes(block, short, query, k, gone, share) if short else None
             for block, short, gone in zip(self._blocks, self._short or (), dead, strict=True)
         ]
         near = [distances for distances, _ in filter(None, found)]
-        examined = max((block.short.examined for block in self._blocks if block.short), default=0)
-        most, least = max(_SHARED * examined, _SHARED_PER_RESULT * k), -np.inf
         if sum(map(len, near)) > most:
             least = np.partition(np.concatenate(near), -most)[-most]
         return [None if one is None else np.sort(one[1][one[0] >= least]) for one in found]
@@ -201,14 +205,15 @@ def _in_block(
 
 
 def _first_by_short_codes(
-    block: Rows, short: Any, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
+    block: Rows, short: Any, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None, share: float
 ) -> tuple[Vectors, Numbers] | None:
     """Return the live rows that the short codes put first, with approximate products; None where all are to
-    be compared.
+    be compared. `share` is the most of its rows that are taken, if that is enough for a good result.
     """
     count = len(block.codes)
     live = count if dead is None else count - int(np.count_nonzero(dead))
-    examined = max(block.short.examined if block.short else 0, _EXAMINED_PER_RESULT * k)
+    wanted = max(min(_EXAMINED_PER_RESULT * k, round(share * count)), k)
+    examined = max(block.short.examined if block.short else 0, wanted)
     # Dead rows have codes too, and are assumed to be as near as others.
     examined = examined * count // max(live, 1)
     if examined > count // _MOST_EXAMINED:

@@ -134,6 +134,11 @@ def main() -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if any(os.environ.get(f"_{program}_COMPLETE", "").startswith("complete_") for program in _PROGRAMS):
         _completed()()
+    if first and " " in first[0].strip():
+        from shlex import quote
+
+        sys.stderr.write(f"rag: a question needs a command: rag ask {quote(first[0])}\n")
+        raise SystemExit(2)
     try:
         commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
     except KeyboardInterrupt:  # before the command started

@@ -27,8 +27,8 @@ _LINES = (
     rf"(?: (?:of|in|from) (?:the )?(?:file )?{_PATH_OF_LINES % 'after'})?",
     rf"{_PATH_OF_LINES % 'at'}(?::|#L){_LINE_NUMBERS % ('first_at', 'last_at')}",
 )
-_LINES_ASKED = re.compile("|".join(_LINES), re.I)
-"""Lines that a question asks to see: "lines 40-60 of app.py", "app.py:40", "line 40"."""
+_LINES_ASKED = re.compile(rf"(?:{'|'.join(_LINES)})(?![\d:])", re.I)
+"""Lines that a question asks to see: "lines 40-60 of app.py", "app.py:40"; but not "app.py:40:7: error"."""
 _SPELLED = re.compile(r"(?<![\w$'#:./-])[A-Za-z_$*%][\w$*%'-]*(?:[.:#/!?=>]{1,2}[\w$*%'-]+)*[!?=*]?")
 """What may be a name where names have more than letters and digits: `wrap-session`, `s:open`."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")

@@ -16,7 +16,7 @@ SymbolChange = Literal["removed", "signature", "body", "renamed", "moved", "adde
 - added: it is new.
 - comment: only comments, documentation or white space differ.
 """
-SymbolUnit = Literal["function", "class", "constant"]
+SymbolUnit = Literal["function", "class", "section", "constant"]
 StatementKind = Literal["turn", "fact", "cached"]
 
 

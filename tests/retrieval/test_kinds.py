@@ -547,6 +547,13 @@ def test_a_request_needs_no_question_mark(request_: str, kind: str):
     assert kind in kinds_of(request_)
 
 
+def test_a_question_for_an_order_asks_for_no_failure():
+    assert "failure" not in kinds_of(
+        "In what order does the rack throw out plates once it is longer than allowed?"
+    )
+    assert "failure" in kinds_of("What happens if the rack is longer than allowed?")
+
+
 def test_a_question_for_the_implementation_quotes_no_message():
     assert "message" not in kinds_of("Where is Support for kilns with several doors implemented?")
     assert "message" not in kinds_of("Which function implements the panic of the kiln?")

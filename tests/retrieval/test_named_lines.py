@@ -47,6 +47,8 @@ def answers(engine, root, *questions):
         ("app/long.py#L60-L64", [("app/long.py", 60, 64)]),
         ("and line 3 of that?", [("", 3, 3)]),
         ("Where are blank lines removed?", []),
+        ('long.yml:14:3: [error] duplication of key "name" in mapping', []),
+        ("app/long.py:60: error: Incompatible types in assignment", []),
         ('File "app/long.py", line 3, in <module>', []),
     ],
 )

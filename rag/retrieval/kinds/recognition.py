@@ -189,7 +189,8 @@ _FAILURES = re.compile(
     re.I,
 )
 _NO_FAILURE = re.compile(
-    r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?)\b"
+    r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?"
+    r"|in (?:what|which) order)\b"
     r"|\b(?:is|are) there (?:a |any )?tests?\b|\btest(?:s|ed)? (?:that|for)\b",
     re.I,
 )

@@ -92,7 +92,7 @@ def test_every_command_has_help_with_an_example(name):
 def test_a_question_without_a_command_is_answered_with_the_command():
     asked = rag_process("Where is 'x' defined?")
     assert asked.code == 2
-    assert 'rag ask' in asked.err and 'defined?' in asked.err
+    assert "rag ask" in asked.err and "defined?" in asked.err
 
 
 def test_the_command_says_its_version_and_what_it_can_do():

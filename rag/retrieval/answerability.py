@@ -175,12 +175,17 @@ def judge(
         value=value,
         found=value >= MIN_CONFIDENCE or (bool(found.hits) and occurs),
         sought=tuple(word.text for word in asked),
-        unmet=tuple(word.text for word in lacking if not word.absent),
+        unmet=tuple(word.text for word in lacking if not word.absent and not _is_in(found.hits, word.text)),
         absent=tuple(word.text for word in lacking if word.absent),
         foreign=foreign and by_words,
         first_right=right,
         missing_part=missing,
     )
+
+
+def _is_in(hits: Sequence[Hit], word: str) -> bool:
+    """Return whether a word occurs in the text of a hit, also as part of a name."""
+    return any(word.lower() in hit.text.lower() for hit in hits)
 
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:

@@ -160,7 +160,21 @@ def test_a_title_or_a_shout_names_nothing(judged):
 @given(
     st.lists(
         st.sampled_from(
-            ["sessions", "Kafka", "how", "`x_y`", "?", "会话", "why", "thing", "é", "HTTP/2", "\0"]
+            [
+                "sessions",
+                "Kafka",
+                "how",
+                "`session signing`",
+                "storage",
+                "`x_y`",
+                "?",
+                "会话",
+                "why",
+                "thing",
+                "é",
+                "HTTP/2",
+                "\0",
+            ]
         )
     ).map(" ".join)
     | st.text(max_size=40)
@@ -174,6 +188,7 @@ def test_confidence_is_a_share_and_without_hits_there_is_none(searcher, question
     assert found.hits or (confidence.value == 0 and not confidence.found)
     assert {*confidence.absent, *confidence.unmet} <= {*confidence.sought}
     assert not {*confidence.absent} & {*confidence.unmet}
+    assert not any(word.lower() in hit.text.lower() for word in confidence.unmet for hit in found.hits)
     assert all(0 <= signal <= 1 for signal in signals([searcher], found))
 
 

@@ -63,8 +63,7 @@ def answer_from_turns(question: str, turns: Sequence[DialogTurn]) -> str:
 def _lines(turns: Sequence[DialogTurn]) -> list[str]:
     """Return a line for each turn; one whose lines have changed since is marked."""
     return [
-        line
-        + (" — outdated: the code has changed since" if turn.freshness and turn.freshness.is_stale else "")
+        line + (_OUTDATED if turn.freshness and turn.freshness.is_stale else "")
         for turn, line in zip(turns, turn_lines(turns), strict=True)
     ]
 

@@ -300,9 +300,9 @@ def _answer(
         lookup, given, prepared, standalone = yield from _look_up_and_prepare(
             dialog, question, generator, cache
         )
-    answer = (
-        (yield _Work(partial(dialog.about_conversation, prepared))) if generator.model == QUOTING else None
-    )
+    answer = None
+    if generator.model == QUOTING and is_about_conversation(prepared.question):
+        answer = yield _Work(partial(dialog.about_conversation, prepared))
     if given or answer or (_is_missing(prepared) and not dialog.options.is_json):
         prepared, answer = given or (prepared, answer or dialog.not_found(prepared))
         yield _Show(answer.text)

@@ -175,7 +175,11 @@ def judge(
         value=value,
         found=value >= MIN_CONFIDENCE or (bool(found.hits) and occurs),
         sought=tuple(word.text for word in asked),
-        unmet=tuple(word.text for word in lacking if not word.absent and not _is_in(found.hits, word.text)),
+        unmet=tuple(
+            word.text
+            for word in lacking
+            if not word.absent and not _is_in(found.ranked[:CHECKED_HITS], word.text)
+        ),
         absent=tuple(word.text for word in lacking if word.absent),
         foreign=foreign and by_words,
         first_right=right,

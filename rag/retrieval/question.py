@@ -19,7 +19,7 @@ _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b"
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
 _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
 """A line of a file, as in Python's tracebacks, and as most other programs write it."""
-_PATH_OF_LINES = r"`?(?P<%s>(?:[\w.-]{1,255}/)*[\w-]{1,255}\.[A-Za-z]\w{0,7})`?"
+_PATH_OF_LINES = r"(?<![\w./-])`?(?P<%s>(?>(?:[\w.-]{1,255}+/)*)[\w-]{1,255}\.[A-Za-z]\w{0,7})`?"
 _LINE_NUMBERS = r"(?P<%s>\d{1,7})(?:(?: ?[-–] ?| (?:to|through|until|and) )L?(?P<%s>\d{1,7}))?"
 _LINES = (
     rf"{_PATH_OF_LINES % 'before'},? (?:(?:at|on|in) )?lines? {_LINE_NUMBERS % ('first', 'last')}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -25,6 +26,11 @@ from rag.types import (
     Usage,
     UserQuery,
 )
+
+
+def _can_be_path(text: str) -> bool:
+    return "\0" not in text and not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
+
 
 texts = st.text(max_size=20) | st.sampled_from(
     ["\udcff.py", "a\0b", "<|endoftext|>", "naïve 北京 😀", "token", "token getUserName"]
@@ -119,6 +125,9 @@ messages = st.builds(
     created=moments.map(lambda moment: moment.astimezone(UTC)),
 )
 globs = st.lists(texts, max_size=2).map(tuple)
-sources = st.lists(st.builds(Source, texts, st.none() | texts, st.builds(Filters, globs, globs)), max_size=2)
+locations = texts.filter(_can_be_path)
+sources = st.lists(
+    st.builds(Source, locations, st.none() | texts, st.builds(Filters, globs, globs)), max_size=2
+)
 namespaces = st.sampled_from(["", "ada"])
 names = st.sampled_from(["", "", "demo", "other"])

@@ -665,6 +665,25 @@ def test_the_question_has_the_focus_before_anything_is_loaded_and_never_takes_it
     expect(page.get_by_label("Search conversations")).to_be_focused()
 
 
+def test_a_turn_stored_while_the_conversation_is_loaded_stays(served, visit):
+    """What was loaded is older than the turn."""
+    page = visit(served)
+    loading: list[Route] = []
+    ask(page, SIGNED)
+    page.wait_for_url(re.compile("#c="))
+    conversation = page.url.partition("#c=")[2]
+    page.route(f"**/api/conversations/{conversation}", lambda route: loading.append(route), times=1)
+    other = {"question": "Who calls sign_session?", "conversation": conversation}
+    assert served.post("/api/ask", other).status == 200
+    served.wait_until(lambda: page.evaluate("1") and loading)
+    older = loading[0].fetch()
+    ask(page, EXPIRE).evaluate("turn => turn.dataset.same = 'yes'")
+    with page.expect_event("requestfinished", lambda request: request.url.endswith(conversation)):
+        loading[0].fulfill(response=older)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    expect(page.locator("article.turn[data-same]")).to_have_count(1)
+
+
 def test_a_question_asked_while_the_conversation_is_loaded_is_shown_once(served, visit):
     """What was loaded may have the question, which has no id on the page yet."""
     page = visit(served)

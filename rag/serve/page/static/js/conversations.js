@@ -154,6 +154,7 @@ export async function update() {
   // A question without an id is being stored: it comes with the event after that.
   const isStoring = () => turns.some((turn) => turn.state === "writing" && !turn.id);
   if (!conversation || isStoring()) return;
+  const before = new Set(turns.map((turn) => turn.id));
   let one;
   try {
     one = await api.conversation(conversation.id);
@@ -164,7 +165,8 @@ export async function update() {
   if (state.turns !== turns || state.conversation?.id !== conversation.id || isStoring()) return;
   const stored = new Set(one.all_turns.map((turn) => turn.id));
   const known = new Map(turns.map((turn) => [turn.id, turn]));
-  const gone = turns.filter((turn) => turn.id && !stored.has(turn.id));
+  // A turn that was stored while the answer came is not in it, and not gone.
+  const gone = turns.filter((turn) => turn.id && before.has(turn.id) && !stored.has(turn.id));
   if (gone.length) {
     const chosen = turns[state.selected];
     gone.forEach((turn) => turn.connection?.abort("left"));

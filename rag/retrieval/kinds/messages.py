@@ -92,8 +92,9 @@ def find(asked: Asked) -> CodeFacts | None:
 
 
 def _names_definition(asked: Asked) -> bool:
-    """Return whether a name with marks is defined: the templates of Helm have names in quotes."""
-    names = spelled_names(asked.question.question.text)
+    """Return whether a name with marks in quotes is defined: the templates of Helm have such names."""
+    text = asked.question.question.text
+    names = [name for name in spelled_names(text) if any(f"{q}{name}{q}" in text for q in "\"'`")]
     return any(one.name == name for i in asked.indexes for name in names for one in i.graph.definitions(name))
 
 

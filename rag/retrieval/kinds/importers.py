@@ -52,6 +52,8 @@ def of_models(asked: Asked) -> CodeFacts | None:
     """Return what refers to the model or seed of dbt that the question names; None if nothing does."""
     for index in asked.indexes:
         for name in asked.question.question.names:
+            if not any(_is_model(index, path, name) for path in _paths(index) if name in path):
+                continue
             refers = re.compile(rf"\b(?:ref|source)\s*\([^()]*[\"']{re.escape(name)}[\"']\s*[,)]")
             places = []
             for hit in _holding(index, name):
@@ -60,7 +62,7 @@ def of_models(asked: Asked) -> CodeFacts | None:
                     if file is not None and len(line) <= _MAX_LINE_CHARS and refers.search(line):
                         places.append(FactPlace(file, number, f"refers to {name}"))
             places.sort(key=lambda one: kind_of_path(one.file.path) == "test")
-            if places and any(_is_model(index, path, name) for path in _paths(index)):
+            if places:
                 summary = f"{named(name)} is referred to in {len(places)} place" + "s" * (len(places) != 1)
                 return code_facts(CALLERS, name, summary, places, is_doubtful=True)
     return None

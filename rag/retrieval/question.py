@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from rag.analysis import is_stop_word, terms, words
+from rag.retrieval.german import in_english
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
@@ -164,8 +165,10 @@ class ParsedQuestion:
 def parse_question(text: str) -> ParsedQuestion:
     """Parse a question. Any text is valid; a text without words has no terms.
 
-    The last results are cached: each follow-up parses the questions before it again.
+    A German question is read in English if all its words are known. The last results are cached: each
+    follow-up parses the questions before it again.
     """
+    text = in_english(text)
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]

@@ -161,6 +161,10 @@ def test_text_and_structured_result_are_one(served: Served) -> None:
             text, values, failed = await called(session, tool, repoName="sample")
             assert (values["result"], failed) == (text, False)
         assert text.startswith("# Page: ")
+        _, values, _ = await called(session, "ask_question", question="How are session tokens signed?")
+        assert {name: values[name] for name in ("subject", "code_facts", "support")} == dict.fromkeys(
+            ("subject", "code_facts", "support")
+        )
         text, _, _ = await called(session, "read_wiki_structure", repoName="sample")
         assert text.startswith("Available pages for sample:\n\n- 1 ")
 
@@ -342,6 +346,10 @@ def test_among_several_repositories_one_has_to_be_named(several: Served) -> None
             assert not failed and (values.get("places") or values["shown"])
 
     over_http(several, talk)
+    for asked in ({"question": "x"}, {"model": "rag", "input": "x"}):
+        reply = several.post("/v1/responses" if "input" in asked else "/api/ask", asked)
+        message = "no repository is named; name one of: one, two"
+        assert (reply.status, reply.json["error"]["message"]) == (404, message)
 
 
 def test_the_server_says_at_once_which_repositories_there_are(several: Served) -> None:

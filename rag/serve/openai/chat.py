@@ -146,11 +146,10 @@ class ChatCompletions:
         Raises:
             UnknownRepository: it names none.
         """
-        registry = self.service.registry
         names = [name for name in model.removeprefix(_MODEL).split(",") if name]
-        listed = [entry.name for entry in registry.entries() if entry.is_listed]
-        if model in ("rag", _MODEL) and len(listed) == 1:
-            names = listed
+        registry = self.service.registry
+        if model in ("rag", _MODEL) and all(entry.name != "rag" for entry in registry.entries()):
+            names = [registry.only_entry().name]
         if not names:
             raise UnknownRepository(
                 f"the model {model[:80]!r} names no repository; use rag:NAME, see /v1/models for the names",

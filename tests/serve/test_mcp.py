@@ -628,3 +628,21 @@ def test_known_arguments_are_completed(served: Served) -> None:
     repos, none, unknown, conversations = over_http(served, talk)
     assert (repos, none, unknown) == (["sample"], [], [])
     assert len(set(conversations)) == len(conversations) <= 50
+
+
+def test_an_answer_names_its_repository_as_it_is_served(several: Served) -> None:
+    """Both folders have the same name."""
+    asked = {"question": "Who calls authenticate?", "repositories": ["two"]}
+    api = several.post("/api/ask", asked).json
+    body = {"model": "rag:two", "messages": [{"role": "user", "content": asked["question"]}]}
+    completion = several.post("/v1/chat/completions", body).json
+    response = several.post("/v1/responses", {"model": "rag:two", "input": asked["question"]}).json
+    arguments = {"repoName": "two", "question": asked["question"]}
+    mcp = over_http(several, lambda session: called(session, "ask_question", **arguments))[1]
+    found = several.post("/api/search", asked).json
+    for reply in (api, completion["rag"], response["rag"], mcp, found):
+        assert [one["repository"] for one in reply["coverage"]] == ["two"]
+        items = reply["code_facts"]["items"]
+        assert items and {one["repository"] for one in items} == {"two"}
+        assert all("url" in one for one in items)
+    assert all(one["url"].startswith("http") for one in completion["rag"]["code_facts"]["items"])

@@ -242,6 +242,8 @@ def _noun(file: FileText, series: Series, subject: str, phrase: str) -> float:
         return _PLURAL
     if terms(nouns[-1]) != terms(named[-1]):
         return 0.0
+    if nouns[-1].endswith("s") and named[-1].endswith("s"):
+        return _PLURAL  # mistyped: "moduls"
     sort = _sort_of(file, series)
     if series.shape in SHARED or sort == "enum":
         return _PLURAL
@@ -297,7 +299,8 @@ def _shared_fit(
     """Return how well the series of several files fit that share what they call, derive from or assign."""
     rank, file, series = parts[0]
     named = set(terms(series.anchor))
-    if named.isdisjoint(wanted) or (series.shape == "subclass" and not file.index.defining(series.anchor)):
+    is_known = series.shape != "subclass" or bool(len(file.index.defining(series.anchor)))
+    if named.isdisjoint(wanted) or not (is_known or _are_in_one_folder(parts)):
         return None
     names = [name for _, _, one in parts for name in one.members.values()]
     described = [("anchor", series.anchor), ("stem", file.path.rpartition("/")[0])]
@@ -305,8 +308,14 @@ def _shared_fit(
     score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
     score += max(_prior(file, series, wanted.keys()), 0.0) + _kind(asked, file) + _SPREAD[series.shape]
     score += _SIZE * min(len(names), _MANY)
-    score += 2 * _NAMED * len(named & wanted.keys()) / len(named)
+    score += (2 if is_known else 1) * _NAMED * len(named & wanted.keys()) / len(named)
     return Fit(file, series, score, tuple((file, one) for _, file, one in parts))
+
+
+def _are_in_one_folder(parts: Sequence[tuple[int, FileText, Series]]) -> bool:
+    """Return whether most of some files are in one folder, as the classes of a framework's base class are."""
+    folders = Counter(path.rpartition("/")[0] for path in {file.path for _, file, _ in parts})
+    return 2 * max(folders.values()) > folders.total()
 
 
 def _coverage(

@@ -30,6 +30,14 @@ FILES = {
         for name in WORDS
     },
     "app/release.php": "<?php\n$gitCommands = [\n    'git add',\n    'git commit',\n    'git push',\n];\n",
+    "app/jobs.js": (
+        "const jobs = [\n"
+        + "".join(
+            f'    {{\n        name: "{name}",\n        at: "03:14",\n        run: fire,\n    }},\n'
+            for name in WORDS
+        )
+        + "];\n"
+    ),
     "src/probes.c": (
         "extern probe_t probe_gas;\n\nprobe_t *probe_modules[] = {\n"
         + "".join(f"    &probe_{name.lower()},\n" for name in WORDS)
@@ -55,6 +63,7 @@ def searcher(tmp_path_factory):
         ("which kilns are there?", "Kiln", KILNS + 1),  # in more files than are read, one of them indirect
         ("which policies are there", "app/Policies", len(WORDS)),
         ("what commands does the shop have?", "Command", len(WORDS)),  # of a framework
+        ("what jobs run and when?", "jobs", len(WORDS)),  # records, not the fields of one
         ("list all probe modules", "probe_modules", len(WORDS)),
         ("list all probe moduls", "probe_modules", len(WORDS)),
     ],

@@ -29,7 +29,8 @@
     │   ├── ContextTooSmall      the model's context is too small for the question and one source
     │   ├── ConversationMismatch a conversation belongs to another repository
     │   ├── ConversationChanged  another process added or removed a turn in the meantime
-    │   ├── SearchInvalid        a pattern or a filter of a search is invalid
+    │   ├── SearchInvalid        the pattern, filter or number of hits of a search is invalid
+    │   ├── QuestionEmpty        the question has no words
     │   ├── NotFound             no such conversation, turn, store or job
     │   ├── LeaseLost            a job was taken from a worker that did not report for too long
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
@@ -333,7 +334,14 @@ class LeaseLost(ConfigError):
 
 
 class SearchInvalid(ConfigError):
-    """A pattern or a filter of a search is invalid."""
+    """The pattern, the filter or the number of hits of a search is invalid."""
+
+
+class QuestionEmpty(ConfigError):
+    """The question has no words."""
+
+    def __init__(self) -> None:
+        super().__init__("the question is empty; ask, for instance, where something is done")
 
 
 class WikiSteeringInvalid(ConfigError):

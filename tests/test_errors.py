@@ -42,6 +42,7 @@ SAID = {
         {"backend": "minilm", "missing": "onnxruntime", "extra": "minilm"},
         "pip install",
     ),
+    errors.QuestionEmpty: ({}, "ask, for instance"),
     errors.ContextTooSmall: (
         {"context_tokens": 100, "needed_tokens": 190, "what": "the question"},
         "--context-tokens",

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rag.retrieval.search import Searcher, search_in_turn
 from rag.schema import to_json, with_old_names
 from rag.service import Engine, Repository, locate
 from rag.service.background_budget import Allowance
+from rag.service.search import SearchQuery, search_repositories
 from rag.settings import Settings, load_settings
 from rag.types import Hit
 
@@ -70,15 +70,16 @@ class RepositorySearch:
             k: the number of chunks, instead of the default.
 
         Raises:
+            SearchInvalid: `k` is below 1.
             SourceError, StoreError: a repository is not available or cannot be indexed.
         """
         if not question.strip():
             return []
         carried = [text for text in earlier if text.strip()][-_MAX_EARLIER:]
-        found = search_in_turn(self._searchers(), question, carried, k=k or self.k)
-        return list(found.hits)
+        query = SearchQuery(question, k=self.k if k is None else k, earlier=carried)
+        return list(search_repositories(self._repositories(), query).hits)
 
-    def _searchers(self) -> list[Searcher]:
+    def _repositories(self) -> list[Repository]:
         with self._lock:
             if self._engine is None:
                 self._engine = Engine(self._settings or load_settings())
@@ -92,7 +93,7 @@ class RepositorySearch:
             elif self._allowance.is_left():
                 self._open = [self._engine.current(one) for one in self._open]
                 self._allowance.spend(time.monotonic() - began)
-            return [repository.searcher for repository in self._open]
+            return self._open
 
 
 def chunk_metadata(hit: Hit) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,11 +27,11 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.errors import ConfigError, SourceError, StoreCorrupt, StoreError
+from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import visible
 from rag.schema import to_json, with_old_names
-from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchMode
+from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -53,7 +54,7 @@ def search(
         typer.Option(
             "--batch",
             help='Read JSON lines {"id", "query", "history", "k"} from stdin; '
-            'write {"id", "results", "subject"}.',
+            'write {"id", "results", "subject", "remarks"}.',
         ),
     ] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Find this string instead of a question.")] = False,
@@ -96,7 +97,7 @@ def search(
                 engine.repository(source, refreshing=not no_refresh, else_old=True) for source in wanted
             ]
             if batch:
-                _serve_batch(engine, repositories, refreshing=not no_refresh)
+                _serve_batch(engine, repositories, k, within.only, refreshing=not no_refresh)
                 return
             opened = time.perf_counter()
             query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
@@ -224,10 +225,13 @@ def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
             out(f"      {line[: room - 6]}")
 
 
-def _serve_batch(engine: Engine, repositories: list[Repository], *, refreshing: bool) -> None:
+def _serve_batch(
+    engine: Engine, repositories: list[Repository], k: int, only: SearchFilter, *, refreshing: bool
+) -> None:
     """Answer JSON lines until the input ends. An invalid line gets an error object as its reply.
 
-    With `refreshing`, changed files are re-indexed before each answer.
+    `k` is the number of hits for a line that has none, `only` selects the files. With `refreshing`, changed
+    files are re-indexed before each answer.
     """
     from rag.service.current_repositories import CurrentRepositories
 
@@ -238,7 +242,7 @@ def _serve_batch(engine: Engine, repositories: list[Repository], *, refreshing: 
         for line in sys.stdin.buffer:
             if not line.strip():
                 continue
-            reply = _batch_reply(current.now if refreshing else lambda: repositories, line)
+            reply = _batch_reply(current.now if refreshing else lambda: repositories, line, k, only)
             failed += "error" in reply
             out(json_text(reply))
     if failed:
@@ -247,43 +251,54 @@ def _serve_batch(engine: Engine, repositories: list[Repository], *, refreshing: 
         )
 
 
-def _batch_reply(opened: Callable[[], list[Repository]], line: bytes) -> dict[str, Any]:
-    from rag.retrieval.search import search_in_turn
+def _batch_reply(
+    opened: Callable[[], list[Repository]], line: bytes, k: int, only: SearchFilter
+) -> dict[str, Any]:
+    from rag.service.search import search_repositories
 
     request: Any = None
     try:
         request = parse_json(line.decode("utf-8", "replace"))
-        query, history, k = _checked_request(request)
+        query = replace(_checked_request(request, k), only=only)
     except ValueError as error:
         number = request.get("id") if isinstance(request, dict) else None
         what = "invalid JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
         return {"id": number, "error": f"{what}{error}"}
     try:
-        searchers = [repository.searcher for repository in opened()]
-    except (SourceError, StoreError) as error:
+        found = search_repositories(opened(), query)
+    except (ConfigError, StoreError) as error:
         return {"id": request.get("id"), "error": str(error)}
-    found = search_in_turn(searchers, query, history, k=k)
-    names = _BATCH_FIELDS | ({"repository"} if len(searchers) > 1 else set())
+    assert found.retrieval is not None
+    names = _BATCH_FIELDS | ({"repository"} if len(found.searched) > 1 else set())
     results = [
         {name: value for name, value in to_json(hit).items() if name in names}
         | {"score": round(hit.score, 6)}
         for hit in found.hits
     ]
-    subject = to_json(found.sought.subject) if found.sought.subject else None
-    reply = {"id": request.get("id"), "results": with_old_names(results, "cli"), "subject": subject}
+    subject = found.retrieval.sought.subject
+    reply = {
+        "id": request.get("id"),
+        "results": with_old_names(results, "cli"),
+        "subject": to_json(subject) if subject else None,
+        "remarks": list(found.remarks),
+    }
     if request.get("confidence") is True:
         from rag.retrieval.answerability import judge
 
-        reply["first_right"] = judge(searchers, found).first_right
+        searchers = [repository.searcher for repository in found.searched]
+        reply["first_right"] = judge(searchers, found.retrieval).first_right
     return reply
 
 
-def _checked_request(request: Any) -> tuple[str, list[str], int]:
+def _checked_request(request: Any, default_k: int) -> SearchQuery:
+    """Return what a line asks for. Raises ValueError."""
+    from rag.service.search import SearchQuery
+
     if not isinstance(request, dict):
         raise ValueError("a JSON object is expected")
     query = request.get("query")
     history = [] if request.get("history") is None else request["history"]
-    k = 10 if request.get("k") is None else request["k"]
+    k = default_k if request.get("k") is None else request["k"]
     if not isinstance(query, str):
         raise ValueError('"query" must be text')
     if not isinstance(history, list) or not all(isinstance(text, str) for text in history):
@@ -291,7 +306,7 @@ def _checked_request(request: Any) -> tuple[str, list[str], int]:
     _check_history(history)
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000:
         raise ValueError('"k" must be a whole number from 1 to 1000')
-    return query, history, k
+    return SearchQuery(query, k=k, earlier=history)
 
 
 def _check_history(history: list[str]) -> None:

@@ -86,6 +86,7 @@ _SECRET_FILES = frozenset(
 )
 _SECRET_PLACES = frozenset({".kube/config", ".docker/config.json", ".aws/config", ".cargo/credentials.toml"})
 """Files that hold a secret in a folder of this name, although their own name is harmless."""
+_SECRET_NAMES = tuple({place.rpartition("/")[2] for place in _SECRET_PLACES})
 _SECRET_NAME = re.compile(
     r"^(?:\.env(?:\..+)?|.*\.env|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
     r"|.*\.(?:pem|p12|pfx|ppk|key|keytab|kdbx?|pkcs12|p8|ovpn|agekey|kubeconfig|tfstate(?:\.backup)?|auto\.tfvars(?:\.json)?)"
@@ -101,7 +102,7 @@ _PLAIN_KEY_EXTENSION = re.compile(r"\.(?:pub|pem\.(?:txt|md))$")
 def reason_by_name(path: str) -> str | None:
     """Return why a file of this name is skipped, None when it is not. Folders are not checked."""
     lowered = path.lower()
-    if "/".join(lowered.rsplit("/", 2)[-2:]) in _SECRET_PLACES:
+    if lowered.endswith(_SECRET_NAMES) and "/".join(lowered.rsplit("/", 2)[-2:]) in _SECRET_PLACES:
         return SECRET
     return _reason_by_name(lowered.rpartition("/")[2])
 

@@ -20,11 +20,13 @@ def filtered(store: Store, only: SearchFilter) -> Store:
     """Return the store with only the files that a filter allows; the others count as deleted.
 
     Raises:
-        SearchInvalid: a language or kind is unknown.
+        SearchInvalid: a language or kind is unknown, or a value is empty.
         SourceError: a glob is invalid.
     """
     if not only:
         return store
+    if not all(value.strip() for value in (*only.paths, *only.languages, *only.kinds)):
+        raise SearchInvalid("a filter is empty; omit it, or name a glob, a language or a kind")
     allowed = np.ones(store.total_files, np.bool_)
     if only.paths:
         patterns = Patterns.of(only.paths, where="the path filter")

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rag.analysis import terms
+from rag.retrieval.follow_ups import asked_again, is_whole_question, meant, whole_asked
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
 from rag.types import Subject
@@ -131,39 +132,73 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     """Return the question with its context from the earlier exchanges, oldest first."""
     if question.fresh or not past:
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
+    if correction := meant(question.text):
+        return _corrected(correction, past, carry)
     question = _with_lines_of(question, past[-1])
     own = _own_terms(question)
     leans = question.dependent or past[-1].is_set
     share = 1.0 if leans or _leans(question) else carry.alone
     topic = _topic(past)
-    meant = [(topic.subject, 1.0)] if topic.subject else []
-    meant += [(place, carry.second) for place in past[-1].places[: carry.places]]
+    places = [(topic.subject, 1.0)] if topic.subject else []
+    places += [(place, carry.second) for place in past[-1].places[: carry.places]]
     asks_facet = "callers" not in question.asks and (not own or not question.asks.isdisjoint(_FACETS))
     began = carry.question * share * (carry.facet if asks_facet else 1.0)
-    carried = dict.fromkeys(_own_terms(parse_question(past[-1].question)), carry.last * share)
+    carried = dict.fromkeys(_own_terms(_parsed(past[-1])), carry.last * share)
     carried |= dict.fromkeys(_own_terms(parse_question(topic.question)), began)
-    for place, weight in meant:
+    for place, weight in places:
         for term in terms(place.symbol):
             carried[term] = max(carried.get(term, 0.0), carry.symbol * weight * share)
     return ContextualQuestion(
         question=question,
         terms={term: weight for term, weight in carried.items() if term not in own} | own,
         carried=carried,
-        focus=_focus(meant),
-        near=tuple(dict.fromkeys(place.path for place, _ in meant)),
+        focus=_focus(places),
+        near=tuple(dict.fromkeys(place.path for place, _ in places)),
         share=share,
         standalone=_in_words(question, past[-1], topic.subject) if leans else question.text.strip(),
         subject=topic.subject,
-        shown=tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places)),
+        shown=_shown(past),
         bare=not own,
     )
 
 
+def _corrected(correction: str, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
+    """Return the last question about what was meant. The places of its answer are not what is meant."""
+    last = _parsed(past[-1])
+    question = parse_question(asked_again(correction, last.text))
+    own = _own_terms(question)
+    share = carry.alone if is_whole_question(correction) else 1.0
+    carried = dict.fromkeys(_own_terms(parse_question(_topic(past).question)), carry.last * share)
+    carried |= dict.fromkeys(_own_terms(last), carry.question * share)
+    return ContextualQuestion(
+        question=question,
+        terms={term: weight for term, weight in carried.items() if term not in own} | own,
+        carried=carried,
+        share=share,
+        standalone=question.text.strip(),
+        shown=_shown(past),
+        bare=not own,
+    )
+
+
+def _parsed(exchange: Exchange) -> ParsedQuestion:
+    """Return the question of an exchange; of a correction what was meant."""
+    return parse_question(meant(exchange.question) or exchange.question)
+
+
+def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:
+    """Return the places that earlier answers came from, each once."""
+    return tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places))
+
+
 def _with_lines_of(question: ParsedQuestion, last: Exchange) -> ParsedQuestion:
-    """Return a question for "line 40" with the file that was last shown."""
+    """Return a question for "line 40", or for the whole of something, with the file that was last shown."""
     if not last.places or question.paths or not _SHOWS.match(question.text):
         return question
-    path = last.places[0].path
+    place = last.places[0]
+    path = place.path
+    if whole_asked(question.text):
+        return replace(question, lines=((path, place.start, place.end),), places=((path, place.start),))
     lines = tuple((path, first, end) for _, first, end in question.lines)
     return replace(question, lines=lines, places=tuple((path, first) for _, first, _ in lines))
 
@@ -200,7 +235,7 @@ def _topic(past: Sequence[Exchange]) -> _Topic:
         ):
             topic = _Topic(exchange.subject, exchange.question)
         if exchange.places and (topic.subject is None or _moves_on(parse_question(exchange.question))):
-            topic = _Topic(exchange.places[0], exchange.question)
+            topic = _Topic(exchange.places[0], _parsed(exchange).text)
     return topic
 
 
@@ -211,8 +246,10 @@ def _is_same(one: Subject, other: Subject | None) -> bool:
 
 def _moves_on(question: ParsedQuestion) -> bool:
     """Return whether a question begins another topic: it asks for more than a facet, in words of its own."""
-    if question.fresh or question.dependent:
-        return question.fresh
+    if question.fresh or meant(question.text):
+        return True
+    if question.dependent:
+        return False
     if question.places and not question.lines:  # a pasted traceback
         return True
     own = _own_terms(question)

@@ -7,15 +7,22 @@ src/app.py do?"); or it asks something that applies to any project and has a con
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Set
 from functools import partial
-from itertools import islice
+from itertools import chain, groupby, islice
 
 import numpy as np
 
 from rag.ports import ChunkIndex
 from rag.retrieval.build_commands import build_command
-from rag.retrieval.project_questions import NEUTRAL_WORDS, PROJECT_QUESTIONS, README, Place
+from rag.retrieval.project_questions import (
+    ASKED_WORDS,
+    NEUTRAL_WORDS,
+    PROJECT_QUESTIONS,
+    README,
+    Place,
+    ProjectQuestion,
+)
 from rag.retrieval.question import ParsedQuestion
 from rag.top_k import distinct, find_sorted
 
@@ -25,6 +32,8 @@ _MAX_REFERENCED = 8
 """The largest number of chunks returned where no line is named."""
 _MAX_FILES = 30
 """The largest number of files read to find a matching line."""
+_DEPTHS = 3
+"""At how many depths of folders a place is looked for."""
 _MAX_READ = 500
 """The largest number of chunks read among those that hold certain terms."""
 _LONG_QUESTION_CHARS = 120
@@ -90,28 +99,32 @@ def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iter
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
         words = frozenset(_words(_without(question.text, question.paths)))
         return _files(index, question.paths) if words <= NEUTRAL_WORDS | _EXPLAIN else iter(())
-    named = any(not name.isupper() for name in question.names)  # API and CLI are words
+    # API, CLI and e2e are words.
+    named = any(not name.isupper() and name not in ASKED_WORDS for name in question.names)
     if named or len(question.text) > _LONG_QUESTION_CHARS or not len(index):
         return iter(())
-    places = _project_places(index, question.text, leans=not begins and question.dependent)
-    return (chunk for place in places for chunk in _chunks_of_place(index, place))
+    row = _project_question(index, question.text, leans=not begins and question.dependent)
+    if row is None:
+        return iter(())
+    asked = frozenset(_words(question.text)) - NEUTRAL_WORDS
+    return (chunk for place in row.places for chunk in _chunks_of_place(index, place, asked))
 
 
-def _project_places(index: ChunkIndex, text: str, *, leans: bool) -> Sequence[Place]:
-    """Return the places that answer a question about the whole project; none when it asks for something else.
+def _project_question(index: ChunkIndex, text: str, *, leans: bool) -> ProjectQuestion | None:
+    """Return the kind of a question about the whole project; None when it asks for something else.
 
     The project may be called by its name. In a question that depends on earlier ones, "it" may be anything.
     """
     words = frozenset(_words(text))
     if len(words) < _MIN_WORDS or (leans and not _WHOLE.search(text)):
-        return ()
+        return None
     for row in PROJECT_QUESTIONS:
         left = row.left_over(words)
         if row.is_asked(words | {"project"}) and len(left) < _MIN_WORDS:
             own = _names(index)
             if left <= own and (words & own or row.is_asked(words)):
-                return row.places
-    return ()
+                return row
+    return None
 
 
 def _names(index: ChunkIndex) -> frozenset[str]:
@@ -120,7 +133,8 @@ def _names(index: ChunkIndex) -> frozenset[str]:
     """
     name = index.hit(0, 0.0, {}).repo.lower()
     called = [name, *re.findall(r"[^\W_]+", name)]
-    title = next(map(_TITLE.search, (_text(index, chunk) for chunk in _nearest(index, _README))), None)
+    first = next(chain.from_iterable(_nearest(index, _README)), None)
+    title = None if first is None else _TITLE.search(_text(index, first))
     return frozenset(called + ([title[1].lower()] if title else [])) - NEUTRAL_WORDS
 
 
@@ -151,14 +165,17 @@ def _files(index: ChunkIndex, paths: tuple[str, ...]) -> Iterator[int]:
             yield from _of_file(index, file)[:1]
 
 
-def _chunks_of_place(index: ChunkIndex, place: Place) -> list[int]:
-    """Return the chunks of a place that match, in the order of its files; in code those with most matching
-    lines first.
+def _chunks_of_place(index: ChunkIndex, place: Place, asked: Set[str] = frozenset()) -> list[int]:
+    """Return the chunks of a place that match, those headed by most of the words asked for first, then in the
+    order of its files; in code those with most matching lines first.
     """
     line, path = re.compile(place.line, re.I | re.M), re.compile(place.path, re.I)
     if not place.terms:
-        beginning = _nearest(index, path)
-        return list(islice((chunk for chunk in beginning if line.search(_text(index, chunk))), place.most))
+        for beginning in islice(_nearest(index, path), _DEPTHS):
+            matching = (chunk for chunk in beginning if line.search(_text(index, chunk)))
+            if found := list(islice(matching, _MAX_READ if asked else place.most)):
+                return sorted(found, key=lambda chunk: -_heads(index, chunk, asked))[: place.most]
+        return []
     chunks = distinct(np.concatenate([index.postings(term).chunks for term in place.terms]))
     read = chunks[index.kind[chunks] == _CODE][:_MAX_READ].tolist()
     code = [chunk for chunk in read if path.search(_path(index, chunk))]
@@ -166,13 +183,16 @@ def _chunks_of_place(index: ChunkIndex, place: Place) -> list[int]:
     return sorted((chunk for chunk in code if lines[chunk]), key=lambda c: -lines[c])[: place.most]
 
 
-def _nearest(index: ChunkIndex, path: re.Pattern[str]) -> Iterator[int]:
-    """Yield the chunks, without tests, of the files with a matching path that are nearest to the root."""
-    files = _of_path(index, lambda named: path.search(named) is not None)
-    nearest = index.file_path(files[0]).count("/") if files else 0
-    for file in files[:_MAX_FILES]:
-        if index.file_path(file).count("/") == nearest:
-            yield from (chunk for chunk in _of_file(index, file) if index.kind[chunk] != _TEST)
+def _heads(index: ChunkIndex, chunk: int, asked: Set[str]) -> int:
+    """Return how many of some words the name or heading of a chunk has."""
+    return len(asked & set(_words(index.hit(chunk, 0.0, {}).symbol))) if asked else 0
+
+
+def _nearest(index: ChunkIndex, path: re.Pattern[str]) -> Iterator[Iterator[int]]:
+    """Yield the chunks, without tests, of the files with a matching path: first those nearest to the root."""
+    files = _of_path(index, lambda named: path.search(named) is not None)[:_MAX_FILES]
+    for _, same in groupby(files, key=lambda file: index.file_path(file).count("/")):
+        yield (chunk for file in same for chunk in _of_file(index, file) if index.kind[chunk] != _TEST)
 
 
 def _text(index: ChunkIndex, chunk: int) -> str:

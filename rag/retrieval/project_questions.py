@@ -74,10 +74,36 @@ _MANIFEST = (
 _METADATA = r"^(?:pkg-info|[^/]*\.egg-info/pkg-info|meta\.(?:json|yml))$"
 _NEEDS = r"^(?:requirements?[^/]*\.(?:txt|in)|gemfile|pipfile|environment\.ya?ml)$|" + _MANIFEST
 _TASKS = (
-    r"^(?:(?:gnu)?makefile|justfile|rakefile|tox\.ini|noxfile\.py|taskfile\.ya?ml)$|(?:^|/)package\.json$"
+    r"^(?:(?:gnu)?makefile|justfile|rakefile|tox\.ini|noxfile\.py|taskfile\.ya?ml|composer\.json)$"
+    r"|(?:^|/)package\.json$"
+)
+_INSTALL = r"^(?:docs?/)?(?:install\w*|building|compil\w*)\b[^/]*$"
+_RELEASING = (
+    r"^(?:\.github/|docs?/)?(?:releas(?:e|ing)|packag(?:ing|es?)|publish\w*|deploy\w*)\b"
+    r"[^/]*\.(?:md|rst|adoc|txt)$"
+)
+_RELEASE_SCRIPT = (
+    r"^(?:\.github/workflows/|scripts?/|tools?/)?[^/]*(?:release|publish|deploy)[^/]*\.(?:ya?ml|sh|py|m?js)$"
+)
+_PROMPT = r"(?:^[ \t>$`]*|`[^`\n]{0,20})\b"
+"""What is before a command in a document."""
+_STARTS = (
+    rf"{_PROMPT}(?:(?:npm|pnpm|yarn|bun|composer|make|just|python3?|php|rails|bundle|docker|gradle)\b"
+    r".{0,40}\b(?:dev|develop|start|serve|server|up)\b|(?:go|cargo|dotnet|flutter) run\b)"
+)
+_BUILDS = (
+    rf"{_PROMPT}(?:cmake|make|meson|ninja|gradle|mvn|bazel|cargo build|go build|npm run build"
+    r"|(?:configure|gradlew|mvnw)\b)"
+)
+_TESTS = (
+    rf"{_PROMPT}(?:(?:npm|pnpm|yarn|bun|composer|make|just|go|cargo|mix|dotnet|swift|php artisan)"
+    r"(?: run)? (?:test|check)|(?:python3? -m )?(?:pytest|tox|nox|unittest)|rspec|rake|mvn|gradlew?|ctest)\b"
 )
 _NEWS = r"^(?:docs?/)?(?:changelog|changes|history|news|releases?)\b[^/]*$"
 _SOURCE = r"\.(?:py|[cm]?[jt]sx?|go|rs|rb|php|java|kt|cc?|cpp|cs|h)$"
+
+
+_WHOLE_TESTS = "e2e|end-to-end|integration|acceptance|functional"
 
 
 def _headed(words: str) -> str:
@@ -116,16 +142,16 @@ PROJECT_QUESTIONS = (
         ),
     ),
     _row(
-        "what which",
+        "what which minimum min oldest lowest",
         "version versions",
-        "c++ compiler go java jdk jvm node nodejs php python ruby rust rustc typescript",
-        extra="needs needed require requires required support supports supported minimum oldest compatible"
+        "android c++ compiler go java jdk jvm node nodejs php python ruby rust rustc sdk typescript",
+        extra="needs needed require requires required support supports supported compatible"
         " run runs work works",
         places=(
             Place(
                 _MANIFEST,
                 r"requires-python|python_requires|\"engines\"|^go \d|rust-version|required_ruby_version"
-                r"|\"php\"|maven\.compiler|java\.version|sourceCompatibility|CMAKE_CXX_STANDARD|cpp_std",
+                r"|\bminSdk|\"php\"|maven\.compiler|java\.version|sourceCompatibility|CMAKE_CXX_STANDARD|cpp_std",
             ),
             Place(_README, r"\b(?:requires?|requirements?|prerequisites?|supports?)\b"),
             Place(_METADATA, "^requires-python"),
@@ -144,9 +170,23 @@ PROJECT_QUESTIONS = (
     _row(
         "how",
         "run execute launch start running",
+        "e2e end-to-end integration acceptance functional",
+        "test tests testsuite",
+        extra="e2e integration acceptance functional suite locally myself",
+        places=(
+            Place(_GUIDE, rf"\b(?:{_WHOLE_TESTS})\b"),
+            Place(_TASKS, rf"^\W*[\w:-]*(?:{_WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
+            Place(_README, _headed(_WHOLE_TESTS)),
+            Place(rf"^\.github/workflows/[^/]*(?:{_WHOLE_TESTS})[^/]*$"),
+        ),
+    ),
+    _row(
+        "how",
+        "run execute launch start running",
         "test tests testsuite",
         extra="unit suite locally myself",
         places=(
+            Place(_GUIDE, _TESTS),
             Place(_GUIDE, r"\btests?\b"),
             Place(_README, _headed("test")),
             Place(_TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
@@ -159,9 +199,10 @@ PROJECT_QUESTIONS = (
         "build compile built compiled",
         extra="source sources scratch locally myself cmake cargo gradle maven meson autotools bazel",
         places=(
+            Place(_INSTALL, _BUILDS),
             Place(_README, _headed("build|compil")),
             Place(_GUIDE, r"\b(?:build|compil)"),
-            Place(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}[:=]"),
+            Place(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}:(?!=)"),
             Place(_MANIFEST, "build-system|add_executable|add_library"),
         ),
     ),
@@ -199,6 +240,30 @@ PROJECT_QUESTIONS = (
                 r"|azure-pipelines\.yml|jenkinsfile|\.buildkite/pipeline\.ya?ml|appveyor\.yml)$",
                 most=8,
             ),
+        ),
+    ),
+    _row(
+        "how",
+        "release released publish published deploy deployed shipped signed",
+        extra="pypi npm crates docker hub maven nuget rubygems registry version new production apk built"
+        " build cut make made done gets package packaged image workflow process script",
+        places=(
+            Place(_RELEASING),
+            Place(_GUIDE, _headed("releas|publish|deploy")),
+            Place(_RELEASE_SCRIPT),
+            Place(_TASKS, r"^\W*(?:release|publish|deploy|upload)[\w:-]*\W{0,3}:(?!=)"),
+            Place(_README, _headed("releas|publish|deploy")),
+        ),
+    ),
+    _row(
+        "how",
+        "run start launch serve bring",
+        "dev development server webserver backend frontend",
+        extra="up locally in mode app application web machine",
+        places=(
+            Place(_GUIDE, _STARTS),
+            Place(_TASKS, r"^\W*(?:dev|develop|serve|server|start|run)\W{0,3}:(?!=)"),
+            Place(_README, _STARTS),
         ),
     ),
     _row(
@@ -339,3 +404,6 @@ PROJECT_QUESTIONS = (
     ),
 )
 """When two rows match, the first one counts."""
+
+ASKED_WORDS = frozenset[str]().union(*(group for row in PROJECT_QUESTIONS for group in row.asked))
+"""The words that such questions ask with, also those that are written as names are: e2e."""

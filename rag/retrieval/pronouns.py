@@ -50,6 +50,13 @@ def bare_pronoun(question: str) -> str:
     return found[0].lower() if asks else ""
 
 
+def with_its_meaning(question: str, meaning: str) -> str:
+    """Return a question that names nothing but "it" with what that means; else the meaning alone."""
+    if not bare_pronoun(question):
+        return meaning
+    return _PRONOUN.sub(lambda _: meaning, question, count=1)
+
+
 def words_of_its_own(question: str) -> list[str]:
     """Return the words of a question that are neither pronouns nor only say what is asked of a definition."""
     text = without_instructions(question)[:_MAX_CHARS]

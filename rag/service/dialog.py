@@ -13,7 +13,7 @@ from rag.agent.look import Look
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
-from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
+from rag.errors import ConfigError, NotFound, ProviderError, QuestionEmpty, RagError, StoreCorrupt
 from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
@@ -247,10 +247,10 @@ class Dialog:
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
-            ConfigError: the question is empty.
+            QuestionEmpty: the question is empty.
         """
         if not question.strip():
-            raise ConfigError("the question is empty; ask, for instance, where something is done")
+            raise QuestionEmpty()
         began = time.perf_counter()
         settings = self.engine.settings
         now = self._now()

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain, groupby, zip_longest
 
 from rag.analysis import words
+from rag.errors import QuestionEmpty
 from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.context import Exchange
@@ -78,8 +79,11 @@ def explore(
         on_missing: see `with_history`.
 
     Raises:
+        QuestionEmpty: the question is empty.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
+    if not question.strip():
+        raise QuestionEmpty()
     budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
     parts = parts_of(question)
     results: list[tuple[str, RetrievalResult]] = []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from rag.database.filtering import filtered
-from rag.retrieval.search import RetrievalResult, search
+from rag.errors import QuestionEmpty, SearchInvalid
+from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
 from rag.types import Hit, PatternMatches, SearchFilter, SearchMode
@@ -14,13 +16,33 @@ from rag.types import Hit, PatternMatches, SearchFilter, SearchMode
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """What is searched: `text` is a question, a string or an expression; `only` selects the files."""
+    """What is searched: `text` is a question, a string or an expression; `only` selects the files.
+
+    `earlier` are the questions before it, where the turns of the conversation are not stored.
+    """
 
     text: str
     mode: SearchMode = "question"
     ignore_case: bool = False
     k: int = 10
     only: SearchFilter = field(default_factory=SearchFilter)
+    earlier: Sequence[str] = ()
+
+    def check(self) -> None:
+        """Refuse what cannot be searched.
+
+        Raises:
+            QuestionEmpty: there is no text. A string or an expression may consist of spaces.
+            SearchInvalid: `k` is below 1, the mode is unknown, or case is ignored in a question.
+        """
+        if self.mode not in (modes := get_args(SearchMode)):
+            raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
+        if not (self.text.strip() if self.mode == "question" else self.text):
+            raise QuestionEmpty()
+        if self.k < 1:
+            raise SearchInvalid(f"the number of hits is {self.k}; ask for at least 1")
+        if self.ignore_case and self.mode == "question":
+            raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +71,14 @@ def search_repositories(
     Args:
         repositories: the repositories, open for search.
         query: what is searched.
-        ask: searches for the question, by default without the context of a conversation.
+        ask: searches for the question, by default in the context of the `earlier` ones.
 
     Raises:
-        SearchInvalid: the pattern or the filter is invalid.
+        QuestionEmpty, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is invalid.
         SourceError: a glob is invalid.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
+    query.check()
     chosen = within(repositories, query.only)
     remarks = () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
     if query.mode != "question":
@@ -74,7 +97,8 @@ def search_repositories(
 
 
 def _ask(repositories: Sequence[Repository], query: SearchQuery) -> RetrievalResult:
-    found = search([repository.searcher for repository in repositories], query.text, k=query.k)
+    searchers = [repository.searcher for repository in repositories]
+    found = search_in_turn(searchers, query.text, query.earlier, k=query.k)
     return with_history(repositories, found, query.k)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from command import rag
 from live_server import Served
 from test_mcp import called, over_http
 
+from rag.adapters.repository import RepositorySearch
 from rag.component.rag import RAG
+from rag.errors import ConfigError, SearchInvalid
 from rag.schema import OLD_OUTPUT, to_json
 from rag.service import Engine
 from rag.settings import Settings
-from rag.types import SearchFilter
+from rag.types import Hit, SearchFilter
 
 SEARCHES: list[dict[str, Any]] = [
     {"question": "def sign", "mode": "exact"},
@@ -63,12 +67,7 @@ def test_every_interface_finds_the_same(served: Served, asked: dict[str, Any]) -
     assert api == by_cli(source, asked)
     places = [f"{hit['path']}:{hit['start_line']}-{hit['end_line']}" for hit in api["hits"]]
     assert by_mcp(served, asked) == api | {"hits": places}
-    only = SearchFilter(*(tuple(asked.get(name, ())) for name in ("paths", "languages", "kinds")))
-    with closing(Engine(Settings(home=served.home / "python", memory="memory:"))) as engine:
-        component = RAG(engine=engine)
-        component.prepare_retriever(source)
-        options = {name: asked[name] for name in ("mode", "ignore_case") if name in asked}
-        hits = component.retrieve(asked["question"], 5, only=only, **options)
+    hits = by_python(served.home / "python", source, asked | {"k": 5})
     assert plain([to_json(hit) for hit in hits]) == api["hits"]
     assert (api["matches"] is None) == ("mode" not in asked)
     assert bool(api["remarks"]) == (asked.get("paths") == ["nowhere/"])
@@ -96,3 +95,116 @@ def test_a_question_is_answered_from_the_chosen_files(served: Served) -> None:
     assert any("only files that match the filter (path docs/)" in note for note in answer["notes"])
     nothing = served.post("/api/ask", {**asked, "paths": ["nowhere/"]})
     assert nothing.status == 404 and "no indexed file matches" in nothing.body.decode()
+
+
+def by_batch(source: str, asked: dict[str, Any], *flags: object) -> dict[str, Any]:
+    """What `rag search --batch` replies to a question."""
+    request = {"id": 1, "query": asked["question"]} | ({"k": asked["k"]} if "k" in asked else {})
+    done = rag("search", source, "--batch", *flags, stdin=json.dumps(request) + "\n")
+    reply: dict[str, Any] = json.loads(done.out.splitlines()[1])
+    return reply
+
+
+def by_python(home: Path, source: str, asked: dict[str, Any]) -> list[Hit]:
+    only = SearchFilter(*(tuple(asked.get(name, ())) for name in ("paths", "languages", "kinds")))
+    options = {name: asked[name] for name in ("mode", "ignore_case", "k") if name in asked}
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        component = RAG(engine=engine)
+        component.prepare_retriever(source)
+        return list(component.retrieve(asked["question"], only=only, **options))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"question": ""}, "the question is empty"),
+        ({"question": " \n"}, "the question is empty"),
+        ({"question": "", "mode": "exact"}, "the question is empty"),
+        ({"question": "sign", "ignore_case": True}, "a question ignores case anyway"),
+        ({"question": "sign", "languages": ["pyton"]}, "did you mean python"),
+        ({"question": "sign", "languages": [" "]}, "a filter is empty"),
+        ({"question": "sign", "paths": [" "]}, "a filter is empty"),
+        ({"question": "(", "mode": "regex"}, "invalid regular expression"),
+    ],
+)
+def test_every_interface_refuses_the_same_in_the_same_words(
+    served: Served, tmp_path: Path, asked: dict[str, Any], said: str
+) -> None:
+    source = served.service.registry.source("sample").location
+    reply = served.post("/api/search", {**asked, "repositories": ["sample"]})
+    assert (reply.status, said in reply.json["error"]["message"]) == (400, True)
+    flags = [f"--{asked['mode']}"] if "mode" in asked else []
+    flags += ["--ignore-case"] if "ignore_case" in asked else []
+    flags += [part for one in asked.get("languages", ()) for part in ("--lang", one)]
+    flags += [part for one in asked.get("paths", ()) for part in ("--path", one)]
+    done = rag("search", source, asked["question"], *flags)
+    assert (done.code, said in done.err) == (2, True)
+    names = {"paths": "path", "languages": "language"}
+    chosen = {name: asked[many][0] for many, name in names.items() if many in asked}
+    options = {name: asked[name] for name in ("mode", "ignore_case") if name in asked} | chosen
+    text, _, failed = over_http(
+        served, lambda session: called(session, "search_code", query=asked["question"], **options)
+    )
+    assert (failed, said in text) == (True, True)
+    with pytest.raises(ConfigError, match=said):
+        by_python(tmp_path, source, asked)
+    if "mode" not in asked and "ignore_case" not in asked:
+        assert said in by_batch(source, asked, *flags)["error"]
+        answer = served.post("/api/ask", {**asked, "repositories": ["sample"]})
+        assert (answer.status, said in answer.json["error"]["message"]) == (400, True)
+
+
+def test_exploring_needs_a_question(served: Served) -> None:
+    text, _, failed = over_http(served, lambda session: called(session, "explore", question=" "))
+    assert failed and "the question is empty" in text
+
+
+def test_no_interface_searches_for_no_hits(served: Served, tmp_path: Path) -> None:
+    asked = {"question": "sign", "k": 0}
+    source = served.service.registry.source("sample").location
+    assert served.post("/api/search", {**asked, "repositories": ["sample"]}).status == 422
+    assert rag("search", source, "sign", "-k", 0).code == 2
+    assert '"k" must be' in by_batch(source, asked)["error"]
+    assert over_http(served, lambda session: called(session, "search_code", query="sign", limit=0))[2]
+    with pytest.raises(SearchInvalid, match="at least 1"):
+        by_python(tmp_path, source, asked)
+    adapter = RepositorySearch(source, settings=Settings(home=tmp_path, memory="memory:"))
+    with pytest.raises(SearchInvalid, match="at least 1"):
+        adapter.search("sign", k=0)
+    with pytest.raises(SearchInvalid, match="unknown mode 'fuzzy'; use question, exact, regex"):
+        by_python(tmp_path, source, {"question": "sign", "mode": "fuzzy"})
+
+
+@pytest.mark.parametrize("question", ["How are session tokens signed?", "Who last changed check_token?"])
+def test_a_batch_and_an_adapter_find_what_a_search_finds(
+    served: Served, tmp_path: Path, question: str
+) -> None:
+    source = served.service.registry.source("sample").location
+    hits = served.post("/api/search", {"question": question, "repositories": ["sample"], "k": 4}).json["hits"]
+    places = [(hit["path"], hit["start_line"], round(hit["score"], 6)) for hit in hits]
+    batch = by_batch(source, {"question": question}, "-k", 4)["results"]
+    assert [(hit["path"], hit["start_line"], hit["score"]) for hit in batch] == places
+    adapter = RepositorySearch(source, k=4, settings=Settings(home=tmp_path, memory="memory:"))
+    assert [(hit.path, hit.start, round(hit.score, 6)) for hit in adapter.search(question)] == places
+
+
+def test_the_filter_of_a_batch_selects_its_files(served: Served) -> None:
+    source = served.service.registry.source("sample").location
+    asked = {"question": "How are session tokens signed?"}
+    found = by_batch(source, asked, "--path", "docs/")
+    assert found["results"] and all(hit["path"].startswith("docs/") for hit in found["results"])
+    assert not found["remarks"]
+    nothing = by_batch(source, asked, "--path", "nowhere/")
+    assert nothing["results"] == [] and "no indexed file matches" in nothing["remarks"][0]
+
+
+def test_an_optional_argument_of_a_tool_that_is_empty_is_omitted(served: Served) -> None:
+    arguments = {"query": "How are session tokens signed?"}
+    empty = dict.fromkeys(("repoName", "ref", "path", "language", "kind"), "")
+
+    async def through(session: Any) -> Any:
+        tool = "search_code"
+        return await called(session, tool, **arguments), await called(session, tool, **arguments, **empty)
+
+    plain, given = over_http(served, through)
+    assert plain == given and not plain[2]

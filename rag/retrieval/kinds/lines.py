@@ -1,4 +1,7 @@
-"""Show the lines that a question names: "Show me lines 40 to 60 of app.py", "and line 80 of that?"."""
+"""Show the lines that a question names: "Show me lines 40 to 60 of app.py", "and line 80 of that?".
+
+Those of "show me the whole function" are the lines of the definition that was last shown.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 
 from rag.analysis import is_stop_word, words
 from rag.ports import ChunkIndex
+from rag.retrieval.follow_ups import whole_asked
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.recognition import LINES
 from rag.retrieval.mentions import is_path
@@ -28,6 +32,9 @@ def find(asked: Asked) -> CodeFacts | None:
     ]
     if not shown:
         return None
+    of_what = ""
+    if whole := whole_asked(asked.question.question.text):
+        shown, of_what = _whole(asked, *shown[0], of_file=whole == "file")
     file, first, last = shown[0]
     size = len(file.lines)
     if first > size and not _asks_for_nothing_else(asked.question.question.text):
@@ -37,10 +44,23 @@ def find(asked: Asked) -> CodeFacts | None:
     else:
         last = min(last, size)
         which = f"line {first}" if first == last else f"lines {first}-{last}"
-        summary = f"{named(file.path)}, {which} of {size}"
+        summary = f"{of_what}{named(file.path)}, {which} of {size}"
     if others := {other.path for other, *_ in shown} - {file.path}:
         summary += f"; {len(others)} other file" + ("s are" if len(others) > 1 else " is") + " shown as well"
     return code_facts(LINES, file.path, summary, [place for one in shown for place in _by_chunk(*one)])
+
+
+def _whole(
+    asked: Asked, file: FileText, first: int, last: int, *, of_file: bool
+) -> tuple[list[tuple[FileText, int, int]], str]:
+    """Return all lines of the file, or of the definition that the last answer shows, and its name."""
+    place = file.path, first, last
+    name = next((p.symbol for p in asked.question.shown if (p.path, p.start, p.end) == place), "")
+    within = [one for one in file.index.graph.defined_in(file.path) if one.start <= last and first <= one.end]
+    within = [one for one in within if one.name == name] or [one for one in within if one.start <= first]
+    if of_file or not within:
+        return [(file, *((1, len(file.lines)) if of_file else (first, last)))], ""
+    return [(file, within[-1].start, within[-1].end)], f"{named(within[-1].qualified_name)} in "
 
 
 def _asks_for_nothing_else(question: str) -> bool:

@@ -6,6 +6,7 @@ The rules that answer a kind are in its own module, which is imported only when 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from rag.analysis import words
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
@@ -88,7 +89,9 @@ _DOES = (
     r"|verif(?:y|ies|ying)|run(?:s|ning)?|invok(?:es?|ing)|for|of)"
 )
 _ASKED = rf"{UNIT}{NAME}{AFTER}"
-_ASKS_FOR_TESTS = re.compile(
+_OF_TESTS = ("test", "spec", "cover", "verify", "exercise")
+"""One of these is in every question for the tests of a name, whose pattern takes 8 ms to compile."""
+_ASKS_FOR_TESTS = (
     r"\A\W*(?:(?:and|but|so|ok|please|can you) )?(?:"
     rf"(?:which|what) (?:are the )?{_TESTS} {_DOES} {_ASKED}"
     rf"|(?:is|are) {_ASKED} (?:ever |already |even |well |unit[ -])?(?:tested|covered)"
@@ -99,8 +102,7 @@ _ASKS_FOR_TESTS = re.compile(
     rf" {_DOES} {_ASKED}"
     rf"|(?:does|do) {_ASKED} have (?:any |an? )?{_TESTS}"
     rf"|(?:who|what) tests {_ASKED}"
-    rf")(?: (?:by|in|with) (?:(?:an?|any|the|which|some) )?(?:\w+ )?{_TESTS}| anywhere| at all)?{HERE}",
-    re.I,
+    rf")(?: (?:by|in|with) (?:(?:an?|any|the|which|some) )?(?:\w+ )?{_TESTS}| anywhere| at all)?{HERE}"
 )
 _ASKS_USES = re.compile(
     r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
@@ -246,9 +248,17 @@ def is_question(text: str) -> bool:
     return _QUESTION.match(text) is not None
 
 
+@cache
+def _tests_pattern() -> re.Pattern[str]:
+    return re.compile(_ASKS_FOR_TESTS, re.I)
+
+
 def subject_of_tests(text: str) -> str:
     """Return the name whose tests are all that a question asks for: "it" is one; "" if it asks for more."""
-    found = _ASKS_FOR_TESTS.match(text) if len(text) <= _MAX_CHARS else None
+    lower = text.lower()
+    if len(text) > _MAX_CHARS or not any(word in lower for word in _OF_TESTS):
+        return ""
+    found = _tests_pattern().match(text)
     return next(filter(None, found.groups()), "") if found else ""
 
 

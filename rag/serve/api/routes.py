@@ -18,7 +18,6 @@ from rag.errors import ProviderError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
-from rag.retrieval.search import search_in_turn
 from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
@@ -30,7 +29,7 @@ from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
 from rag.service.read_lines import read_lines
-from rag.service.search import SearchOutcome, SearchQuery
+from rag.service.search import SearchOutcome, SearchQuery, search_repositories
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
 
@@ -268,7 +267,8 @@ def source_lines(repository: Repository, path: str, start: int, end: int | None)
 
 def _scores(repository: Repository, asked: requests.Judged, k: int) -> responses.EvalScores:
     began = time.perf_counter()
-    found = search_in_turn([repository.searcher], asked.question, asked.history, k=k)
+    query = SearchQuery(asked.question, k=k, earlier=asked.history)
+    found = search_repositories([repository], query)
     took = time.perf_counter() - began
     spans = tuple(lines for one in asked.answers if (lines := one.lines()))
     question = Question(

@@ -52,13 +52,17 @@ def compact(schema: Any) -> Any:
     return found | ({"anyOf": kinds} if kinds else {})
 
 
-def checked(tool: str, arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+def checked(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a tool under their own names.
+
+    A model often passes "" for an optional argument that it does not need: it counts as omitted.
 
     Raises:
         BadRequest: an argument does not exist; the message names it, and the nearest one that does.
     """
+    known, needed = list(schema["properties"]), schema.get("required", ())
     given = _spelled(arguments, known)
+    given = {name: value for name, value in given.items() if value != "" or name in needed}
     if tool == "read_span":
         given = _span_arguments(given)
     for name in given:

@@ -129,7 +129,7 @@ class _StrictServer(_Server):  # type: ignore[misc]
         tool = self._tool_manager.get_tool(name)
         try:
             if tool is not None:
-                arguments = checked(name, arguments, list(tool.parameters["properties"]))
+                arguments = checked(name, arguments, tool.parameters)
             return await super().call_tool(name, arguments, *context)
         except RagError as error:
             raise ToolError(str(error)) from error

@@ -12,7 +12,7 @@ import asyncio
 from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
@@ -362,7 +362,6 @@ class Toolbox:
         self._service.limiter.check_question(query.text, param="query")
         _, repository = await self._ready(caller, repo, ref, progress)
         dialog = Dialog(self._service.engine_for(caller), [repository])
-        query = replace(query, k=max(1, min(query.k, _MAX_HITS)))
         async with self._service.limiter.slot():
             found = await to_thread(dialog.find, query)
         text = _listed(found.hits, nothing="Nothing was found.")
@@ -441,9 +440,8 @@ class Toolbox:
                 one = await to_thread(engine.turns.turn, turn, namespace=caller.namespace)
             sources = ", ".join(c.place for c in one.citations if c.used) or "no sources"
             return ToolReply(result=f"## {one.question}\n\n{one.answer}\n\n({sources})")
-        k = max(1, min(limit, _MAX_HITS))
         async with self._service.limiter.slot():
-            found = await to_thread(recall, engine, query, conversation=conversation, k=k)
+            found = await to_thread(recall, engine, query, conversation=conversation, k=limit)
         if not found:
             return ToolReply(result="No earlier turn matches the query.")
         blocks = [

@@ -1,0 +1,56 @@
+"""Recognize follow-ups that correct the last question, and those that ask for the whole of what was shown.
+
+A correction says what the last question meant: "no, I meant the parser", "no, the one with a timeout".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from rag.retrieval.pronouns import with_its_meaning
+
+_THAT_ONE = r"not (?:that|this|it)(?: one)?"
+_CORRECTION = re.compile(
+    rf"\A\W*(?:(?:(?:no|nope|nah|sorry|oops|wait|well|actually|oh|{_THAT_ONE})\b\W*){{0,3}}"
+    r"(?:i|we) (?:actually |really )?(?:meant?|(?:was|am|were) (?:asking|talking) about)\b"
+    rf"|(?:(?:sorry|oops|wait|oh)\b\W*)?(?:no|nope|{_THAT_ONE})\b\W*,\W*(?:{_THAT_ONE}[\s,;:.]+)?(?:but )?"
+    r"(?=(?:the|in|for)\b|`))[\s,;:.]*(?P<meant>.*)",
+    re.I | re.S,
+)
+_ASKS = re.compile(
+    r"(?:\A|[:;,.] *)(?:and |so )?(?:who|what|which|where|when|why|how|is|are|does|do|did|can|could|will)\b",
+    re.I,
+)
+_WHOLE = re.compile(
+    r"\W*(?:(?:and|now|ok|please|can you|could you)\W+){0,2}(?:show|print|display|give|quote|see|open)"
+    r"(?: me| us)? (?:(?:all|the rest) of )?(?:the |its )?(?:(?:whole|full|entire|complete|source) ){0,2}"
+    r"(?:function|method|class|definition|implementation|code|body|source|thing|it|that|this|(?P<file>file))"
+    r"(?:\W+please)?\W*",
+    re.I,
+)
+_MAX_CHARS = 160
+
+
+def meant(text: str) -> str:
+    """Return what a correction says the last question meant; "" if a text is none."""
+    found = _CORRECTION.match(text) if len(text) <= _MAX_CHARS else None
+    return found["meant"] if found else ""
+
+
+def is_whole_question(correction: str) -> bool:
+    """Return whether what was meant is a question by itself: "I meant plugins: how do they start?"."""
+    return _ASKS.search(correction) is not None
+
+
+def asked_again(correction: str, last: str) -> str:
+    """Return the question that a correction asks: the last one about what was meant, where that names only
+    "it".
+    """
+    return correction if is_whole_question(correction) else with_its_meaning(last, correction.strip(" ?.!"))
+
+
+def whole_asked(text: str) -> Literal["definition", "file", ""]:
+    """Return what a question asks to see as a whole: the definition last shown, its file, or neither."""
+    found = _WHOLE.fullmatch(text) if len(text) <= _MAX_CHARS else None
+    return "" if found is None else "file" if found["file"] else "definition"

@@ -1,0 +1,121 @@
+"""Follow-ups that correct the last question, and those that ask for the whole of what was shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.retrieval.context import CARRY, Exchange, in_context, subject_of
+from rag.retrieval.follow_ups import asked_again, meant, whole_asked
+from rag.retrieval.question import parse_question
+from rag.service import Dialog, Engine, locate
+from rag.service.ask import converse
+from rag.settings import load_settings
+from rag.types import Subject
+
+LOCK = Subject("src/lock.py", "acquire_lock", "Lock", 10, 20)
+SEND = Subject("src/mail.py", "send", "", 1, 4)
+BEGUN = Exchange("Where is the lock on a mailbox acquired?", (LOCK,))
+
+
+@pytest.mark.parametrize(
+    ("text", "correction"),
+    [
+        ("no, I meant the batch mode (-X)", "the batch mode (-X)"),
+        ("sorry, I was asking about the server", "the server"),
+        ("I mean how are they parsed", "how are they parsed"),
+        ("no, the one with a timeout", "the one with a timeout"),
+        ("not that one, the parser", "the parser"),
+        ("No, in the browser", "in the browser"),
+        ("no, not that, `send`", "`send`"),
+        ("What do I mean by that?", ""),
+        ("no", ""),
+        ("not found: the file", ""),
+        ("no such file, the path is wrong", ""),
+        ("Where is no the default?", ""),
+    ],
+)
+def test_a_correction_is_recognized(text, correction):
+    assert meant(text) == correction
+
+
+@pytest.mark.parametrize(
+    ("correction", "last", "again"),
+    [
+        ("the mail parser", "who calls it?", "who calls the mail parser?"),
+        ("`send`", "and is it tested?", "and is `send` tested?"),
+        ("the batch mode", "What exit code do I get?", "the batch mode"),
+        ("how are they parsed?", "who calls it?", "how are they parsed?"),
+    ],
+)
+def test_a_correction_asks_the_last_question_again(correction, last, again):
+    assert asked_again(correction, last) == again
+
+
+def test_a_correction_carries_the_last_question_but_not_its_subject():
+    last = Exchange("and what is its timeout?", (LOCK,), LOCK)
+    sought = in_context(parse_question("no, I meant the queue"), [BEGUN, last], CARRY)
+    assert set(sought.terms) == {"queue", "timeout", "lock", "mailbox", "acquir"}
+    assert sought.terms["timeout"] > sought.terms["mailbox"]
+    assert (sought.subject, sought.focus, sought.near) == (None, {}, ())
+
+
+def test_a_corrected_subject_is_that_of_the_next_question():
+    assert subject_of([BEGUN, Exchange("no, I meant how it is sent", (SEND,))]) == SEND
+    after = [BEGUN, Exchange("no, I meant the outgoing mail", (SEND,))]
+    sought = in_context(parse_question("is it tested?"), after, CARRY)
+    assert sought.subject == SEND
+    assert "meant" not in sought.terms and "mail" in sought.terms
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("show me the whole function", "definition"),
+        ("can you show me the full code please?", "definition"),
+        ("and print it", "definition"),
+        ("show me all of it", "definition"),
+        ("open the file", "file"),
+        ("show me the test for that", ""),
+        ("show me the function that sends mail", ""),
+        ("show the whole truth", ""),
+    ],
+)
+def test_the_whole_is_asked_for(text, whole):
+    assert whole_asked(text) == whole
+
+
+@pytest.fixture
+def dialog(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+    root = tmp_path / "mail"
+    root.mkdir()
+    steps = "".join(f"    step_{n} = prepare(message, {n})\n" for n in range(40))
+    (root / "mail.py").write_text(
+        f"def deliver(message):\n{steps}    return step_39\n\n\ndef deliver_all(messages):\n"
+        "    return [deliver(message) for message in messages]\n",
+        encoding="utf-8",
+    )
+    (root / "queue.py").write_text("def put(item):\n    '''Add to the queue.'''\n", encoding="utf-8")
+    engine = Engine(load_settings({"memory": "memory:"}))
+    return Dialog(engine, [engine.repository(locate(str(root)))])
+
+
+def answers(dialog, *questions):
+    return [list(converse(dialog, question, ExtractiveGenerator()))[-1] for question in questions]
+
+
+def test_the_whole_function_that_was_shown_is_shown(dialog):
+    *_, answer = answers(dialog, "Where is deliver defined?", "show me the whole function")
+    assert answer.text.startswith("`deliver` in `mail.py`, lines 1-42 of 46")
+    assert "step_20 = prepare(message, 20)" in answer.text
+
+
+def test_the_whole_file_that_was_shown_is_shown(dialog):
+    *_, answer = answers(dialog, "Where is deliver defined?", "show me the whole file")
+    assert answer.text.startswith("`mail.py`, lines 1-46 of 46")
+
+
+def test_a_correction_names_what_a_question_about_it_means(dialog):
+    *_, answer = answers(dialog, "Where is put defined?", "who calls it?", "no, I meant `deliver`")
+    assert answer.text.startswith("`deliver` is called in 1 place")

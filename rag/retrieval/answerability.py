@@ -39,7 +39,7 @@ from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
 from rag.retrieval.pronouns import bare_pronoun
-from rag.retrieval.question import last_part, without_places
+from rag.retrieval.question import last_part, without_contractions, without_places
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
@@ -316,7 +316,7 @@ def _near(searcher: Searcher, found: RetrievalResult) -> float:
 
 def _judged_text(found: RetrievalResult) -> str:
     """Return the question without parts that need not occur: places, greetings, the form of the answer."""
-    return without_instructions(without_places(found.sought.question.text))
+    return without_contractions(without_instructions(without_places(found.sought.question.text)))
 
 
 def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:

@@ -39,7 +39,6 @@ from rag.types import CodeFacts
 _MIN_SCORE = 0.7
 _OTHER_FILES, _MEMBER_FILES = 40, 120
 """How many files are read to complete a list, by their text and as the graph has the members."""
-_MAX_SUBCLASSES = 400
 _CODE = 0
 _DERIVED = re.compile(
     r"\b([A-Z]\w+) (?:sub-?classes|implementations)\b"
@@ -52,7 +51,7 @@ _WORDS = {
     "call": ("is called in", "places"),
     "decorated": ("decorates", "definitions"),
     "assignment": ("is set in", "places"),
-    "subclass": ("has", "subclasses"),
+    "subclass": ("has", "direct subclasses"),
     "strings": ("has a line with", "values"),
 }
 
@@ -84,7 +83,7 @@ def _derived(asked: Asked) -> CodeFacts | None:
                 continue
             places, note, count = _everywhere(asked, file, Series("subclass", name, 0, 0), [])
             if places:
-                summary = f"{named(name)} has {count} subclasses"
+                summary = f"{named(name)} has {count} direct subclasses"
                 return code_facts(LIST, name, summary, places, note=note, count=count)
     return None
 
@@ -189,8 +188,8 @@ def _everywhere(
 ) -> tuple[list[FactPlace], str, int]:
     """Return the lines of all files that have the shape of a series, what may be missing, and their number.
 
-    `also` are paths to read that the index does not have as code. Subclasses are those of the graph, direct
-    and indirect, as well.
+    `also` are paths to read that the index does not have as code. Where files
+    are not read, the subclasses are those of the graph as well.
     """
     index, subject = file.index, subject_of(file, series)
     term = terms(series.anchor)[-1:]
@@ -199,37 +198,32 @@ def _everywhere(
     paths = [file.path, *also, *(index.file_path(number) for number in numbers)]
     first, *others = dict.fromkeys(paths)
     others.sort(key=lambda path: (_distance(first, path), path))
-    places: list[FactPlace] = []
+    places, is_partial = list[FactPlace](), len(others) >= _OTHER_FILES
     needle = series.anchor.rpartition(" ")[2]
     for path in [first, *others][:_OTHER_FILES]:
         if (other := asked.file(index, path)) is None:
+            is_partial = True
             continue
         places += [
             FactPlace(other, number, f"member of {named(subject)}")
             for number in _lines_of(other.lines, series, needle)
         ]
-    note = "" if len(others) < _OTHER_FILES else f"may be incomplete: only {_OTHER_FILES} files were read"
-    more = _subclasses(index, series.anchor) if series.shape == "subclass" else []
-    more = [at for at in more if at not in {(one.file.path, one.line) for one in places}]
+    known = {(one.file.path, one.line) for one in places}
+    more = _subclasses(index, series.anchor) if is_partial and series.shape == "subclass" else []
+    more = [at for at in more if at not in known]
     count = len(places) + len(more)
     for path, line in more[: max(MAX_FACTS - len(places), 0)]:
         if (other := asked.file(index, path, most=_MEMBER_FILES)) is not None:
             places.append(FactPlace(other, line, f"member of {named(subject)}"))
-    return places, "" if more else note, count
+    is_partial = is_partial and not (series.shape == "subclass" and index.graph.definitions(series.anchor))
+    return places, f"may be incomplete: only {_OTHER_FILES} files were read" if is_partial else "", count
 
 
 def _subclasses(index: ChunkIndex, name: str) -> list[tuple[str, int]]:
-    """Return where the direct and indirect subclasses of the classes with a name begin, without tests."""
-    pending = [one for one in index.graph.definitions(name) if one.unit != "function"]
-    found: dict[tuple[str, int], None] = {}
-    while pending and len(found) < _MAX_SUBCLASSES:
-        for use in index.graph.subclasses(pending.pop(0)):
-            at = use.path, use.line
-            if at not in found and kind_of_path(use.path) != "test":
-                found[at] = None
-                own = [one for one in index.graph.defined_in(use.path) if one.start <= use.line <= one.end]
-                pending += sorted(own, key=lambda one: one.end - one.start)[:1]
-    return list(found)
+    """Return where the direct subclasses of the classes with a name begin, without tests."""
+    bases = [one for one in index.graph.definitions(name) if one.unit != "function"]
+    uses = [(use.path, use.line) for base in bases for use in index.graph.subclasses(base)]
+    return [at for at in dict.fromkeys(uses) if kind_of_path(at[0]) != "test"]
 
 
 def _lines_of(lines: list[str], series: Series, needle: str) -> Iterator[int]:

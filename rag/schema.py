@@ -146,6 +146,11 @@ OLD_OUTPUT: Mapping[Interface, Mapping[str, OldName]] = {
     "openai": {**_OLD_ANSWER},
 }
 """JSON names in earlier output, and how to compute their values; deprecated until 0.3, `steps` until 0.4."""
+ANSWER_FIELDS = """
+    conversation turn number found confidence warning missing_words code_facts model notes coverage subject
+    trace support
+""".split()
+"""The fields of an answer that `/v1` and MCP send in addition to its text and its citations."""
 _ORDERS = {"number": "order", "forked_after": "forked_at"}
 """Numbers (from 1) with the names of the orders (from 0) that replace them in records."""
 _NESTED = frozenset({dict, list})

@@ -151,16 +151,13 @@ def _search_json(
     question: str, mode: SearchMode, found: SearchOutcome, repositories: list[Repository]
 ) -> dict[str, Any]:
     """Return the result of a search as JSON values."""
-    from rag.retrieval.answerability import judge
-
-    retrieval = found.retrieval
+    retrieval, confidence = found.retrieval, found.confidence
     code_facts = retrieval.code_facts if retrieval else None
-    searchers = [repository.searcher for repository in found.searched]
     return {
         "question": question,
         "mode": mode,
         "taken": dict(retrieval.taken) if retrieval else {},
-        "confidence": to_json(judge(searchers, retrieval)) if retrieval else None,
+        "confidence": to_json(confidence) if confidence else None,
         "results": [to_json(hit) for hit in found.hits],
         "code_facts": to_json(code_facts) if code_facts else None,
         "matches": to_json(found.matches) if found.matches else None,
@@ -283,10 +280,7 @@ def _batch_reply(
         "remarks": list(found.remarks),
     }
     if request.get("confidence") is True:
-        from rag.retrieval.answerability import judge
-
-        searchers = [repository.searcher for repository in found.searched]
-        reply["first_right"] = judge(searchers, found.retrieval).first_right
+        reply["first_right"] = found.confidence.first_right if found.confidence else None
     return reply
 
 

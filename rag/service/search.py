@@ -11,7 +11,7 @@ from rag.errors import QuestionEmpty, SearchInvalid
 from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
-from rag.types import Hit, PatternMatches, SearchFilter, SearchMode
+from rag.types import Confidence, Hit, PatternMatches, SearchFilter, SearchMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,14 @@ class SearchOutcome:
     remarks: tuple[str, ...] = ()
     matches: PatternMatches | None = None
     retrieval: RetrievalResult | None = None
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """The confidence that the answer to the question is in the repositories; None for a pattern."""
+        from rag.retrieval.answerability import judge  # late: not every search asks for it
+
+        searchers = [repository.searcher for repository in self.searched]
+        return judge(searchers, self.retrieval) if self.retrieval else None
 
 
 Ask = Callable[[Sequence[Repository]], RetrievalResult]

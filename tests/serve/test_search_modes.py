@@ -43,7 +43,8 @@ def by_cli(source: str, asked: dict[str, Any]) -> dict[str, Any]:
         flags += [part for value in asked.get(name, ()) for part in (option, value)]
     done = rag("search", source, asked["question"], "-k", 5, "--json", *flags)
     assert done.code == (0 if done.json["results"] else 1)
-    return {"hits": plain(done.json["results"]), **{n: done.json[n] for n in ("mode", "matches", "remarks")}}
+    names = ("mode", "matches", "remarks", "confidence")
+    return {"hits": plain(done.json["results"]), **{n: done.json[n] for n in names}}
 
 
 def by_mcp(served: Served, asked: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +65,8 @@ def test_every_interface_finds_the_same(served: Served, asked: dict[str, Any]) -
     source = served.service.registry.source("sample").location
     body = served.post("/api/search", {**asked, "repositories": ["sample"], "k": 5}).json
     api = {"hits": plain(body["hits"]), **{n: body[n] for n in ("mode", "matches", "remarks")}}
-    assert api == by_cli(source, asked)
+    assert api | {"confidence": body["confidence"]} == by_cli(source, asked)
+    assert (body["confidence"] is None) == ("mode" in asked)
     places = [f"{hit['path']}:{hit['start_line']}-{hit['end_line']}" for hit in api["hits"]]
     assert by_mcp(served, asked) == api | {"hits": places}
     hits = by_python(served.home / "python", source, asked | {"k": 5})

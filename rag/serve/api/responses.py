@@ -29,6 +29,7 @@ from rag.wiki.forges import web_address
 from rag.wiki.models import PageKind
 
 if TYPE_CHECKING:
+    Confidence: TypeAlias = Json
     Coverage: TypeAlias = Json
     Freshness: TypeAlias = Json
     Hit: TypeAlias = Json
@@ -51,7 +52,7 @@ else:
     _models = JsonModels("api")
     _models.of(types.Usage)
     _models.of(types.MissingPart)
-    _models.of(types.Confidence)
+    Confidence = _models.of(types.Confidence)
     Subject = _models.of(types.Subject)
     Coverage = _models.of(types.Coverage)
     _models.of(types.CitedSymbol)
@@ -221,6 +222,7 @@ class SearchResult(ResponseModel):
     mode: str
     standalone_question: str
     subject: Subject | None
+    confidence: Confidence | None
     hits: list[Hit]
     matches: PatternMatches | None
     remarks: list[str]

@@ -30,6 +30,7 @@ from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
 from rag.service.read_lines import read_lines
 from rag.service.search import SearchOutcome, SearchQuery, search_repositories
+from rag.types import Confidence
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
 
@@ -144,11 +145,16 @@ def _asking(service: Service) -> APIRouter:
             question=asked.question if asked.mode == "question" else "",
         )
         query = SearchQuery(asked.question, asked.mode, asked.ignore_case, asked.k, asked.only)
+
+        def found() -> tuple[SearchOutcome, Confidence | None]:
+            outcome = dialog.find(query)
+            return outcome, outcome.confidence
+
         async with service.limiter.slot():
-            result = await to_thread(dialog.find, query)
+            result, confidence = await to_thread(found)
         rendered = Renderer(service, caller, str(request.base_url))
         coverage = [sent(service, to_json(one.coverage), "api") for one in dialog.repositories]
-        return _search_result(asked, result, rendered, coverage, dialog.remarks)
+        return _search_result(asked, result, confidence, rendered, coverage, dialog.remarks)
 
     @router.post(
         "/ask",
@@ -192,6 +198,7 @@ def _asking(service: Service) -> APIRouter:
 def _search_result(
     asked: requests.SearchRequest,
     found: SearchOutcome,
+    confidence: Confidence | None,
     rendered: Renderer,
     coverage: list[Json],
     remarks: tuple[str, ...],
@@ -201,6 +208,7 @@ def _search_result(
         question=asked.question,
         mode=asked.mode,
         standalone_question=retrieval.sought.standalone if retrieval else "",
+        confidence=to_json(confidence) if confidence else None,
         subject=rendered.subject(retrieval.sought.subject if retrieval else None),
         hits=[rendered.hit(hit) for hit in found.hits],
         matches=to_json(found.matches) if found.matches else None,

@@ -25,7 +25,7 @@ from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
-from rag.schema import Json, to_json
+from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.serve.access.keys import Caller
 from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import sent
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     Coverage: TypeAlias = Json
     Citation: TypeAlias = Json
     CodeFacts: TypeAlias = Json
+    Confidence: TypeAlias = Json
     SupportCheck: TypeAlias = Json
     PatternMatches: TypeAlias = Json
     Review: TypeAlias = Json
@@ -79,6 +80,8 @@ else:
     _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
     Subject = _models.of(types.Subject)
+    _models.of(types.MissingPart)
+    Confidence = _models.of(types.Confidence)
     _models.of(types.CitedSymbol)
     Citation = _models.of(types.Citation, url=str)
     PatternMatches = _models.of(types.PatternMatches)
@@ -105,14 +108,17 @@ class AskResult(ToolReply):
     sources: list[Citation] = Field(default_factory=list)
     subject: Subject | None = None
     found: bool = True
+    confidence: Confidence | None = None
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
     code_facts: CodeFacts | None = None
     trace: list[TraceStep] = Field(default_factory=list)
     support: SupportCheck | None = None
     model: str = ""
     conversation: str = ""
     turn: str = ""
+    number: int | None = None
     steps: Annotated[list[TraceStep], Field(deprecated=True)] = Field(default_factory=list)
     conversationId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
     turnId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
@@ -277,21 +283,13 @@ class Toolbox:
         places = places_of(answer)
         notes = [f"it = `{answer.subject.name}`"] if answer.subject else []
         notes += [answer.support.summary] if answer.support and answer.support.summary else []
+        written = to_json(answer)
+        fields = {name: written[name] for name in ANSWER_FIELDS}
         return AskResult(
+            **fields | {"code_facts": self._code_facts(answer.code_facts, served)},
             result=_with_notes(_with_sources(answer, places), [*notes, *answer.notes]),
-            subject=to_json(answer.subject) if answer.subject else None,
-            coverage=[to_json(one) for one in answer.coverage],
             sources=places,
-            found=answer.found,
-            warning=answer.warning,
-            missing_words=list(answer.missing_words),
-            code_facts=self._code_facts(answer.code_facts, served),
-            trace=[to_json(step) for step in answer.trace],
             steps=[to_json(step) for step in answer.trace if step.is_look],
-            support=to_json(answer.support) if answer.support else None,
-            model=answer.model,
-            conversation=answer.conversation_id,
-            turn=answer.turn_id,
             conversationId=answer.conversation_id,
             turnId=answer.turn_id,
         )

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from rag.answer.references import reference_spans
 from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
-from rag.schema import Json, to_json
+from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import pagination
@@ -44,10 +44,6 @@ from rag.types import Answer, Citation, CodeFact, TraceStep, Usage
 _MODEL = "rag:"
 _MAX_INPUTS = 2_048
 _MAX_MESSAGES = 10_000
-_RAG_FIELDS = """
-    conversation turn number found confidence warning missing_words code_facts model notes coverage subject
-    trace support
-""".split()
 _DONE = b"data: [DONE]\n\n"
 
 Text = str | list[Any] | None
@@ -252,7 +248,7 @@ class ChatCompletions:
         if answer.code_facts is not None:
             items = [_served(item, entries, base) for item in answer.code_facts.items]
             written["code_facts"]["items"] = items
-        fields = {name: written[name] for name in _RAG_FIELDS} | {"ignored": list(ignored)}
+        fields = {name: written[name] for name in ANSWER_FIELDS} | {"ignored": list(ignored)}
         return sent(self.service, fields, "openai")
 
     async def pieces(

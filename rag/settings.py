@@ -177,6 +177,11 @@ class Settings:
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """For each loaded setting: its source and its value."""
 
+    def __post_init__(self) -> None:
+        """Refuse a number of steps that no interface accepts. Raises SettingsError."""
+        if not 0 <= self.steps <= MAX_STEPS:
+            raise SettingsError(f"the number of steps is {self.steps}; it must be from 0 to {MAX_STEPS}")
+
     def source_of(self, name: str) -> str:
         """Return the source of a setting's value for a message, such as ` (RAG_MODEL)`; "" for a default."""
         how, value = self.set_by.get(name, ("", None))

@@ -33,8 +33,8 @@ def already_finished(turn_id: str, state: str) -> NotFound:
 def no_order(conversation: str, at: int) -> NotFound:
     """Return the error for an order that is not in the conversation."""
     return NotFound(
-        f"the conversation {conversation!r} has nothing at order {at} to fork from; "
-        "`rag turns show --json` shows the orders"
+        f"the conversation {conversation!r} has no turn {at + 1} to fork from; "
+        "`rag turns show` shows its turns"
     )
 
 

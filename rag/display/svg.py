@@ -16,13 +16,15 @@ _TICKS = 5
 _LEFT, _WIDTH, _HEIGHT, _FOOT, _RIGHT = 64, 620, 220, 40, 24  # pixels of a drawing of curves
 _CHAR = 0.56
 """The mean width of a character, as a share of the size of the font."""
-_INVALID = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_INVALID = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 Points = Sequence[tuple[float, float]]
 
 
 def plain(words: str) -> str:
-    """Return text escaped for HTML and XML; characters that XML does not allow are replaced."""
+    """Return text escaped for HTML and XML; what XML does not allow, or reorders text, is replaced."""
     return escape(_INVALID.sub("\ufffd", words), quote=True)
 
 

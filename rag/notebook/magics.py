@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from rag.display.answers import answer_html
 from rag.errors import BackendMissing, ConfigError, ProviderError, RagError
+from rag.quoting import CONTROLS
 from rag.types import Answer, TraceStep
 
 _REDRAWN_S = 0.15
@@ -98,7 +99,7 @@ class _Asking:
             self._say("stopped; what was written so far is stored as an incomplete turn")
 
     def _say(self, message: str) -> None:
-        print(f"rag: {message}", file=sys.stderr)  # noqa: T201 - a notebook shows it below the cell
+        print(_inert(f"rag: {message}"), file=sys.stderr)  # noqa: T201 - a notebook shows it below the cell
 
     def _ask(self, line: str, cell: str | None) -> None:
         from rag.notebook.session import AskOptions, AskSession
@@ -172,6 +173,11 @@ def _begin(line: str, words: int) -> int:
     return at
 
 
+def _inert(text: str) -> str:
+    """Return text that cannot control a terminal, which shows the plain form of a notebook's outputs."""
+    return text.translate(CONTROLS)
+
+
 class _Printed:
     """An answer in a terminal, printed while it is written."""
 
@@ -181,7 +187,7 @@ class _Printed:
     def add(self, piece: str) -> None:
         """Print a piece of the text."""
         self._has_text = True
-        print(piece, end="", flush=True)  # noqa: T201
+        print(_inert(piece), end="", flush=True)  # noqa: T201
 
     def note(self, line: str) -> None:
         """Print nothing: only the answer stays in a terminal."""
@@ -194,7 +200,7 @@ class _Printed:
     def end(self, answer: Answer) -> None:
         """Print the sources."""
         text = "" if self._has_text else f"{answer.text}\n"
-        print(text, *map(str, answer.citations), sep="\n")  # noqa: T201
+        print(_inert("\n".join([text, *map(str, answer.citations)])))  # noqa: T201
 
 
 class _Shown(_Printed):
@@ -210,7 +216,10 @@ class _Shown(_Printed):
 
     def _now(self) -> dict[str, str]:
         notes = [self._note] if self._note else []
-        return {"text/html": answer_html(self._question, self._text, notes=notes), "text/plain": self._text}
+        return {
+            "text/html": answer_html(self._question, self._text, notes=notes),
+            "text/plain": _inert(self._text),
+        }
 
     def add(self, piece: str) -> None:
         """Add a piece of the text."""
@@ -235,5 +244,5 @@ class _Shown(_Printed):
 
     def end(self, answer: Answer) -> None:
         """Show the whole answer with its sources."""
-        drawn = {"text/html": answer._repr_html_(), "text/plain": answer.text}
+        drawn = {"text/html": answer._repr_html_(), "text/plain": _inert(answer.text)}
         self._handle.update(drawn, raw=True)

@@ -66,6 +66,7 @@ _PAUSE_S = 60.0
 _paused_until: dict[str, float] = {}
 """By the address of a shelf, for all engines of this process."""
 _ATTEMPTS = 3
+_SECONDS = re.compile(r"[0-9]{1,18}")
 _STALE_S = 86_400.0
 
 
@@ -439,7 +440,7 @@ def _is_newer(published: Mapping[str, str], ours: Mapping[str, str], root: Path)
     if is_ancestor(root, commit, of=theirs):
         return True
     times = published.get("committed", ""), ours.get("committed", "")
-    return all(time.isdecimal() for time in times) and int(times[0]) > int(times[1])
+    return all(map(_SECONDS.fullmatch, times)) and int(times[0]) > int(times[1])
 
 
 def _about(store: Store, checkout: Checkout, ref: str | None) -> dict[str, str]:

@@ -216,6 +216,18 @@ class Item:
         )
 
 
+def with_valid_numbers(kept: ConversationRecord) -> ConversationRecord:
+    """Return a stored conversation. Raises ValueError, TypeError: a number of it is none, or too large."""
+    given, ends = kept.conversation, (span.last for span in kept.spans if span.last is not None)
+    whole = [kept.next_order, *kept.first.values(), *kept.numbers.values(), *ends]
+    whole += [span.first for span in kept.spans]
+    if not all(type(number) is int and abs(number) <= MAX_ORDER for number in whole):
+        raise ValueError("a number of the conversation is none, or too large")
+    if not all(limit is None or limit > 0 for limit in (given.ttl_s, given.keep_last)):
+        raise ValueError("a limit of the conversation is not above zero")
+    return kept
+
+
 stored_turn = reads_stored(turn_from_record)
 stored_message = reads_stored(message_from_record)
 

@@ -140,6 +140,17 @@ def test_in_a_terminal_the_answer_is_printed(shell: InteractiveShell) -> None:
     assert re.search(r"^\[1\] snip/sessions\.py:\d+-\d+$", captured.stdout, re.MULTILINE)
 
 
+def test_code_of_a_repository_does_not_control_the_terminal(shell: InteractiveShell) -> None:
+    hostile = "\x1b[2J\x9b31m\u202e\u2066"
+    Path("snip/hostile.py").write_text(f'def walrus_paint():\n    return "red{hostile}"\n')
+    shown = cell(shell, "%ask -r snip What does walrus_paint return?").outputs[-1].data
+    del shell.kernel
+    printed = cell(shell, "%ask -r snip What does walrus_paint return?").stdout
+    for text in (shown["text/plain"], shown["text/html"], printed):
+        assert "walrus_paint" in text
+        assert not set(hostile.strip("[2J31m")) & set(text) - set("[2J31m")
+
+
 def test_help_lists_the_options(shell: InteractiveShell) -> None:
     assert "--conversation" in cell(shell, "%ask --help").stdout
 

@@ -377,6 +377,20 @@ def test_an_older_commit_does_not_replace_a_newer_one(machine, origin, monkeypat
     assert a.engine.shared.shelf.current(key).about["commit"] == repository.checkout.commit
 
 
+@pytest.mark.parametrize("seconds", ["9" * 5_000, "١٢", "nan", "-1", "1e9", ""])
+def test_a_published_time_that_is_none_does_not_stop_a_publisher(machine, origin, seconds, monkeypatch):
+    """Whoever may write to the shelf chooses these values."""
+    a = machine("a")
+    a.publish(url_of(origin))
+    shelf = a.engine.shared.shelf
+    [key] = shelf.keys()
+    found = shelf.current(key)
+    about = {**found.about, "commit": "f" * 40, "committed": seconds}
+    theirs = described(key, found.files, about, found.published)
+    monkeypatch.setattr(shelf, "current", lambda key: theirs)
+    assert a.engine.publish(a.open(url_of(origin))).key == key
+
+
 def test_descent_decides_before_the_clock_of_a_committer(machine, origin, monkeypatch):
     """The newer commit was made on a machine whose clock is years behind."""
     a = machine("a")

@@ -27,6 +27,7 @@ from rag.turns.model import (
     TurnSpan,
     item_key,
     reads_stored,
+    with_valid_numbers,
 )
 from rag.turns.storage import Keys, Postings, Scope, Shelf
 
@@ -477,7 +478,7 @@ def _kept(row: sqlite3.Row) -> ConversationRecord:
     first = record.pop("first")
     names = ("id", "namespace", "name", "updated")
     conversation = conversation_from_record({**record, **{name: row[name] for name in names}})
-    return ConversationRecord(
+    kept = ConversationRecord(
         conversation,
         [TurnSpan(origin, begin, end) for origin, _, begin, end in spans],
         row["next_order"],
@@ -486,6 +487,7 @@ def _kept(row: sqlite3.Row) -> ConversationRecord:
         {origin: number for origin, number, _, _ in spans},
         (row["turns"], row["messages"], row["length"]),
     )
+    return with_valid_numbers(kept)
 
 
 @reads_stored

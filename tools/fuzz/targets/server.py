@@ -28,7 +28,8 @@ from tools.fuzz.case import Case, case_of
 from tools.fuzz.targets.base import MANY_QUESTIONS, Bounds, Refused, Target, sample_copy
 from tools.fuzz.targets.questions import SAMPLES, written
 
-_WAIT_S = 60.0
+_WAIT_S = 800.0
+"""Less than the fuzzer waits for a process, which it judges by CPU time: a busy machine is no fault."""
 _LEFT_OUT = {"/api/repositories/{name}/index/events", "/api/events", "/metrics"}
 """Streams that have no end of their own, and a route that takes nothing."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("rag.testing")
 collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
-pytest_plugins = ["real_model", "live_server", "postgres_server", "fuzz_inputs"]
+pytest_plugins = ["real_model", "live_server", "postgres_server", "small_repositories", "fuzz_inputs"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
 
@@ -156,11 +156,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # what is made while collecting lives to the end
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     # Half a million objects of the collected tests live to the end. Without this, each full collection walks
     # through them for 0.3 s of CPU time, in the middle of whatever a test measures.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 def _is_local(address: Any) -> bool:

@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 _MOST_IN_GROUP = 75_000
 """Chunks that are embedded and written at a time: about half a gigabyte of memory."""
 _LEAST_SHORTENED = 16
-"""A part has short codes if it has at least this fraction of the chunks from which on a store has them."""
+"""A part has short codes if it has at least the chunks from which on a store has them, divided by this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from rag.retrieval.asked_definition import asked_definition
 from rag.retrieval.lookup import definitions
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 STYLES = '''"""Styles of progress on a terminal, in CI and elsewhere."""
 
@@ -41,18 +39,17 @@ def testable_project(terminal):
 """
 
 
+USE = "def use(values):\n    changes = hashCode(values)\n    return reflect(changes, values)\n"
+FILES = {
+    "styles.py": STYLES,
+    "tests/test_styles.py": TESTS,
+    **{f"use_{number}.py": USE for number in range(12)},
+}
+
+
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("defined")
-    (root / "styles.py").write_text(STYLES, encoding="utf-8")
-    (root / "tests").mkdir()
-    (root / "tests" / "test_styles.py").write_text(TESTS, encoding="utf-8")
-    for number in range(12):
-        text = "def use(values):\n    changes = hashCode(values)\n    return reflect(changes, values)\n"
-        (root / f"use_{number}.py").write_text(text, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 @pytest.mark.parametrize(

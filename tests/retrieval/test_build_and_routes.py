@@ -6,8 +6,6 @@ import pytest
 
 from rag.retrieval.build_commands import build_command
 from rag.retrieval.search import search
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 FILES = {
     "Makefile": ".PHONY: assets\n\nassets: install\n\tcp a b\n\ninstall:\n\tpip install .\n",
@@ -38,14 +36,8 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("build")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.search import search, search_in_turn
-from rag.service import Engine, locate
-from rag.settings import load_settings
+from rag.service import locate
 
 LOCKS = """class Lock:
     def acquire_lock(self):
@@ -33,19 +32,8 @@ FILES = {"app/locks.py": LOCKS, "app/jobs.py": JOBS}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"}))
-
-
-@pytest.fixture(scope="module")
-def searcher(engine, tmp_path_factory):
-    root = tmp_path_factory.mktemp("callers")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    return engine.repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 def facts(searcher, question):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.search import search_in_turn
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 CODE = '''def set_cookie(response, name, path="/"):
     """Write a cookie to the response.
@@ -37,13 +35,8 @@ ASKED = ["Where is a cookie written to the response?"]
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("documented")
-    (root / "response.py").write_text(CODE, encoding="utf-8")
-    (root / "manual.md").write_text(MANUAL, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of({"response.py": CODE, "manual.md": MANUAL})
 
 
 @pytest.mark.parametrize(

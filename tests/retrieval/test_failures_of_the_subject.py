@@ -26,13 +26,8 @@ LOADER = """def raise_if_it_fails(job):
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("failures")
-    (root / "shelf.py").write_text(SHELF, encoding="utf-8")
-    (root / "loader.py").write_text(LOADER, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of({"shelf.py": SHELF, "loader.py": LOADER})
 
 
 @pytest.mark.parametrize(

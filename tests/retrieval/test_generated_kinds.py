@@ -7,8 +7,6 @@ import pytest
 from rag.retrieval.asked_definition import asked_value
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 FILES = {
     "shop/cart.py": "class Cart:\n    pass\n",
@@ -82,14 +80,8 @@ public final class Hours extends Fields {
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("kinds")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 def facts(searcher, question):

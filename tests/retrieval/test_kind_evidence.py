@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,9 @@ from rag.retrieval.answerability import judge
 from rag.retrieval.rank import is_bundle
 from rag.retrieval.search import Searcher, search
 from rag.service import Dialog, Engine, converse
-from rag.settings import Settings
 from rag.types import Answer, CodeFacts
 
 Open = Callable[[Mapping[str, str]], Searcher]
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
-        yield engine
 
 
 @pytest.fixture

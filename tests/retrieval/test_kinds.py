@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from rag.retrieval.kinds.line_series import series_of
 from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.search import Searcher, search
 from rag.service import Dialog, Engine, converse
-from rag.settings import Settings
 from rag.types import MAX_QUESTION_CHARS, Answer, CodeFacts
 
 FILES = {
@@ -83,12 +81,6 @@ parser.add_argument("--cooling-hours", type=int, help="hours the kiln cools down
 parser.add_argument("--label-color", help="colour of the label")
 """,
 }
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
-        yield engine
 
 
 @pytest.fixture(scope="module")
@@ -541,6 +533,9 @@ def test_a_statement_as_in_a_comment_asks_for_nothing(statement: str):
         ("the default of the door", "setting"),
         ("default folder of doors", "setting"),
         ("The kiln is cold - what happens if it does not heat", "failure"),
+        ("whats the default kiln", "setting"),
+        ("who opens the KilnDoor", "callers"),
+        ("what kilns run at night", "list"),
     ],
 )
 def test_a_request_needs_no_question_mark(request_: str, kind: str):

@@ -6,8 +6,6 @@ import pytest
 
 from rag.retrieval.kinds.recognition import subject_of_tests
 from rag.retrieval.search import search, search_in_turn
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 FILES = {
     "shop/cart.py": """class Cart:
@@ -98,15 +96,8 @@ and is {} tested anywhere?""".splitlines()
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("tested")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        engine = Engine(load_settings({"memory": "memory:"}))
-        yield engine.repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 def facts(searcher, question):

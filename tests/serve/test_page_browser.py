@@ -222,13 +222,19 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_them(written, provider, vi
 HELD = "Sessions are signed in `sign_session` [2], with a key of the settings [1]."
 
 
-def test_an_answer_goes_on_after_a_reload_and_in_another_tab(written, provider, visit):
+def half_an_answer(written: Served, provider: ProviderServer, visit: Open) -> Page:
+    """Ask; return the page that shows the first half, where the service waits for `provider.go_on`."""
     provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
     provider.go_on.clear()
     page = visit(written)
     page.get_by_label("Question", exact=True).fill(SIGNED)
     page.keyboard.press("Enter")
     expect(page.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
+    return page
+
+
+def test_an_answer_goes_on_after_a_reload_and_in_another_tab(written, provider, visit):
+    page = half_an_answer(written, provider, visit)
     expect(page.locator(".turn.writing .chip").first).to_contain_text(".py:")  # before the end
     expect(page.locator("#side li.current")).to_contain_text("1 turn")
     page.reload()
@@ -251,12 +257,7 @@ def test_an_answer_goes_on_after_a_reload_and_in_another_tab(written, provider, 
 
 
 def test_a_lost_connection_says_so_and_the_answer_goes_on(written, provider, visit):
-    provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
-    provider.go_on.clear()
-    page = visit(written)
-    page.get_by_label("Question", exact=True).fill(SIGNED)
-    page.keyboard.press("Enter")
-    expect(page.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
+    page = half_an_answer(written, provider, visit)
     waiting: list[Route] = []
     page.route("**/api/turns/*/events", lambda route: waiting.append(route))
     for task in list(written.service.streams._tasks):

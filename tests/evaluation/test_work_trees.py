@@ -15,13 +15,13 @@ def test_a_further_work_tree_adds_a_small_store(sample_repo, tmp_path, monkeypat
     monkeypatch.setattr(work_trees, "TREES", 2)
     work_trees._measured(DJANGO, source, tmp_path / "work")
     shown = capsys.readouterr().out.splitlines()
-    rows = {cells[0]: cells for line in shown if len(cells := line.split("\t")) == 6}
+    rows = {cells[0]: cells for line in shown if len(cells := line.split("\t")) == 7}
     assert list(rows)[1:5] == [
         "the first",
         "the first again, unchanged",
         "each of 1 more, the median",
         "one file changed",
     ]
-    first, further = (float(rows[name][4]) for name in ("the first", "each of 1 more, the median"))
+    first, further = (float(rows[name][5]) for name in ("the first", "each of 1 more, the median"))
     assert further < first / 4
-    assert float(rows["the first again, unchanged"][4]) == 0
+    assert float(rows["the first again, unchanged"][5]) == 0

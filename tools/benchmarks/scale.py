@@ -208,7 +208,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 def _show_changes(rows: Sequence[Mapping[str, Figures]]) -> None:
     columns = ["chunks before", "files changed", "update CPU s", "peak MB", "question p50 / p95 CPU ms"]
-    columns += ["times that before", "recall@10 of the vectors before / after"]
+    columns += ["times that before", "without rules", "segments", "recall@10 of the vectors before / after"]
     table = [
         [
             f"{before['chunks']:,}",
@@ -217,6 +217,8 @@ def _show_changes(rows: Sequence[Mapping[str, Figures]]) -> None:
             f"{row['updated']['peak_mb']:,.0f}",
             f"{after['p50_ms']:.1f} / {after['p95_ms']:.0f}",
             f"{after['p50_ms'] / before['p50_ms']:.2f}",
+            f"{after['first_stage_p50_ms'] / before['first_stage_p50_ms']:.2f}",
+            f"{before['segments']} → {after['segments']}",
             f"{before['recall']:.3f} / {after['recall']:.3f}",
         ]
         for row in rows

@@ -10,6 +10,9 @@ import stat
 from functools import cache
 from pathlib import Path
 
+from rag.errors import SettingsError
+
+_MAX_SHOWN = 200
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -32,6 +35,20 @@ def shipped(name: str) -> Path:
 def packaged(name: str) -> Path:
     """Return the folder or file `name` of the package itself (for example "serve/page/static")."""
     return _PACKAGE / name
+
+
+def user_path(path: Path | str, *, base: Path = Path()) -> Path:
+    """Return the absolute path that a user wrote, relative to `base`, with `~` replaced by a user's folder.
+
+    Raises:
+        SettingsError: it cannot be a path, or there is no such user.
+    """
+    try:
+        if "\0" in str(path):
+            raise ValueError("it has a NUL")
+        return (base / Path(path).expanduser()).absolute()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SettingsError(f"{str(path)[:_MAX_SHOWN]!r} cannot be used as a path: {error}") from error
 
 
 def is_file(path: Path | str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 from rag.errors import SettingsError
 from rag.parsing import parse_size, parse_toml
+from rag.resources import is_file, user_path
 
 FactScope = Literal["user", "project", "team"]
 """Whose facts: a person's own, or those shared with a project or a team."""
@@ -74,7 +75,7 @@ _SECRET = ("api_key", "embedding_api_key", "git_token", "shared")
 def default_home() -> Path:
     """Return `RAG_HOME`, or the platform's folder for user data."""
     if named := os.environ.get("RAG_HOME"):
-        return Path(named).expanduser().absolute()
+        return user_path(named)
     import platformdirs
 
     return Path(platformdirs.user_data_dir("rag", appauthor=False))
@@ -176,6 +177,11 @@ class Settings:
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """For each loaded setting: its source and its value."""
 
+    def __post_init__(self) -> None:
+        """Refuse a number of steps that no interface accepts. Raises SettingsError."""
+        if not 0 <= self.steps <= MAX_STEPS:
+            raise SettingsError(f"the number of steps is {self.steps}; it must be from 0 to {MAX_STEPS}")
+
     def source_of(self, name: str) -> str:
         """Return the source of a setting's value for a message, such as ` (RAG_MODEL)`; "" for a default."""
         how, value = self.set_by.get(name, ("", None))
@@ -192,7 +198,7 @@ class Settings:
         named = self.model or ""
         if not named.lower().endswith(".gguf") or self.base_url or self.client != "openai":
             return None
-        return Path(named).expanduser().absolute()
+        return user_path(named)
 
     def is_default(self, name: str) -> bool:
         """Whether a setting has its default and no source set it."""
@@ -220,12 +226,12 @@ def with_absolute_paths(settings: Settings) -> Settings:
     memory, template, model = settings.memory, settings.template, settings.local_model
     stores = settings.stores
     if stores and "://" not in stores:
-        stores = str(Path(stores).expanduser().absolute())
+        stores = str(user_path(stores))
     scheme, found, path = memory.partition(":///")
     if found and scheme == "sqlite" and path:
-        memory = f"sqlite:///{Path(path).expanduser().absolute()}"
-    if template and "{" not in template and (file := Path(template).expanduser()).is_file():
-        template = str(file.absolute())
+        memory = f"sqlite:///{user_path(path)}"
+    if template and "{" not in template and is_file(template):
+        template = str(user_path(template))
     if model is not None:
         settings = replace(settings, model=str(model))
     return replace(settings, home=settings.home.absolute(), memory=memory, template=template, stores=stores)
@@ -248,7 +254,7 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
-    home = Path(flags.pop("home", None) or environ.get("RAG_HOME") or default_home()).expanduser().absolute()
+    home = user_path(flags.pop("home", None) or environ.get("RAG_HOME") or default_home())
     settings = _from_file(Settings(home=home))
     set_by = {
         name: variable

@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from command import Ran, command, rag, rag_process
 
 import rag as rag_module
 from rag import Engine, load_settings
+from rag.backends import without_secrets
 from rag.database import format as store_format
 from tests.servers.provider import ProviderServer
 
@@ -272,6 +274,12 @@ def test_a_file_of_turns_that_is_damaged_is_left_alone(sample_repo, rag_home):
         ("UPDATE item SET record = substr(record, 1, 40)", "are invalid"),
         ("UPDATE conversation SET record = '{}'", "has no beginning"),
         ("UPDATE conversation SET record = substr(record, 1, 20)", "are invalid"),
+        ("UPDATE conversation SET expires = 'tomorrow'", "isoformat"),
+        ("UPDATE conversation SET updated = '[]'", "isoformat"),
+        ("UPDATE conversation SET record = json_set(record, '$.spans[0]', 5)", "TypeError"),
+        ("UPDATE item SET record = 'null'", "TypeError"),
+        ("UPDATE item SET record = '[' || replace(hex(zeroblob(50000)), '0', '[')", "RecursionError"),
+        ("UPDATE item SET marks = '5'", "TypeError"),
     ],
 )
 def test_turns_that_make_no_sense_are_a_damaged_file(sample_repo, rag_home, damage, told):
@@ -283,6 +291,49 @@ def test_turns_that_make_no_sense_are_a_damaged_file(sample_repo, rag_home, dama
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert "nothing was changed" in done.err
+    assert rag("turns", "export", "--all").code == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "json_remove(record, '$.id')",
+        "json_set(record, '$.citations', 'x')",
+        "json_set(record, '$.citations[0]', json('{}'))",
+        "json_set(record, '$.asked', 5)",
+        "json_set(record, '$.order', -1)",
+    ],
+)
+def test_a_turn_that_rag_does_not_write_is_damage_in_a_memory_and_in_a_backup(
+    sample_repo, rag_home, tmp_path, damage
+):
+    rag("ask", sample_repo, SIGNED)
+    with contextlib.closing(sqlite3.connect(rag_home / "turns.db", isolation_level=None)) as database:
+        database.execute(f"UPDATE item SET record = {damage}")
+    assert rag("turns", "backup", tmp_path / "b.db").code == 0
+    into = ("--memory", f"sqlite:///{tmp_path}/into.db")
+    for done in (rag("turns", "restore", tmp_path / "b.db", *into), rag("turns", "show")):
+        assert done.code in (0, 2), done  # raises what is no exit code
+    assert rag("turns", "restore", tmp_path / "b.db", *into).code == 2
+    assert rag("turns", "list", "--json", *into).json == []
+
+
+def test_a_long_address_of_a_memory_is_refused_at_once():
+    assert without_secrets("red:/" + "/" * 5 + "ada:x@h?password='a b'&y=1@z") == "red://////…@z"
+    assert without_secrets("h?PASSWD = q w") == "h?PASSWD = … w"
+    began = time.process_time()
+    for text in ("a" * 100_000, "a:" + "/" * 100_000, "passwd" + " " * 100_000, "@" * 100_000):
+        without_secrets(text)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("name", ["RAG_HOME", "RAG_MEMORY", "RAG_STORES", "RAG_TEMPLATE", "RAG_MODEL"])
+def test_a_folder_of_a_user_who_does_not_exist_is_named(name, sample_repo, monkeypatch):
+    where = {"RAG_MEMORY": "sqlite:///~no-such-user/x", "RAG_MODEL": "~no-such-user/x.gguf"}
+    monkeypatch.setenv(name, where.get(name, "~no-such-user/x"))
+    done = rag("ask", sample_repo, SIGNED)
+    assert (done.code, done.out) == (2, "")
+    assert "~no-such-user" in done.err
 
 
 def rag_with_small_files(limit_bytes: int, *arguments: object) -> Ran:

@@ -272,6 +272,13 @@ def test_every_way_to_start_a_process_is_noticed(source):
     assert ways_to_start_processes(source)
 
 
+def test_paths_of_users_are_read_in_one_place():
+    """`expanduser` raises RuntimeError for a user who does not exist."""
+    found = [path for path in ROOT.rglob("*.py") if ".expanduser(" in path.read_text(encoding="utf-8")]
+    handled = {"resources.py", "processes.py", "corpus/blocking_files.py", "corpus/address.py"}
+    assert {path.relative_to(ROOT).as_posix() for path in found} == handled
+
+
 def test_unusual_words_are_few():
     assert house.unusual_words().total() <= house.MAX_UNUSUAL_WORDS
 

@@ -2,11 +2,14 @@ import importlib.metadata
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import rag
 import rag.wiki
+from rag import RAG, Settings
+from rag.errors import SettingsError
 
 
 @pytest.mark.parametrize("name", rag.__all__)
@@ -51,3 +54,11 @@ def test_a_former_name_works_for_one_release_and_warns(old_module, old, module, 
     with pytest.warns(DeprecationWarning, match=module):
         found = getattr(import_module(old_module), old)
     assert found is getattr(import_module(module), name)
+
+
+@pytest.mark.parametrize("steps", [-1, 99])
+def test_python_refuses_a_number_of_steps_as_every_interface_does(steps: int, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="it must be from 0 to 20"):
+        Settings(home=tmp_path, steps=steps)
+    with pytest.raises(SettingsError, match="it must be from 0 to 20"):
+        RAG(settings=Settings(home=tmp_path), steps=steps)

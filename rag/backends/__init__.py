@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.errors import BackendMissing, SettingsError
+from rag.resources import user_path
 from rag.settings import Settings
 
 if TYPE_CHECKING:  # numpy takes longer to import than some commands run
@@ -155,8 +155,10 @@ def without_secrets(url: str) -> str:
     """Return the URL of a turn store for display: without user and password, even if it is malformed."""
     if url.startswith("sqlite:"):
         return url
-    without = re.sub(r"(?i)(\w*passw(?:or)?d\s*=\s*)('[^']*'|[^&\s]*)", r"\1…", url)
-    return re.sub(r"(?s)^([\w+.-]*:/*|).*@", r"\1…@", without)
+    without = re.sub(r"(?i)(passw(?:or)?d\s*=\s*)('[^']*'|[^&\s]*)", r"\1…", url)
+    head, at, tail = without.rpartition("@")
+    scheme = re.match(r"[\w+.-]*:/*", head)
+    return f"{scheme[0] if scheme else ''}…@{tail}" if at else tail
 
 
 def _open_memory(url: str) -> MemoryStore:
@@ -173,7 +175,7 @@ def _open_sqlite(url: str) -> MemoryStore:
     scheme, _, path = url.partition(":///")
     if scheme != "sqlite" or not path:
         raise SettingsError(f"the memory {url!r} has no path; use sqlite:///PATH")
-    return SqliteTurnStore(Path(path).expanduser().absolute())
+    return SqliteTurnStore(user_path(path))
 
 
 def _open_redis(url: str) -> MemoryStore:
@@ -250,8 +252,7 @@ def open_shelf(settings: Settings) -> ObjectShelf | None:
             raise BackendMissing(backend=what, missing=missing, extra="object-store") from error
         objects = BucketObjects(settings.stores, timeout_s=SHELF_TIMEOUT_S)
     else:
-        folder = Path(settings.stores).expanduser().absolute()
-        objects = FolderObjects(folder, timeout_s=SHELF_TIMEOUT_S)
+        objects = FolderObjects(user_path(settings.stores), timeout_s=SHELF_TIMEOUT_S)
     return ObjectShelf(objects, DiskCache(settings.home / FETCHED, max_bytes=settings.stores_cache_bytes))
 
 

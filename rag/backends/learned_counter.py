@@ -93,7 +93,7 @@ class LearnedCounter:
 
 def ratios_file(home: Path, service: str, model: str) -> Path:
     """Return the file of a model's ratios; its name does not reveal the address of the service."""
-    key = sha256(f"{service}\n{model}".encode()).hexdigest()[:32]
+    key = sha256(f"{service}\n{model}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return home / "token_factors" / f"{key}.json"
 
 

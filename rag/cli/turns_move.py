@@ -30,6 +30,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError, NotFound
 from rag.parsing import parse_json
+from rag.resources import user_path
 
 if TYPE_CHECKING:
     from rag.types import Backup
@@ -196,7 +197,7 @@ def _in_words(held: Backup) -> str:
 def _must_exist(source: str) -> None:
     """Check that the source exists: a mistyped file name would be copied as an empty store."""
     scheme, _, path = source.partition(":///")
-    if scheme == "sqlite" and path and not (file := Path(path).expanduser().absolute()).is_file():
+    if scheme == "sqlite" and path and not (file := user_path(path)).is_file():
         raise ConfigError(f"there is no file {file} to copy from")
 
 

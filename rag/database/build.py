@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rag.corpus.walk import Walk
 from rag.database import compact
 from rag.database import format as store_format
 from rag.database.approximate import with_short_codes
-from rag.database.columns import Columns, assemble, pack_strings, unpack_strings
+from rag.database.columns import Columns, Stats, apply_touched, assemble, pack_strings, paths_of, skip_columns
 from rag.database.merge import merge
-from rag.database.parts import keep_as_part, part_path, remove_unlisted
+from rag.database.parts import keep_as_part, part_ids, part_path, remove_unlisted
+from rag.database.rewrite import LiveFiles, Rewriter, StorePart
 from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
 from rag.errors import NothingToIndex
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from rag.database.groups import Group, GroupsOnDisk
 
 Progress = Callable[[str, int, int], None]
-Stats = Mapping[str, tuple[int, int]]
-"""Modification time and size by path."""
-
 _MOST_IN_GROUP = 75_000
 """Chunks that are embedded and written at a time: about half a gigabyte of memory."""
 _LEAST_SHORTENED = 16
@@ -71,37 +68,6 @@ class Changes:
         return bool(self.changed or self.removed)
 
 
-@dataclass(slots=True)
-class _Parts:
-    """The parts of the store to be: their segments, which of their files are dead, and when each was used."""
-
-    segments: list[Segment]
-    dead: list[npt.NDArray[np.bool_]]
-    used_ns: list[int]
-
-    def extend(self, made: Sequence[Segment], now_ns: int) -> None:
-        """Append segments without dead files."""
-        for segment in made:
-            self.segments.append(segment)
-            self.dead.append(np.zeros(segment.file_count, np.bool_))
-            self.used_ns.append(now_ns)
-
-    def uses(self) -> list[compact.PartUse]:
-        """Return the parts as `compact` sees them."""
-        dead = [int(d[s.columns["chunk_file"]].sum()) for s, d in zip(self.segments, self.dead, strict=True)]
-        counts = [segment.chunk_count for segment in self.segments]
-        return [compact.PartUse(*row) for row in zip(counts, dead, self.used_ns, strict=True)]
-
-    def replace(self, numbers: Sequence[int], made: Segment | None, now_ns: int) -> None:
-        """Put a segment without dead files in the place of others; None removes them."""
-        for number in reversed(numbers):
-            del self.segments[number], self.dead[number], self.used_ns[number]
-        if made is not None:
-            self.segments.insert(numbers[0], made)
-            self.dead.insert(numbers[0], np.zeros(made.file_count, np.bool_))
-            self.used_ns.insert(numbers[0], now_ns)
-
-
 def becomes_part(store: Store) -> bool:
     """Return whether the newest segment is made a part by the next update, not written again."""
     return not store.parts or store.segments[-1].chunk_count > compact.SMALL
@@ -137,9 +103,9 @@ class Builder:
         if not made:
             self.write_whole(columns, languages)
             return
-        parts = _Parts([], [], [])
-        parts.extend(made, self.scanned_ns)
-        self._write(columns | _touched_columns({}), languages, parts)
+        self._write(
+            columns | _touched_columns({}), languages, [StorePart.whole(one, self.scanned_ns) for one in made]
+        )
 
     def write_whole(self, columns: Columns, languages: list[str]) -> None:
         """Write a store of one segment, and remove the parts of the previous one."""
@@ -160,61 +126,60 @@ class Builder:
         changed = [entry for entry in changes.changed if entry.path not in changes.again]
         made, columns, unusable = self._digested(changed, store, languages)
         parts, newest = self._parts_of(store, gone, changes.again), store.segments[-1]
-        if newest not in parts.segments:
+        if not becomes_part(store):
             kept = np.asarray([path not in gone for path in newest.paths], np.bool_)
             columns = merge([(newest.columns, kept), (columns, np.ones(len(columns["file_size"]), np.bool_))])
         skips = [skip for skip in store.content_skips() if skip.path not in gone]
         skips += _skips_of(store, changes.again)
         skips += unusable
-        parts.extend(made, self.scanned_ns)
+        parts += (StorePart.whole(one, self.scanned_ns) for one in made)
         stats = store.skip_stats() | _stats(changes.changed)
         touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
         touched |= {path: stats[path] for path in changes.again}
-        self._compact(parts, len(columns["chunk_file"]), languages, touched, skips, stats)
+        self._compact(parts, len(columns["chunk_file"]), languages, LiveFiles(touched, skips, stats))
         apply_touched(columns, touched)
-        for path in _paths(columns):
+        for path in paths_of(columns):
             touched.pop(path, None)
         columns |= skip_columns(skips, stats) | _touched_columns(touched)
         self._write(columns, languages, parts, newest)
 
-    def _parts_of(self, store: Store, gone: Collection[str], again: Mapping[str, int]) -> _Parts:
-        """Return the parts of the updated store, before any are merged."""
-        segments = list(store.segments if becomes_part(store) else store.parts)
-        flat = store.dead_files.copy()
-        paths = (path for segment in segments for path in segment.paths)
-        flat[: sum(s.file_count for s in segments)] |= np.fromiter((p in gone for p in paths), np.bool_)
-        taken = list(again.values())
-        flat[taken] = False
-        used = [*store.parts_used_ns, self.scanned_ns][: len(segments)]
-        dead, first = [], 0
-        for number, segment in enumerate(segments):
-            dead.append(flat[first : first + segment.file_count])
-            if any(first <= file < first + segment.file_count for file in taken):
-                used[number] = self.scanned_ns
-            first += segment.file_count
-        return _Parts(segments, dead, used)
+    def _parts_of(self, store: Store, gone: Collection[str], again: Mapping[str, int]) -> list[StorePart]:
+        """Return the parts of the updated store, before any are merged or split."""
+        used = dict(zip(store.all_parts, store.parts_used_ns, strict=True))
+        parts, first, taken = list[StorePart](), 0, np.asarray(list(again.values()), np.int64)
+        for segment in (*store.segments, *store.archived):
+            end = first + segment.file_count
+            if segment in used or becomes_part(store):
+                dead = np.fromiter((path in gone for path in segment.paths), np.bool_, segment.file_count)
+                dead |= store.dead_files[first:end] if end <= store.total_files else True
+                again_here = taken[(first <= taken) & (taken < end)] - first
+                dead[again_here] = False
+                used_ns = self.scanned_ns if len(again_here) else used.get(segment, self.scanned_ns)
+                parts.append(StorePart(segment, dead, used_ns))
+            first = end
+        return parts
 
     def _compact(
-        self,
-        parts: _Parts,
-        newest_chunks: int,
-        languages: list[str],
-        touched: Stats,
-        skips: Sequence[Skipped],
-        stats: Stats,
+        self, parts: list[StorePart], newest_chunks: int, languages: list[str], known: LiveFiles
     ) -> None:
-        """Merge parts, if they are many or mostly dead."""
-        while numbers := compact.to_merge(parts.uses(), newest_chunks):
+        """Merge and split parts, as `compact` decides."""
+        total = sum(part.use.live for part in parts) + newest_chunks
+
+        def write(columns: Columns) -> Segment:
             self.progress("merge", 0, 0)
-            merged = merge([(parts.segments[n].columns, ~parts.dead[n]) for n in numbers])
-            made = None
-            if len(merged["file_size"]):
-                apply_touched(merged, touched)
-                known = set(_paths(merged))
-                merged |= skip_columns([skip for skip in skips if skip.path in known], stats)
-                total = sum(part.chunks - part.dead for part in parts.uses()) + newest_chunks
-                made = self._write_part(merged, total, languages)
-            parts.replace(numbers, made, self.scanned_ns)
+            return self._write_part(columns, total, languages)
+
+        rewriter = Rewriter(parts, write, self.scanned_ns)
+        while numbers := compact.to_merge([part.use for part in parts], newest_chunks):
+            rewriter.merge([parts[number] for number in numbers], known)
+        own = [part for part in parts if not part.dead.all() and not self._is_shared(part.segment)]
+        for group in compact.to_split([part.use for part in own]):
+            rewriter.split([own[number] for number in group], known)
+
+    def _is_shared(self, segment: Segment) -> bool:
+        """Return whether another store has the same file, so that another version would need more disk."""
+        file = part_path(self.path, segment.header["id"])
+        return (file if file.exists() else self.path).stat().st_nlink > 1
 
     def _write_part(self, columns: Columns, total: int, languages: list[str]) -> Segment:
         """Write a part of a store of `total` chunks; it belongs to the store once that lists it."""
@@ -224,24 +189,29 @@ class Builder:
         return open_segment(file)
 
     def _write(
-        self, columns: Columns, languages: list[str], parts: _Parts, promoted: Segment | None = None
+        self, columns: Columns, languages: list[str], parts: list[StorePart], promoted: Segment | None = None
     ) -> None:
         """Write the newest segment over `parts`, of which `promoted` may be one; remove all other parts."""
-        total = sum(part.chunks - part.dead for part in parts.uses()) + len(columns["chunk_file"])
+        live = [part for part in parts if not part.dead.all()]
+        archived = [part for part in parts if part.dead.all()]
+        total = sum(part.use.live for part in live) + len(columns["chunk_file"])
         columns, header = self._shortened(columns, total, self._header(languages))
-        header["parts"] = [segment.header["id"] for segment in parts.segments]
-        header["used_ns"] = parts.used_ns
-        header["recall_at_10"] = _least_recall([header, *(segment.header for segment in parts.segments)])
-        dead = np.concatenate([np.zeros(0, np.bool_), *parts.dead])
+        header["parts"], header["archived"] = (
+            [part.segment.header["id"] for part in some] for some in (live, archived)
+        )
+        header["used_ns"] = [part.used_ns for part in (*live, *archived)]
+        header["recall_at_10"] = _least_recall([header, *(part.segment.header for part in live)])
+        dead = np.concatenate([np.zeros(0, np.bool_), *(part.dead for part in live)])
         columns = {**columns, "replaced": np.flatnonzero(dead).astype(np.int32)}
+        listed = part_ids(self.path, header)
         if (
             promoted is not None
-            and promoted in parts.segments
+            and promoted.header["id"] in listed
             and not part_path(self.path, promoted.header["id"]).exists()
         ):
             keep_as_part(self.path, promoted.header["id"])
         store_format.write(self.path, header, columns)
-        remove_unlisted(self.path, header["parts"])
+        remove_unlisted(self.path, listed)
 
     def _digested(
         self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
@@ -370,35 +340,8 @@ def _skips_of(store: Store, files: Mapping[str, int]) -> list[Skipped]:
     ]
 
 
-def skip_columns(skips: Sequence[Skipped], stats: Stats) -> Columns:
-    """Return the columns of files that were read and are unusable, so that the next scan skips them.
-
-    Files that are cut by lines are included, so that each report names them. `stats` has all of them.
-    """
-    rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)
-    packed = [
-        "\0".join((skip.path, skip.reason, skip.detail)).encode("utf-8", "surrogateescape") for skip in skips
-    ]
-    return pack_strings("skip", packed) | {"skip_stat": rows}
-
-
 def _touched_columns(touched: Stats) -> Columns:
     paths = [path.encode("utf-8", "surrogateescape") for path in touched]
     return pack_strings("touched", paths) | {
         "touched_stat": np.asarray(list(touched.values()), np.int64).reshape(-1, 2)
     }
-
-
-def _paths(columns: Columns) -> list[str]:
-    return [path.decode("utf-8", "surrogateescape") for path in unpack_strings(columns, "file_path")]
-
-
-def apply_touched(columns: Columns, touched: Stats) -> None:
-    """Set the new times of a segment's files."""
-    if not touched:
-        return
-    times = columns["file_mtime_ns"].copy()
-    for row, path in enumerate(_paths(columns)):
-        if stat := touched.get(path):
-            times[row] = stat[0]
-    columns["file_mtime_ns"] = times

@@ -16,7 +16,7 @@ terms, p postings:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +27,15 @@ from rag.analysis import TermBags
 from rag.database.column_codes import KINDS, term_hashes
 from rag.database.quantise import quantised
 from rag.ports import Vectors
+from rag.types import Skipped
 
 if TYPE_CHECKING:
     from rag.database.digest import Digest
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Array]
+Stats = Mapping[str, tuple[int, int]]
+"""Modification time and size by path."""
 
 
 def pack_strings(name: str, strings: Sequence[bytes]) -> Columns:
@@ -158,3 +161,31 @@ def _row_sums(bags: TermBags, counts: npt.NDArray[np.uint16]) -> npt.NDArray[np.
 
 def _joined(parts: Sequence[Array], dtype: Any) -> Array:
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+
+def skip_columns(skips: Sequence[Skipped], stats: Stats) -> Columns:
+    """Return the columns of files that were read and are unusable, so that the next scan skips them.
+
+    Files that are cut by lines are included, so that each report names them. `stats` has all of them.
+    """
+    rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)
+    packed = [
+        "\0".join((skip.path, skip.reason, skip.detail)).encode("utf-8", "surrogateescape") for skip in skips
+    ]
+    return pack_strings("skip", packed) | {"skip_stat": rows}
+
+
+def paths_of(columns: Columns) -> list[str]:
+    """Return the paths of a segment's files."""
+    return [path.decode("utf-8", "surrogateescape") for path in unpack_strings(columns, "file_path")]
+
+
+def apply_touched(columns: Columns, touched: Stats) -> None:
+    """Set the new times of a segment's files."""
+    if not touched:
+        return
+    times = columns["file_mtime_ns"].copy()
+    for row, path in enumerate(paths_of(columns)):
+        if stat := touched.get(path):
+            times[row] = stat[0]
+    columns["file_mtime_ns"] = times

@@ -4,6 +4,9 @@ Dead files are kept for a while: a branch that is taken again finds them. They a
 merged with others of about its size (O'Neil, Cheng, Gawlick, O'Neil: The log-structured merge-tree, 1996;
 here four of a size make one of the next), or when the store holds too many of them; then those parts lose
 them first that were not used longest.
+
+A search reads a dead chunk too, so a part with many is split: its live files into a part of their own, its
+dead files into one that is archived, which no search reads.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ _MOST_CHUNKS = 150_000
 _MOST_DEAD = 2.0
 """Dead chunks for each live one."""
 _MOST_DEAD_PARTS = 8
+_SPLIT_DEAD, _LEAST_SPLIT = 8, 400
+"""A part is split if at least every eighth chunk is dead, and at least 400 are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,11 @@ class PartUse:
     chunks: int
     dead: int
     used_ns: int
+
+    @property
+    def live(self) -> int:
+        """How many chunks are not dead."""
+        return self.chunks - self.dead
 
     @property
     def mostly_dead(self) -> bool:
@@ -56,7 +66,7 @@ def _too_dead(parts: Sequence[PartUse], newest_chunks: int) -> list[int]:
     for number in oldest:
         if dead <= _MOST_DEAD * max(live, SMALL) and left <= _MOST_DEAD_PARTS:
             break
-        merged += parts[number].chunks - parts[number].dead
+        merged += parts[number].live
         if merged > _MOST_CHUNKS:
             break
         chosen.append(number)
@@ -73,10 +83,24 @@ def _of_a_size(parts: Sequence[PartUse]) -> list[int]:
     for numbers in by_size.values():
         chosen, live = list[int](), 0
         for number in sorted(numbers, key=lambda n: parts[n].chunks):
-            live += parts[number].chunks - parts[number].dead
+            live += parts[number].live
             if live > _MOST_CHUNKS:
                 break
             chosen.append(number)
         if len(chosen) >= _OF_A_SIZE:
             return chosen
     return []
+
+
+def to_split(parts: Sequence[PartUse]) -> list[list[int]]:
+    """Return the numbers of the parts to split, ascending, in groups that are merged meanwhile."""
+    groups, live = list[list[int]](), 0
+    for number, part in enumerate(parts):
+        if part.dead < max(part.chunks / _SPLIT_DEAD, _LEAST_SPLIT):
+            continue
+        live += part.live
+        if not groups or live > _MOST_CHUNKS:
+            groups.append([])
+            live = part.live
+        groups[-1].append(number)
+    return groups

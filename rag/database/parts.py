@@ -1,8 +1,9 @@
 """The files of a store: its newest segment, `NAME.pkl`, and the parts that it lists, `NAME.<id>.part.pkl`.
 
-A part is a segment that was the newest one before. It is never changed, only linked and removed: the newest
-segment says which of its files are dead. Replacing `NAME.pkl` is the only step that changes a store, so a
-killed or failed build leaves the store as it was, and perhaps files that no store lists (`remove_unlisted`).
+A part is a segment that was the newest one before, or was written from such. It is never changed, only linked
+and removed: the newest segment says which of its files are dead, and lists parts without a live file as
+archived. Replacing `NAME.pkl` is the only step that changes a store, so a killed or failed build leaves the
+store as it was, and perhaps files that no store lists (`remove_unlisted`).
 """
 
 from __future__ import annotations
@@ -43,20 +44,31 @@ def belongs(file: str, path: Path) -> bool:
 
 
 def part_ids(path: Path, header: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the parts that the header of a store lists, the first one first.
+    """Return the ids of the parts that the header of a store lists, the archived ones at the end.
 
     Raises:
         StoreCorrupt: it is no list of ids.
     """
-    found = header.get("parts", [])
-    ids = (
-        [one for one in found if isinstance(one, str) and _ID.fullmatch(one)]
-        if isinstance(found, list)
-        else []
-    )
-    if ids != found or len(set(ids)) != len(ids):
-        raise StoreCorrupt(path=str(path), why="its list of parts is invalid")
+    ids = [*_ids(path, header, "parts"), *archived_ids(path, header)]
+    if len(set(ids)) != len(ids):
+        raise _invalid_list(path)
     return ids
+
+
+def archived_ids(path: Path, header: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the archived parts; raises as `part_ids`."""
+    return _ids(path, header, "archived")
+
+
+def _ids(path: Path, header: Mapping[str, Any], key: str) -> list[str]:
+    found = header.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) and _ID.fullmatch(one) for one in found):
+        raise _invalid_list(path)
+    return found
+
+
+def _invalid_list(path: Path) -> StoreCorrupt:
+    return StoreCorrupt(path=str(path), why="its list of parts is invalid")
 
 
 def segment_files(path: Path) -> list[Path]:
@@ -89,7 +101,7 @@ def _id_in(name: str) -> str:
 
 
 def open_segments(path: Path) -> list[Segment]:
-    """Map the files of a store: the parts in the order of the list, then the newest segment.
+    """Map the files of a store: the parts in the order of `part_ids`, then the newest segment.
 
     Raises:
         FileNotFoundError: there is no store.

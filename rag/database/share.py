@@ -19,7 +19,7 @@ from rag.database.build import becomes_part
 from rag.database.format import DAMAGE_ERRORS, unwritable
 from rag.database.lock import building
 from rag.database.parts import is_store, part_path, place_part, remove_unlisted
-from rag.database.segment import open_segment
+from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
 from rag.errors import StoreError
 from rag.types import Checkout, FileEntry
@@ -85,7 +85,7 @@ def place_store(store: Store, path: Path, *, wait_s: float) -> None:
     with building(path, wait_s=wait_s):
         newest, *parts = store.segment_files
         try:
-            for segment, file in zip(store.parts, parts, strict=True):
+            for segment, file in zip(store.all_parts, parts, strict=True):
                 link = part_path(path, segment.header["id"])
                 if not link.exists():
                     place_part(file, link)
@@ -95,7 +95,7 @@ def place_store(store: Store, path: Path, *, wait_s: float) -> None:
             raise unwritable(path, error) from error
         finally:
             temporary.unlink(missing_ok=True)  # also there if both were already the same file
-        remove_unlisted(path, [segment.header["id"] for segment in store.parts])
+        remove_unlisted(path, [segment.header["id"] for segment in store.all_parts])
 
 
 def _related(path: Path, wanted: Mapping[str, Any], checkout: Checkout, git_dir: str) -> Iterator[Store]:
@@ -141,20 +141,20 @@ def _linked(store: Store, path: Path, link_file: Callable[[Path, Path], None]) -
     something is damaged.
     """
     newest, *parts = store.segment_files
-    segments = list(store.parts)
-    files = parts
+    files = dict(zip(store.all_parts, parts, strict=True))
     if becomes_part(store):
-        segments, files = [*segments, store.segments[-1]], [*parts, newest]
+        files[store.segments[-1]] = newest
     try:
-        links = []
-        for segment, file in zip(segments, files, strict=True):
+        links: dict[Segment, Segment] = {}
+        for segment, file in files.items():
             link = part_path(path, segment.header["id"])
             if not link.exists():
                 link_file(file, link)
-            links.append(open_segment(link))
-            if links[-1].header["id"] != segment.header["id"]:
+            links[segment] = open_segment(link)
+            if links[segment].header["id"] != segment.header["id"]:
                 return None
-        linked = Store(path, [*links, *store.segments[len(links) :]])
+        segments, archived = ([links.get(s, s) for s in own] for own in (store.segments, store.archived))
+        linked = Store(path, segments, archived=archived)
         linked.verify()
     except (OSError, StoreError):
         return None

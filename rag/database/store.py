@@ -3,7 +3,7 @@
 A store is one or more segments: the parts (`rag.database.parts`), which never change, and the newest one,
 which says which files of the parts are dead: replaced or removed since. A path is live in at most one
 segment. Chunks and files are numbered through all segments, dead ones included; the statistics are of the
-live ones.
+live ones. A part in which every file is dead is archived: no search reads it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rag.code.parsing import unpacked, unpacked_definitions
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
-from rag.database.parts import file_state, open_segments, part_path
+from rag.database.parts import archived_ids, file_state, open_segments, part_path
 from rag.database.quantise import restored
 from rag.database.segment import Segment, short_codes_of
 from rag.errors import StoreCorrupt
@@ -53,6 +53,7 @@ class Store:
         path: Path,
         segments: Sequence[Segment],
         *,
+        archived: Sequence[Segment] = (),
         commit: str | None = None,
         dirty: bool = False,
         hidden: npt.NDArray[np.bool_] | None = None,
@@ -60,11 +61,13 @@ class Store:
         self.path = path
         self.hidden = hidden
         self.segments = tuple(segments)
+        self.archived = tuple(archived)
         self.commit, self.dirty = commit, dirty
         self._postings: dict[str, Postings] = {}
         self._copied = 0
         self._first = [0, *accumulate(segment.chunk_count for segment in self.segments)]
-        self._first_file = [0, *accumulate(segment.file_count for segment in self.segments)]
+        counts = (segment.file_count for segment in (*self.segments, *self.archived))
+        self._first_file = [0, *accumulate(counts)]
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -74,18 +77,24 @@ class Store:
             FileNotFoundError, StoreTooNew, StoreCorrupt, StoreOutdated: as `parts.open_segments`.
         """
         segments = open_segments(path)
-        return cls(path, segments, commit=segments[-1].header.get("commit"))
+        header = segments[-1].header
+        live = len(segments) - 1 - len(archived_ids(path, header))
+        archived = segments[live:-1]
+        return cls(path, [*segments[:live], segments[-1]], archived=archived, commit=header.get("commit"))
 
     def at(self, checkout: Checkout) -> Store:
         """Return the same store with the checkout's commit in its hits."""
-        return Store(
-            self.path, self.segments, commit=checkout.commit, dirty=checkout.dirty, hidden=self.hidden
-        )
+        return self._as(checkout.commit, checkout.dirty, self.hidden)
 
     def without(self, files: npt.NDArray[np.bool_]) -> Store:
         """Return the same store in which the chunks of some files, shape (total_files,), count as deleted."""
         hidden = files if self.hidden is None else files | self.hidden
-        return Store(self.path, self.segments, commit=self.commit, dirty=self.dirty, hidden=hidden)
+        return self._as(self.commit, self.dirty, hidden)
+
+    def _as(self, commit: str | None, dirty: bool, hidden: npt.NDArray[np.bool_] | None) -> Store:
+        return Store(
+            self.path, self.segments, archived=self.archived, commit=commit, dirty=dirty, hidden=hidden
+        )
 
     @property
     def header(self) -> Mapping[str, Any]:
@@ -94,20 +103,25 @@ class Store:
 
     @property
     def parts(self) -> tuple[Segment, ...]:
-        """The segments before the newest one."""
+        """The segments before the newest one that have a live file."""
         return self.segments[:-1]
 
     @property
+    def all_parts(self) -> tuple[Segment, ...]:
+        """The parts, with the archived ones at the end, as the header lists them."""
+        return (*self.parts, *self.archived)
+
+    @property
     def parts_used_ns(self) -> list[int]:
-        """When each part was made, or a dead file of it was taken again."""
-        found = self.header.get("used_ns")
-        fits = isinstance(found, list) and len(found) == len(self.parts)
-        return [int(used) for used in found] if found and fits else [0] * len(self.parts)
+        """When each of `all_parts` was made, or a dead file of it was taken again."""
+        found, count = self.header.get("used_ns"), len(self.all_parts)
+        fits = isinstance(found, list) and len(found) == count
+        return [int(used) for used in found] if found and fits else [0] * count
 
     @property
     def segment_files(self) -> list[Path]:
-        """The files of the segments: the newest one, then the parts."""
-        return [self.path, *(part_path(self.path, part.header["id"]) for part in self.parts)]
+        """The files of the segments: the newest one, then all parts."""
+        return [self.path, *(part_path(self.path, part.header["id"]) for part in self.all_parts)]
 
     def verify(self, *, since: Collection[object] = (), now: Collection[object] = ()) -> None:
         """Compare the columns with their checksums, which takes about as long as reading the files.
@@ -118,7 +132,7 @@ class Store:
         Raises:
             StoreCorrupt: they differ.
         """
-        for file, segment in zip(self.segment_files, (self.segments[-1], *self.parts), strict=True):
+        for file, segment in zip(self.segment_files, (self.segments[-1], *self.all_parts), strict=True):
             state = file_state(file)
             if state is None or state not in since or state not in now:
                 store_format.verify(file, segment.header, segment.columns)
@@ -133,7 +147,7 @@ class Store:
         """Files that were replaced or removed, shape (total_files,)."""
         dead = np.zeros(self.total_files, np.bool_)
         if self.parts:
-            dead[: self._first_file[-2]][self.segments[-1].columns["replaced"]] = True
+            dead[: self._first_file[len(self.parts)]][self.segments[-1].columns["replaced"]] = True
         return dead
 
     @cached_property
@@ -236,7 +250,7 @@ class Store:
     @property
     def total_files(self) -> int:
         """The number of files in all segments, with deleted ones: the largest number in `file` plus one."""
-        return int(self._first_file[-1])
+        return self._first_file[len(self.segments)]
 
     def file_path(self, file: int) -> str:
         """Return the path of a file by its number."""
@@ -244,12 +258,12 @@ class Store:
         return segment.path(row)
 
     def segment_of(self, file: int) -> Segment:
-        """Return the segment that holds a file, by its number."""
+        """Return the segment that holds a file, by its number; those of archived files come last."""
         return self._locate_file(file)[0]
 
     def _locate_file(self, file: int) -> tuple[Segment, int]:
         number = bisect_right(self._first_file, file) - 1
-        return self.segments[number], file - self._first_file[number]
+        return (*self.segments, *self.archived)[number], file - self._first_file[number]
 
     @cached_property
     def languages(self) -> list[str]:
@@ -415,7 +429,8 @@ class Store:
         return sorted(self.file_path(file) for file in distinct(self.file[chunks]).tolist())
 
     def _find_file(self, path: str) -> tuple[Segment, int] | None:
-        for first, segment in zip(reversed(self._first_file[:-1]), reversed(self.segments), strict=True):
+        firsts = reversed(self._first_file[: len(self.segments)])
+        for first, segment in zip(firsts, reversed(self.segments), strict=True):
             file = segment.file_numbers.get(path)
             if file is not None and not self._gone_files[first + file]:
                 return segment, file
@@ -439,9 +454,10 @@ class Store:
 
     def replaced_as(self, path: str) -> Iterator[tuple[int, int, str]]:
         """Yield number, size and blob id of each deleted file of a path: its earlier contents."""
-        for first, segment in zip(self._first_file, self.segments, strict=False):
+        total, dead = self.total_files, self.dead_files
+        for first, segment in zip(self._first_file, (*self.segments, *self.archived), strict=False):
             file = segment.file_numbers.get(path)
-            if file is not None and self.dead_files[first + file]:
+            if file is not None and (first >= total or dead[first + file]):
                 blob = segment.columns["file_blob"][file].tobytes().hex()
                 yield first + file, int(segment.columns["file_size"][file]), blob
 

@@ -25,10 +25,10 @@ from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.corpus.worktree import git_folder
 from rag.database import format as store_format
-from rag.database.build import Builder, Changes, Progress, skip_columns
+from rag.database.build import Builder, Changes, Progress
 from rag.database.build import Options as Options
 from rag.database.build import reasons as reasons
-from rag.database.columns import assemble
+from rag.database.columns import assemble, skip_columns
 from rag.database.lock import building
 from rag.database.parts import part_ids, remove_unlisted
 from rag.database.share import Elsewhere as Elsewhere
@@ -213,7 +213,7 @@ def _changes(store: Store, checkout: Checkout, walked: Walk, *, by_bytes: bool =
     """Return the result of a scan, with the dead files whose bytes changed files have again."""
     changes = scan(store, checkout.root, walked.files, by_bytes=by_bytes)
     again: dict[str, int] = {}
-    for entry in changes.changed if store.dead_files.any() else ():
+    for entry in changes.changed if store.archived or store.dead_files.any() else ():
         earlier = [(n, blob) for n, size, blob in store.replaced_as(entry.path) if size == entry.size_bytes]
         blob = file_blob(checkout.root, entry.path) if earlier else ""
         for number, known in earlier:

@@ -7,8 +7,10 @@ system. Without the style (some viewers remove it) everything is still readable.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +33,8 @@ STYLE = (
     ".rag td,.rag th{text-align:left!important;vertical-align:top;padding:.15em 1em .15em 0}</style>"
 )
 _MAX_HIGHLIGHTED = 20_000
-"""Longer code is shown without colours."""
+_MAX_S = 0.2
+"""Longer code, and code that takes a highlighter more CPU time, is shown without colours."""
 
 
 def framed(inside: str) -> str:
@@ -65,18 +68,25 @@ def _highlighted(text: str, language: str) -> str:
     lexer = _lexer(language) if len(text) <= _MAX_HIGHLIGHTED else None
     if lexer is None:
         return plain(text)
+    until = time.thread_time() + _MAX_S
     parts = parts_of(text, language)
-    return "\n".join(_lexed(part, lexer) if is_code else plain(part) for part, is_code in parts)
+    shown = "\n".join(_lexed(part, lexer, until) if is_code else plain(part) for part, is_code in parts)
+    return shown if time.thread_time() < until else plain(text)
 
 
-def _lexed(text: str, lexer: Any) -> str:
+def _lexed(text: str, lexer: Any, until: float) -> str:
+    """Return coloured text, as far as there is time: many highlighters take it with the square of a text."""
     # Each line has its own spans, so that lines can be numbered.
     return "".join(
         "\n".join(
             f'<span class="{name}">{plain(line)}</span>' if name and line else plain(line) for line in lines
         )
-        for name, lines in ((_class(token), part.split("\n")) for token, part in lexer.get_tokens(text))
+        for name, lines in ((_class(token), part.split("\n")) for token, part in _tokens(text, lexer, until))
     )
+
+
+def _tokens(text: str, lexer: Any, until: float) -> Iterator[tuple[Any, str]]:
+    return takewhile(lambda _: time.thread_time() < until, lexer.get_tokens(text))
 
 
 @lru_cache(maxsize=64)

@@ -46,7 +46,7 @@ from rag.errors import TemplateError
 from rag.prompt.background import Known
 from rag.prompt.sandbox import Sandbox
 from rag.prompt.views import StaleView, history_of, plain
-from rag.resources import is_file, shipped, template_path
+from rag.resources import is_file, shipped, template_path, user_path
 from rag.types import DialogTurn
 
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
@@ -260,7 +260,7 @@ def _chosen(wanted: str, home: Path) -> Template:
     candidates.insert(len(candidates) if Path(wanted).name == wanted else 0, Path(wanted))
     for path in candidates:
         if is_file(path):
-            return _read(path.expanduser())
+            return _read(user_path(path))
     raise TemplateError(
         f"there is no template {wanted!r}: no such file, and no {wanted} or {wanted}.j2 in {folder}; "
         f"copy {shipped('templates') / 'answer.j2'} to start one"

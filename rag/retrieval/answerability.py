@@ -38,7 +38,8 @@ from rag.retrieval.kinds.recognition import CALLERS, LINES, MESSAGE, is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
-from rag.retrieval.question import last_part, without_places
+from rag.retrieval.pronouns import bare_pronoun
+from rag.retrieval.question import last_part, without_contractions, without_places
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
@@ -193,11 +194,13 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
-    """Return whether the question names what the facts are about, as the code does."""
+    """Return whether the question names what the facts are about, as the code does, or as "it"."""
     if facts.kind in (history.NAME, LINES):
         return True
-    name = last_part(facts.subject)
-    is_written = _IDENTIFIER.search(name) is not None and name in found.sought.question.text
+    name, sought = last_part(facts.subject), found.sought
+    if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
+        return True
+    is_written = _IDENTIFIER.search(name) is not None and name in sought.question.text
     return facts.kind == CALLERS and is_written
 
 
@@ -313,7 +316,7 @@ def _near(searcher: Searcher, found: RetrievalResult) -> float:
 
 def _judged_text(found: RetrievalResult) -> str:
     """Return the question without parts that need not occur: places, greetings, the form of the answer."""
-    return without_instructions(without_places(found.sought.question.text))
+    return without_contractions(without_instructions(without_places(found.sought.question.text)))
 
 
 def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:

@@ -183,7 +183,8 @@ def _corrected(correction: str, past: Sequence[Exchange], carry: Carry) -> Conte
 
 def _parsed(exchange: Exchange) -> ParsedQuestion:
     """Return the question of an exchange; of a correction what was meant."""
-    return parse_question(meant(exchange.question) or exchange.question)
+    question = parse_question(exchange.question)
+    return parse_question(meant(question.text) or question.text)
 
 
 def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:

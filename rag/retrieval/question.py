@@ -12,8 +12,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 from rag.analysis import is_stop_word, terms, words
+from rag.retrieval.german import in_english
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
+_CONTRACTED = re.compile(
+    r"(?<![\w'.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)nt(?![\w'.(-])", re.I
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
@@ -164,8 +168,10 @@ class ParsedQuestion:
 def parse_question(text: str) -> ParsedQuestion:
     """Parse a question. Any text is valid; a text without words has no terms.
 
-    The last results are cached: each follow-up parses the questions before it again.
+    A German question is read in English if all its words are known. The last results are cached: each
+    follow-up parses the questions before it again.
     """
+    text = in_english(text)
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
@@ -209,11 +215,17 @@ def _weighed(text: str) -> dict[str, float]:
     """Return the weight of each term: 1, but less for the number in a word, such as the 9 of `F9`, and for a
     word that only says how something is asked.
     """
+    text = without_contractions(text)
     found = dict.fromkeys(terms(text), _FRAME_WEIGHT)
     found |= dict.fromkeys(terms(_without_asking(text)), 1.0)
     parts = [terms(word) for word in words(text) if not word.isdigit()]
     found |= {term: _DIGITS_WEIGHT for some in parts if len(some) > 1 for term in some if term.isdigit()}
     return found | {term: 1.0 for word in words(text) if word.isdigit() for term in terms(word)}
+
+
+def without_contractions(text: str) -> str:
+    """Return a text with "cant", "doesnt" and the like, typed without an apostrophe, as "not"."""
+    return _CONTRACTED.sub("not", text)
 
 
 def only_word(question: ParsedQuestion) -> str | None:

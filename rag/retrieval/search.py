@@ -15,6 +15,7 @@ from rag.retrieval.asked_definition import asked_definition, asked_value, defini
 from rag.retrieval.code_words import code_words
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
+from rag.retrieval.german import in_english
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
 from rag.retrieval.kinds.recognition import LINES, is_answered_by_rules, kinds_of, relation_of
@@ -168,7 +169,7 @@ def _search_stores(
     searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int, every: int
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
-    question = without_client_blocks(question)
+    question = in_english(without_client_blocks(question))
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = parse_question(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]

@@ -161,9 +161,7 @@ def _methods(request: Request) -> list[str]:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {"msg": "invalid", "loc": ()}
-    param = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
-    message = invalid_request(first, param, _fields(request))
+    message, param = invalid_request(error.errors(), _fields(request))
     status = 400 if request.url.path.startswith("/v1/") else 422  # as OpenAI's clients expect
     return json_response(shape(status, message, code="invalid", param=param or None), status)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
+from rag.resources import user_path
 from rag.serve.settings import ServerSettings
 from rag.service import locate
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
@@ -97,7 +98,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if "repositories" in found:
         found["repositories"] = tuple(_repositories(path, found["repositories"]))
     if "keys_file" in found:
-        found["keys_file"] = path.parent / Path(found["keys_file"]).expanduser()
+        found["keys_file"] = user_path(found["keys_file"], base=path.parent)
     return found
 
 
@@ -135,7 +136,6 @@ def _converted(path: Path, name: str, value: Any) -> Any:
 def _repositories(path: Path, named: dict[str, str]) -> list[tuple[str, Source]]:
     found = []
     for name, text in named.items():
-        place = Path(text).expanduser()
         is_path = "://" not in text and ":" not in text
-        found.append((name, locate(str(path.parent / place) if is_path else text)))
+        found.append((name, locate(str(user_path(text, base=path.parent)) if is_path else text)))
     return found

@@ -220,14 +220,21 @@ def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
     return body | getattr(error, "more", {})
 
 
-def invalid_request(found: Mapping[str, Any], param: str, known: Sequence[str] = ()) -> str:
-    """Return what is wrong with a request.
+def invalid_request(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> tuple[str, str]:
+    """Return what is wrong with a request, and the field as a path with dots, "" for all of the body.
 
     Args:
-        found: the first error of the validation.
-        param: the field, as a path with dots.
+        errors: those of the validation; the first one is described.
         known: the fields of the body.
     """
+    found: Mapping[str, Any] = errors[0] if errors else {"msg": "invalid", "loc": ()}
+    if found.get("type") == "json_invalid":
+        return f"the body is not JSON: {found['ctx']['error']}, at character {found['loc'][-1]}", ""
+    param = ".".join(map(str, found["loc"][1:]))  # the first is the part of the request: body, query, …
+    return _invalid_field(found, param, known), param
+
+
+def _invalid_field(found: Mapping[str, Any], param: str, known: Sequence[str]) -> str:
     if found.get("type") == "extra_forbidden":
         nearest = difflib.get_close_matches(param[:100], known, n=1, cutoff=0.5)
         meant = f"; did you mean `{nearest[0]}`?" if nearest else "."

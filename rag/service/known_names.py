@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag.errors import StoreError
+from rag.resources import user_path
 from rag.settings import Settings
 
 _SQLITE = "sqlite:///"
@@ -48,4 +49,4 @@ def indexed_locations(settings: Settings) -> list[str]:
 
 def _file(settings: Settings) -> Path | None:
     url = settings.memory or f"{_SQLITE}{settings.home / 'turns.db'}"
-    return Path(url.removeprefix(_SQLITE)).expanduser() if url.startswith(_SQLITE) else None
+    return user_path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None

@@ -15,6 +15,7 @@ from rag.database.locate import remove, stores
 from rag.database.store import Store
 from rag.database.update import Options, write_texts
 from rag.errors import SourceError, StoreError
+from rag.resources import user_path
 from rag.settings import Settings
 from rag.types import Checkout, Filters, Source, SourceFile
 
@@ -32,7 +33,7 @@ def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[in
     Returns:
         The number of stores removed, and the bytes freed.
     """
-    given = Path(text).expanduser().absolute()
+    given = user_path(text)
     try:
         location = resolve(text, ref).location
     except SourceError:

@@ -23,6 +23,7 @@ from rag.corpus.worktree import is_bare, work_tree
 from rag.database.locate import disk_bytes, last_used, remove, store_files, stores
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
+from rag.resources import user_path
 from rag.service.ref_retention import reserved
 from rag.settings import Settings
 from rag.types import Source
@@ -108,7 +109,7 @@ def named_items(found: DataFolder, name: str) -> list[StorageItem]:
     Raises:
         ConfigError: there is none, or it is nothing that can be made again.
     """
-    place = str(Path(name).expanduser().absolute())
+    place = str(user_path(name))
     named = [
         one
         for one in _oldest_first(found, all_items=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rag.errors import ConversationChanged, ConversationMismatch, NotFound
+from rag.errors import ConversationChanged, ConversationMismatch, NotFound, StoreError
 from rag.ports import Marks
 from rag.types import Conversation, Source
 
@@ -33,8 +33,8 @@ def already_finished(turn_id: str, state: str) -> NotFound:
 def no_order(conversation: str, at: int) -> NotFound:
     """Return the error for an order that is not in the conversation."""
     return NotFound(
-        f"the conversation {conversation!r} has nothing at order {at} to fork from; "
-        "`rag turns show --json` shows the orders"
+        f"the conversation {conversation!r} has no turn {at + 1} to fork from; "
+        "`rag turns show` shows its turns"
     )
 
 
@@ -106,9 +106,13 @@ def incremented(record: bytes | None, by: int) -> bytes:
     return b"%d" % total
 
 
-def bad_line(line: Any) -> ValueError:
+class NotAnExport(StoreError, ValueError):
+    """A line that is not in the format of a dump."""
+
+
+def bad_line(line: Any) -> NotAnExport:
     """Return the error for a line that is not in the format of a dump."""
-    return ValueError(f"this is not a line of an export of turns: {str(line)[:80]!r}")
+    return NotAnExport(f"this is not a line of an export of turns: {str(line)[:80]!r}")
 
 
 def _mark(mark: Any) -> str:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from functools import wraps
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from rag.analysis import terms
+from rag.errors import StoreCorrupt
 from rag.schema import Record, message_from_record, message_record, turn_from_record, turn_record
 from rag.searchable import searchable, term_counts
 from rag.types import Conversation, DialogTurn, Message
@@ -27,6 +29,30 @@ from rag.types import Conversation, DialogTurn, Message
 Kind = Literal["turn", "message"]
 Cited = tuple[str, str, str]
 """A cited file: path, location, blob."""
+_MAX_SHOWN = 200
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class RecordCorrupt(StoreCorrupt):
+    """A record of a turn store that rag did not write, or that was damaged."""
+
+    def __init__(self, why: str) -> None:
+        fix = "restore a backup, or move it away to start an empty one"
+        super().__init__(path="of turns", why=f"its contents are invalid ({why})", fix=fix)
+
+
+def reads_stored(call: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Raise RecordCorrupt for stored values that cannot be read, whatever that raises."""
+
+    @wraps(call)
+    def read(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return call(*args, **kwargs)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            raise RecordCorrupt(f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}") from error
+
+    return read
 
 
 class TurnSpan(NamedTuple):
@@ -65,6 +91,7 @@ class StoredItem(NamedTuple):
     text: str
     marks: tuple[str, ...] = ()
 
+    @reads_stored
     def record(self, text: str | None = None) -> Record:
         """Return the current version, or that of another text, as JSON values."""
         return {**json.loads(self.text if text is None else text), "marks": list(self.marks)}
@@ -72,8 +99,7 @@ class StoredItem(NamedTuple):
     def counts(self) -> dict[str, int]:
         """Return how often each term occurs in it."""
         record = self.record()
-        is_turn = self.kind == "turn"
-        return term_counts(turn_from_record(record) if is_turn else message_from_record(record))
+        return term_counts(stored_turn(record) if self.kind == "turn" else stored_message(record))
 
     def passes(self, mark: tuple[str, ...] | None, exclude_mark: tuple[str, ...] | None) -> bool:
         """Whether its marks match the filters."""
@@ -188,6 +214,10 @@ class Item:
         return (mark is None or not self.marks.isdisjoint(mark)) and (
             exclude_mark is None or self.marks.isdisjoint(exclude_mark)
         )
+
+
+stored_turn = reads_stored(turn_from_record)
+stored_message = reads_stored(message_from_record)
 
 
 def cited_in(record: Record) -> frozenset[Cited]:

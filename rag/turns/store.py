@@ -9,11 +9,20 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from rag.ports import Marks, Matches, Recalled
-from rag.schema import Record, message_from_record, turn_from_record
+from rag.schema import Record
 from rag.turns import checks as check
 from rag.turns.conversations import counted, find, shown, trim
 from rag.turns.dump import Line, conversation_line, record_line
-from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Kind, StoredItem
+from rag.turns.model import (
+    KINDS,
+    MAX_ORDER,
+    ConversationRecord,
+    Item,
+    Kind,
+    StoredItem,
+    stored_message,
+    stored_turn,
+)
 from rag.turns.records import Records
 from rag.turns.restore import ValidLines, restore_lines, valid_lines
 from rag.turns.search import match_terms, rank_terms
@@ -44,7 +53,7 @@ class StoredTurns(Records):
         with self._writing(Scope(namespace, conversation=conversation, ids=ids)) as tx:
             known, new = self._add(tx, "turn", turns, conversation, namespace, version=1)
         records = {**known, **new}
-        return [turn_from_record(records[turn.id]) for turn in turns]
+        return [stored_turn(records[turn.id]) for turn in turns]
 
     def turns(
         self,
@@ -60,20 +69,20 @@ class StoredTurns(Records):
         """Return the turns of a conversation, oldest first, see `TurnStore`."""
         window = (-1 if after is None else after, MAX_ORDER if before is None else min(before, MAX_ORDER))
         records = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
-        return [turn_from_record(record) for record in records]
+        return [stored_turn(record) for record in records]
 
     @repeated
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
         with self._reading(Scope(namespace, ids=(turn_id,))) as tx:
-            return turn_from_record(_turn(tx, turn_id, namespace).record())
+            return stored_turn(_turn(tx, turn_id, namespace).record())
 
     @repeated
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
         """Return the stored turns with these ids, in the order given."""
         with self._reading(Scope(namespace, ids=tuple(dict.fromkeys(ids)))) as tx:
             found = tx.items("turn", dict.fromkeys(ids), namespace)
-            return {each: turn_from_record(item.record()) for each, item in found.items()}
+            return {each: stored_turn(item.record()) for each, item in found.items()}
 
     @repeated
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
@@ -86,12 +95,12 @@ class StoredTurns(Records):
                     namespace=namespace,
                     conversation_id=item.origin,
                     order=item.order,
-                    version=item.record()["version"] + 1,
+                    version=stored_turn(item.record()).version + 1,
                     marks=item.marks,
                 )
             )
             tx.edit(item, edited)
-        return turn_from_record(record)
+        return stored_turn(record)
 
     @repeated
     def finish_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
@@ -103,18 +112,19 @@ class StoredTurns(Records):
             asked = item.record()
             if asked.get("state") != "asked":
                 raise check.already_finished(turn.id, asked.get("state", "answered"))
-            kept = {"order": item.order, "conversation_id": item.origin, "version": asked["version"]}
+            kept: dict[str, Any] = {"order": item.order, "conversation_id": item.origin}
+            kept["version"] = stored_turn(asked).version
             finished, record = Item.recorded(replace(turn, **kept, namespace=namespace, marks=item.marks))
             tx.delete([item])
             tx.add([finished], {item.origin: item.key >> 32})
-        return turn_from_record(record)
+        return stored_turn(record)
 
     @repeated
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
         """Return all versions of a turn, oldest first. Raises NotFound."""
         with self._reading(Scope(namespace, ids=(turn_id,))) as tx:
             item = _turn(tx, turn_id, namespace)
-            return [turn_from_record(item.record(text)) for text in (*tx.versions(item), item.text)]
+            return [stored_turn(item.record(text)) for text in (*tx.versions(item), item.text)]
 
     @repeated
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
@@ -143,7 +153,7 @@ class StoredTurns(Records):
         scope = Scope(namespace, conversation=conversation, kind="message", ids=ids)
         with self._writing(scope) as tx:
             _, new = self._add(tx, "message", messages, conversation, namespace)
-        return [message_from_record(record) for record in new.values()]
+        return [stored_message(record) for record in new.values()]
 
     def messages(
         self,
@@ -156,7 +166,7 @@ class StoredTurns(Records):
     ) -> list[Message]:
         """Return the messages of a conversation, oldest first, see `TurnStore`."""
         records = self._shown("message", conversation, namespace, last, mark, exclude_mark)
-        return [message_from_record(record) for record in records]
+        return [stored_message(record) for record in records]
 
     @repeated
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
@@ -342,7 +352,6 @@ class StoredTurns(Records):
             )
             found = (item for scan in scans for item in scan if item.passes(*marks))
             chosen = found if last is None else islice(found, min(last, MAX_ORDER))
-            # Read in the transaction, which reports what cannot be read as damage.
             return [item.record() for item in chosen][::-1]
 
     def _add(

@@ -24,7 +24,7 @@ from rag.backends.static_embedder import StaticEmbedder
 from rag.corpus.acquire import acquire, resolve
 from rag.database import build, compact, parts
 from rag.database import format as store_format
-from rag.database.compact import PartUse, to_merge
+from rag.database.compact import PartUse, to_merge, to_split
 from rag.database.locate import remove, store_files, stores
 from rag.database.quarantine import Quarantine
 from rag.database.store import Store
@@ -121,8 +121,12 @@ def postings(term: str, *of: Store):
 
 @pytest.mark.parametrize("small", [0, 1, 5, 4_000])
 @pytest.mark.parametrize("seed", range(4))
-def test_updates_end_where_a_rebuild_ends(indexed, sample_repo, embedder, monkeypatch, seed, small):
+@pytest.mark.parametrize("least_split", [1, 400])
+def test_updates_end_where_a_rebuild_ends(
+    indexed, sample_repo, embedder, monkeypatch, seed, small, least_split
+):
     monkeypatch.setattr(compact, "SMALL", max(small, 1))
+    monkeypatch.setattr(compact, "_LEAST_SPLIT", least_split)
     if not small:  # nothing is merged: there are as many parts as updates
         monkeypatch.setattr(compact, "to_merge", lambda parts, newest: [])
     rng = random.Random(seed)
@@ -131,8 +135,10 @@ def test_updates_end_where_a_rebuild_ends(indexed, sample_repo, embedder, monkey
     for step in range(9):
         edited(sample_repo, rng)
         store, _ = indexed()
-        most = max(most, len(store.parts))
+        most = max(most, len(store.all_parts))
         store.verify()
+        if least_split == 1 and store.dead is not None:
+            assert store.dead.mean() < 1 / 4
         if step % 3 == 2:
             assert_equal(store, indexed("fresh", rebuild=True)[0], embedder)
     assert indexed()[1].action == "fresh"
@@ -188,6 +194,96 @@ def test_parts_do_not_grow_without_end(indexed, sample_repo, small_parts):
         assert len(store.parts) <= 14
         on_disk = {f.name for f in store.path.parent.glob("*.part.pkl")}
         assert on_disk == {f.name for f in store.segment_files[1:]}
+
+
+@pytest.fixture
+def split_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "_LEAST_SPLIT", 1)
+
+
+def rewritten_files(folder: Path) -> None:
+    """A branch `there` on which a third of the Python files has other bytes."""
+    git(folder, "branch", "--force", "here")
+    git(folder, "checkout", "--quiet", "-b", "there")
+    for file in sorted(folder.rglob("*.py"))[::3]:
+        file.write_text(f"def there_{file.stem}():\n    return 'far'\n" * 3)
+    git(folder, "commit", "--quiet", "-a", "-m", "there")
+
+
+def test_what_is_dead_is_archived_and_taken_again(indexed, sample_repo, embedder, small_parts, split_early):
+    here, _ = indexed()
+    rewritten_files(sample_repo)
+    there, _ = indexed()
+    (archive,) = there.archived
+    assert there.dead is None and archive.chunk_count == len(here) - there.parts[0].chunk_count
+    assert_equal(there, indexed("fresh", rebuild=True)[0], embedder)
+    for name, was in (("here", here), ("there", there)) * 2:
+        git(sample_repo, "checkout", "--quiet", name)
+        embedder.embedded.clear()
+        store, _ = indexed()
+        assert everything(store) == everything(was)
+        assert not embedder.embedded and store.dead is None and len(store.archived) == 1
+        assert {one.header["id"] for one in there.all_parts} <= {one.header["id"] for one in store.all_parts}
+
+
+def test_a_few_files_of_an_archive_are_taken_without_the_rest(indexed, sample_repo, embedder, split_early):
+    indexed()
+    rewritten_files(sample_repo)
+    (archive,) = indexed()[0].archived
+    path = archive.paths[0]
+    git(sample_repo, "checkout", "--quiet", "here", "--", path)
+    embedder.embedded.clear()
+    store, _ = indexed()
+    assert not embedder.embedded and store.dead is None
+    assert archive.header["id"] in [one.header["id"] for one in store.archived]
+    assert_equal(store, indexed("fresh", rebuild=True)[0], embedder)
+
+
+def test_an_archive_has_the_last_contents_of_a_path_once(indexed, sample_repo, small_parts, split_early):
+    files = sorted(sample_repo.rglob("*.py"))[:4]
+    for number in range(3):
+        for file in files:
+            file.write_text(f"def number_{number}():\n    return {number}\n" * 3)
+        store, _ = indexed()
+        for archive in store.archived:
+            assert len(archive.file_numbers) == archive.file_count
+
+
+def test_a_full_disk_while_parts_are_split_leaves_the_store_that_was(
+    indexed, sample_repo, monkeypatch, split_early
+):
+    store, _ = indexed()
+    before, written = everything(store), store_format.write
+    rewritten_files(sample_repo)
+    for parts_that_fit in (0, 1, 2):
+
+        def full(file: Path, *rest, most: int = parts_that_fit) -> None:
+            if len(list(store.path.parent.glob("*.part.pkl"))) >= most:
+                raise StoreUnwritable(path=str(file), why="no space left on the disk")
+            written(file, *rest)
+
+        with monkeypatch.context() as disk:
+            disk.setattr(build.store_format, "write", full)
+            with pytest.raises(StoreUnwritable):
+                indexed()
+        assert everything(Store.open(store.path)) == before
+    again, report = indexed()
+    assert (report.action, len(again.archived)) == ("updated", 1)
+    assert sorted(again.path.parent.glob("*.pkl")) == sorted(again.segment_files)
+
+
+def test_a_part_of_another_store_too_is_not_split(indexed, sample_repo, split_early):
+    store, _ = indexed()
+    os.link(store.path, store.path.with_name("of another store"))
+    rewritten_files(sample_repo)
+    updated, _ = indexed()
+    assert not updated.archived and updated.parts[0].header["id"] == store.header["id"]
+
+
+def test_parts_with_many_dead_chunks_are_split():
+    whole, some, few = PartUse(70_000, 0, 1), PartUse(70_000, 20_000, 1), PartUse(70_000, 5_000, 1)
+    assert to_split([whole, few, PartUse(100, 90, 1)]) == []
+    assert to_split([some, whole, some, few, some, some]) == [[0, 2, 4], [5]]
 
 
 def test_little_that_is_dead_stays():

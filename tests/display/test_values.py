@@ -6,6 +6,7 @@ import base64
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +24,7 @@ from rag.display.graph import GraphNode, graph_plot, layered
 from rag.display.html import code, file_link
 from rag.display.plot import Plot
 from rag.display.regions import MapPoint, MapRegion, map_plot
+from rag.display.svg import plain
 from rag.display.timeline import TimelineColumn, TimelineRow, timeline_plot
 from rag.errors import BackendMissing, ConfigError, NotFound
 from rag.settings import Settings
@@ -167,6 +169,14 @@ def test_code_of_any_language_and_size_is_shown_whole() -> None:
     for language in ("python", "no such language", "", "c++"):
         assert Reader(code("a < b\n\nc", language, 7)).text == "    7  a < b\n    8  \n    9  c"
     assert Reader(code("x <\n" * 9_000, "python")).text == "x <\n" * 9_000
+
+
+@pytest.mark.parametrize(("language", "text"), [("adl", " "), ("agda", "\n"), ("actionscript", '\\"')])
+def test_code_on_which_a_highlighter_takes_long_is_shown_without_colours(language: str, text: str) -> None:
+    began = time.thread_time()
+    shown = code(text * 9_000, language)
+    assert time.thread_time() - began < 0.5  # 2 s and more with the square of the text
+    assert shown == f"<pre><code>{plain(text * 9_000)}</code></pre>"
 
 
 def test_code_that_begins_within_a_comment_is_coloured_from_its_end() -> None:

@@ -533,6 +533,9 @@ def test_a_statement_as_in_a_comment_asks_for_nothing(statement: str):
         ("the default of the door", "setting"),
         ("default folder of doors", "setting"),
         ("The kiln is cold - what happens if it does not heat", "failure"),
+        ("whats the default kiln", "setting"),
+        ("who opens the KilnDoor", "callers"),
+        ("what kilns run at night", "list"),
     ],
 )
 def test_a_request_needs_no_question_mark(request_: str, kind: str):

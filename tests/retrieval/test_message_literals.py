@@ -1,10 +1,16 @@
-"""The literals that are not split into words are those that no message can be written by."""
+"""The literals that are not split are those that no message can be written by; of equal ones one is meant."""
 
+from contextlib import closing
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.retrieval.kinds import messages
 from rag.retrieval.kinds.asked import FileText
+from rag.retrieval.search import search
+from rag.service import Engine
+from rag.settings import Settings
 
 PIECES = [
     "open",
@@ -48,3 +54,15 @@ def test_every_literal_that_fits_a_message_is_split(lines, message):
 def test_a_literal_that_begins_with_another_word_is_not_split():
     file = FileText(None, "a.c", ['log("closing the file now")', 'log("opening the file now")'], range(0))
     assert [number for number, _ in messages._literals(file, frozenset(["opening", "the"]))] == [2]
+
+
+@pytest.mark.parametrize("tool", ["glaze", "kiln"])
+def test_of_equal_literals_that_next_to_the_name_in_the_message_is_meant(tmp_path, tool):
+    for name in ("glaze", "kiln", "pot"):
+        (tmp_path / f"{name}_main.c").write_text(
+            f'int main() {{\n  log_fatal("{name}",\n            "need a seed to divide a firing");\n}}\n'
+        )
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        searcher = engine.repository(str(tmp_path)).searcher
+        found = search([searcher], f"[FATAL] {tool}: need a seed to divide a firing").code_facts
+    assert (found.kind, found.items[0].path) == ("message", f"{tool}_main.c")

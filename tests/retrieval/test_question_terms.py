@@ -97,3 +97,9 @@ def test_a_question_that_names_something_or_is_about_the_project_does_not(questi
 )
 def test_the_only_word_that_a_question_is_about(question: str, word: str | None):
     assert only_word(parse_question(question)) == word
+
+
+@pytest.mark.parametrize("question", ["what if the kiln cant be reached", "why doesnt the kiln open"])
+def test_a_contraction_without_apostrophe_is_no_word(question: str):
+    assert not {"cant", "doesnt"} & parse_question(question).terms.keys()
+    assert "doesnt" in parse_question("Where is doesnt() called?").terms

@@ -99,3 +99,37 @@ def test_a_setting_without_a_line_near_the_question_keeps_the_lines_it_was_found
         engine, tmp_path, "Which setting says how many seconds a wait may take?", limits_dot_py=text
     )
     assert found.subject == "MAX_WAIT_SECONDS"
+
+
+def test_the_declaration_of_what_the_best_files_only_mention_comes_first(
+    tmp_path: Path, engine: Engine
+) -> None:
+    found = facts(
+        engine,
+        tmp_path,
+        "how many firing threads by default?",
+        fire_dot_c="// The number of firing threads by default.\n// It is threaded with --firing-threads=T.\n"
+        "int fire(int firing, int threads) {\n  return firing * threads;\n}\n",
+        options_dot_ggo='option "firing-threads" T "as many pots"\n    default="4"\n',
+    )
+    assert (found.subject, found.items[0].path) == ("firing-threads", "options.ggo")
+    assert found.summary.endswith("declared in `options.ggo`")
+
+
+def test_the_texts_of_a_program_in_other_languages_are_no_settings(tmp_path: Path, engine: Engine) -> None:
+    texts = (
+        '{\n  "kilnPortDescription": "The port that the kiln listens on by default",\n  "glaze": "Glaze"\n}\n'
+    )
+    for path in ("lang/en.json", "lang/de-DE.json"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(texts)
+    searcher = engine.repository(str(tmp_path)).searcher
+    found = search([searcher], "which port does the kiln listen on by default?")
+    assert found.code_facts is None
+    assert found.hits[0].path.startswith("lang/")
+
+
+def test_what_a_named_function_returns_is_no_setting(tmp_path: Path, engine: Engine) -> None:
+    source = "import os\n\n\ndef kiln_port(given):\n    return given or os.environ.get('KILN_PORT')\n"
+    found = facts(engine, tmp_path, "what does kiln_port return if nothing is set", kiln_dot_py=source)
+    assert (found.kind, found.subject) == ("failure", "kiln_port")

@@ -161,6 +161,10 @@ def test_text_and_structured_result_are_one(served: Served) -> None:
             text, values, failed = await called(session, tool, repoName="sample")
             assert (values["result"], failed) == (text, False)
         assert text.startswith("# Page: ")
+        _, values, _ = await called(session, "ask_question", question="How are session tokens signed?")
+        assert {name: values[name] for name in ("subject", "code_facts", "support")} == dict.fromkeys(
+            ("subject", "code_facts", "support")
+        )
         text, _, _ = await called(session, "read_wiki_structure", repoName="sample")
         assert text.startswith("Available pages for sample:\n\n- 1 ")
 
@@ -342,6 +346,10 @@ def test_among_several_repositories_one_has_to_be_named(several: Served) -> None
             assert not failed and (values.get("places") or values["shown"])
 
     over_http(several, talk)
+    for asked in ({"question": "x"}, {"model": "rag", "input": "x"}):
+        reply = several.post("/v1/responses" if "input" in asked else "/api/ask", asked)
+        message = "no repository is named; name one of: one, two"
+        assert (reply.status, reply.json["error"]["message"]) == (404, message)
 
 
 def test_the_server_says_at_once_which_repositories_there_are(several: Served) -> None:
@@ -620,3 +628,21 @@ def test_known_arguments_are_completed(served: Served) -> None:
     repos, none, unknown, conversations = over_http(served, talk)
     assert (repos, none, unknown) == (["sample"], [], [])
     assert len(set(conversations)) == len(conversations) <= 50
+
+
+def test_an_answer_names_its_repository_as_it_is_served(several: Served) -> None:
+    """Both folders have the same name."""
+    asked = {"question": "Who calls authenticate?", "repositories": ["two"]}
+    api = several.post("/api/ask", asked).json
+    body = {"model": "rag:two", "messages": [{"role": "user", "content": asked["question"]}]}
+    completion = several.post("/v1/chat/completions", body).json
+    response = several.post("/v1/responses", {"model": "rag:two", "input": asked["question"]}).json
+    arguments = {"repoName": "two", "question": asked["question"]}
+    mcp = over_http(several, lambda session: called(session, "ask_question", **arguments))[1]
+    found = several.post("/api/search", asked).json
+    for reply in (api, completion["rag"], response["rag"], mcp, found):
+        assert [one["repository"] for one in reply["coverage"]] == ["two"]
+        items = reply["code_facts"]["items"]
+        assert items and {one["repository"] for one in items} == {"two"}
+        assert all("url" in one for one in items)
+    assert all(one["url"].startswith("http") for one in completion["rag"]["code_facts"]["items"])

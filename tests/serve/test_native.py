@@ -396,3 +396,24 @@ def test_a_question_is_about_what_the_request_names(served):
     reply = served.post("/api/ask", wanted | {"about": "user_by_tokn"})
     assert reply.status == 404
     assert "user_by_token" in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/api/ask", "/v1/chat/completions", "/v1/responses"])
+def test_a_body_that_is_not_json_is_named_so(served, path):
+    reply = served.request("POST", path, b'{"question": ', {"Content-Type": "application/json"})
+    error = reply.json["error"]
+    assert (reply.status, error["param"]) == (400 if path.startswith("/v1") else 422, None)
+    assert error["message"] == "the body is not JSON: Expecting value, at character 13"
+
+
+def test_a_wrong_field_is_named_in_full(served):
+    wrong = {"question": "x", "answers": [{"path": 5}]}
+    reply = served.post("/api/eval", {"repository": "sample", "questions": [wrong]})
+    assert (reply.status, reply.json["error"]["param"]) == (422, "questions.0.answers.0.path")
+
+
+def test_a_fork_names_the_turn_that_is_not_there(served):
+    asked = {"question": "How are session tokens signed?", "repositories": ["sample"]}
+    conversation = served.post("/api/ask", asked).json["conversation"]
+    reply = served.post(f"/api/conversations/{conversation}/fork", {"number": 99})
+    assert reply.status == 404 and "has no turn 99 to fork from" in reply.json["error"]["message"]

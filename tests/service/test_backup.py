@@ -197,6 +197,38 @@ def test_what_is_no_backup_is_named(opened: Open, tmp_path: Path) -> None:
     assert target.turns.namespaces() == []
 
 
+_WITHOUT_END = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("DROP TABLE record", f"CREATE VIEW record AS {_WITHOUT_END} SELECT x AS space FROM c"),
+        (
+            "ALTER TABLE conversation RENAME TO other",
+            f"CREATE VIEW conversation AS {_WITHOUT_END} SELECT x AS written FROM c",
+        ),
+        ("CREATE TRIGGER hostile AFTER INSERT ON conversation BEGIN DELETE FROM item; END",),
+        ("CREATE TABLE large (a, b AS (zeroblob(900000000)))", "INSERT INTO large VALUES (1)"),
+        ("CREATE TABLE large (a, b AS (zeroblob(900000000)) STORED)",),
+    ],
+)
+def test_sql_of_whoever_made_a_file_is_not_run(
+    statements: tuple[str, ...], opened: Open, tmp_path: Path
+) -> None:
+    source, target = opened("sqlite:///{}/turns.db"), opened("memory:")
+    fill(source.turns)
+    back_up(source, tmp_path / "b.db")
+    with closing(sqlite3.connect(tmp_path / "b.db", isolation_level=None)) as db:
+        db.execute("PRAGMA legacy_alter_table = ON")
+        for statement in statements:
+            db.execute(statement)
+    with pytest.raises(StoreCorrupt, match=r"a view, a trigger or a computed column.*nothing was restored"):
+        restore_backup(target, tmp_path / "b.db")
+    with pytest.raises(StoreCorrupt, match=r"a view, a trigger or a computed column.*nothing was changed"):
+        opened("sqlite:///{}/b.db").turns.namespaces()
+
+
 def test_a_name_that_is_taken_restores_nothing(opened: Open, tmp_path: Path) -> None:
     source, target = opened("memory:"), opened("sqlite:///{}/target.db")
     fill(source.turns)

@@ -30,6 +30,7 @@ from rag.turns.model import (
     StoredRecord,
     TurnSpan,
     item_key,
+    reads_stored,
 )
 from rag.turns.storage import Keys, Postings, Scope, Shelf
 
@@ -571,6 +572,7 @@ def _space_of(namespace: str) -> Query:
     return "SELECT key FROM space WHERE slot = %b", [slot(namespace)]
 
 
+@reads_stored
 def _kept(row: Sequence[Any]) -> ConversationRecord:
     record, updated, expires, next_order, turn, message, spans = row[2:9]
     read = json.loads(spans)
@@ -585,6 +587,7 @@ def _kept(row: Sequence[Any]) -> ConversationRecord:
     )
 
 
+@reads_stored
 def _item(row: Sequence[Any], origin: str) -> StoredItem:
     key, kind, id_, length, record, marks = row
     whole_id = json.loads(record)["id"] if is_cut(id_) else from_bytes(id_)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rag.backends.redis.server import coded, decoded
 from rag.schema import conversation_from_record, conversation_record
-from rag.turns.model import KINDS, Cited, ConversationRecord, Kind, StoredItem, TurnSpan
+from rag.turns.model import KINDS, Cited, ConversationRecord, Kind, StoredItem, TurnSpan, reads_stored
 from rag.types import Conversation
 
 Reply = list[bytes | None]
@@ -98,6 +98,7 @@ def conversations_of(reply: Reply, namespace: str) -> Iterator[ConversationRecor
 
 
 @lru_cache(1000)
+@reads_stored
 def _parsed(
     id_: str, namespace: str, lasting: bytes
 ) -> tuple[Conversation, tuple[TurnSpan, ...], dict[Kind, int], dict[str, int]]:
@@ -119,6 +120,7 @@ def coded_key(key: int) -> bytes:
     return key.to_bytes(8, "big")
 
 
+@reads_stored
 def item_of(key: bytes, brief: Brief, text: bytes, marks: bytes | None, origin: str) -> StoredItem:
     """Return a stored item."""
     number = int.from_bytes(key, "big")

@@ -14,9 +14,10 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from rag.backends.sqlite.file import NO_SHARED_MEMORY
+from rag.backends.sqlite.file import NO_SHARED_MEMORY, foreign_code
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.quoting import visible
 from rag.types import Backup
 
 _NO_BACKUP = "create one with `rag turns backup FILE`; to copy a memory, use `rag turns copy`"
@@ -73,6 +74,9 @@ def verify(file: Path) -> Backup:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
             raise StoreTooNew(path=str(file), found=version, supported=len(MIGRATIONS), fix=_DAMAGED)
+        if name := foreign_code(db):
+            why = f"it has a view, a trigger or a computed column: {visible(name)[:80]}"
+            raise StoreCorrupt(path=str(file), why=why, fix=_DAMAGED)
         if "backup" not in _tables(db):
             raise StoreCorrupt(path=str(file), why="it is a memory, not a backup", fix=_NO_BACKUP)
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":

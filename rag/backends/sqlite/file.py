@@ -26,7 +26,9 @@ from json import JSONDecodeError
 from pathlib import Path
 
 from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.quoting import visible
 from rag.resources import file_identity, make_private
+from rag.turns.model import RecordCorrupt
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first version with STRICT tables."""
@@ -77,8 +79,18 @@ _inherited: list[sqlite3.Connection] = []
 _forks_guarded = False
 
 
-class InvalidRows(ValueError):
-    """Rows that rag cannot have written: the file is damaged."""
+def foreign_code(connection: sqlite3.Connection) -> str | None:
+    """Return the name of something in a file that runs the SQL of its author; None if there is nothing.
+
+    A view without end, or a column of a gigabyte, stops every program that reads the table of its name.
+    """
+    found = connection.execute(
+        """
+        SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type IN ('view', 'trigger') OR type = 'table'
+            AND EXISTS (SELECT 1 FROM pragma_table_xinfo(sqlite_master.name) WHERE hidden IN (2, 3)) LIMIT 1
+        """
+    ).fetchone()
+    return None if found is None else bytes(found[0]).decode("utf-8", "replace")
 
 
 class _Link:
@@ -281,6 +293,9 @@ class SqliteFile:
         if application_id != self._application_id and (application_id or version or tables):
             why = "it is the SQLite database of another program"
             raise StoreCorrupt(path=str(self.path), why=why, fix="nothing was changed; name another file")
+        if name := foreign_code(connection):
+            why = f"it has a view, a trigger or a computed column: {visible(name)[:80]}"
+            raise StoreCorrupt(path=str(self.path), why=why, fix=_FIX_CORRUPT)
         if version > len(self._migrations):
             raise StoreTooNew(
                 path=str(self.path), found=version, supported=len(self._migrations), fix=_FIX_TOO_NEW
@@ -327,6 +342,8 @@ class SqliteFile:
             if (ours := self._translation(error)) is None:
                 raise
             raise ours from error
+        except RecordCorrupt as error:
+            raise StoreCorrupt(path=str(self.path), why=error.why, fix=_FIX_CORRUPT) from error
         except RagError:
             raise
         except (ValueError, LookupError, TypeError, zlib.error) as error:
@@ -336,7 +353,7 @@ class SqliteFile:
 
     def _damage(self, error: Exception) -> str | None:
         """Return what is wrong with the file if its data cannot be read; None if it is intact."""
-        if isinstance(error, InvalidRows | UnicodeDecodeError | JSONDecodeError | zlib.error):
+        if isinstance(error, UnicodeDecodeError | JSONDecodeError | zlib.error):
             return f"its contents are invalid ({error})"
         connection = self._writer.connection or self._reader.connection
         if connection is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rag.backends.sqlite import words
 from rag.backends.sqlite.bindings import execute, insert, text
-from rag.backends.sqlite.file import InvalidRows, SqliteFile
+from rag.backends.sqlite.file import SqliteFile
 from rag.schema import conversation_from_record, conversation_record
 from rag.turns.model import (
     KINDS,
@@ -26,6 +26,7 @@ from rag.turns.model import (
     StoredRecord,
     TurnSpan,
     item_key,
+    reads_stored,
 )
 from rag.turns.storage import Keys, Postings, Scope, Shelf
 
@@ -467,10 +468,11 @@ class SqliteTransaction:
         self._db.executemany(_SUM, [(*total, number) for number, total in sums.items()])
 
 
+@reads_stored
 def _kept(row: sqlite3.Row) -> ConversationRecord:
     record = json.loads(row["record"])
     if not isinstance(record, dict) or not record.get("spans"):
-        raise InvalidRows(f"the conversation {row['id']} has no beginning")
+        raise ValueError(f"the conversation {row['id']} has no beginning")
     spans = record.pop("spans")
     first = record.pop("first")
     names = ("id", "namespace", "name", "updated")
@@ -486,6 +488,7 @@ def _kept(row: sqlite3.Row) -> ConversationRecord:
     )
 
 
+@reads_stored
 def _item(row: sqlite3.Row, origin: str) -> StoredItem:
     key, id_, length, marks, record = row[:5]
     held = () if marks is None else tuple(json.loads(marks))
@@ -496,6 +499,7 @@ def _marks(marks: Sequence[str]) -> str | None:
     return json.dumps(marks) if marks else None
 
 
+@reads_stored
 def _record(row: sqlite3.Row) -> StoredRecord:
     return StoredRecord(row["value"], _time(row["expires"]))
 

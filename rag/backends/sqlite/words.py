@@ -46,7 +46,7 @@ Indexed = tuple[int, int, Mapping[str, int]]
 def post(db: sqlite3.Connection, items: Iterable[Indexed]) -> None:
     """Add items that are not in the index."""
     rows = [(key, space, _ITEM + len(counts), _tokens(space, counts)) for key, space, counts in items]
-    (waiting,) = db.execute("SELECT coalesce(sum(weight), 0) FROM pending").fetchone()
+    (waiting,) = db.execute("SELECT total(weight) FROM pending").fetchone()
     if waiting + sum(row[2] for row in rows) < GATHERED:
         marks = ", ".join(["(?, ?, ?, ?)"] * len(rows))
         db.execute(f"INSERT INTO pending VALUES {marks}", [value for row in rows for value in row])

@@ -77,11 +77,11 @@ class Asked:
     _files: dict[tuple[int, str], FileText | None] = field(default_factory=dict)
     _chars_read: int = 0
 
-    def file(self, index: ChunkIndex, path: str) -> FileText | None:
-        """Return the text of a file; None if it is not indexed, or too much was read already."""
+    def file(self, index: ChunkIndex, path: str, *, most: int = _MAX_FILES_READ) -> FileText | None:
+        """Return the text of a file; None if it is not indexed, or `most` files or too much were read."""
         key = id(index), path
         if key not in self._files:
-            if len(self._files) >= _MAX_FILES_READ or self._chars_read > _MAX_CHARS_READ:
+            if len(self._files) >= most or self._chars_read > _MAX_CHARS_READ:
                 return None
             self._files[key] = self._read(index, path)
         return self._files[key]

@@ -117,6 +117,8 @@ _PASSED = re.compile(r"[^=:]*[=:]\s*[\"']?(?:\$?\{\{|(?:\$\{)?(?:var|local|modul
 """A line that gives a name what another setting has, in Terraform, a chart or a workflow."""
 _CONFIGURED = re.compile(r"\s*[#;]?\s*([A-Za-z][\w.-]{2,60})\s*[:=]\s*\S")
 COMMENT = re.compile(r"\s*(?://|#|/\*|\*|--|;|\"{3}|'{3}|<!--|%)")
+_REMARK = re.compile(r"\s*(?://|/\*|\*\s)")
+"""A comment that mentions an option; in a script, `#` and more signs are those of its usage."""
 _GENERIC = frozenset(
     """default defaults description negateddescription desc help usage summary type types value values name
     names key keys conf config option options setting settings choices dest action metavar nargs required
@@ -294,7 +296,7 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
     elif matched := _ROW.match(line):
         yield "default" if matched[2] else "option", matched[1]
     elif matched := _option(line):
-        yield "option", matched[1]
+        yield "documented" if _REMARK.match(line) else "option", matched[1]
     elif matched := _documented(line):
         yield "documented", matched[1]
     elif _may_compare(line) and (matched := _COMPARED.search(line)):

@@ -143,6 +143,8 @@ _ASSIGNED = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*){0,3}(?::[^=({]{1
 """What a line assigns to: `methods` of `static struct method methods[] = {`."""
 _NAMED_ON_LINE = re.compile(rf"\benum\s+(?:class\s+)?(\w+)|{_ASSIGNED.pattern}")
 _ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
+_FIELDS = frozenset({"field", "key"})
+"""The shapes of the lines of a record."""
 _KEYWORDS = frozenset(
     """class enum struct interface type typedef const static public private protected export final var let
     def val object data newtype union trait impl extern readonly internal abstract sealed pub local
@@ -194,7 +196,7 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
     for rank, file in enumerate(asked.best_files(MAX_FILES)):
         lines = asked.lines_near(file, _LONG_FILE)[: max(left, 0)]
         left -= sum(map(bool, lines))
-        every = series_of(lines)
+        every = _with_records(lines, series_of(lines))
         for series in (*every, *families(every)):
             if _may_be_shared(file, series):
                 shared.setdefault((series.shape, series.anchor), []).append((rank, file, series))
@@ -207,6 +209,28 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
             fit = _shared_fit(asked, parts, wanted)
             if fit is not None:
                 yield fit
+
+
+def _with_records(lines: Sequence[str], every: Sequence[Series]) -> list[Series]:
+    """Return series with those of the fields of records as one of the records, each with its first field.
+
+    The records of a list begin with brackets alone, below the same line: `jobs = [`.
+    """
+    records: dict[int, dict[int, Series]] = {}
+    for series in every:
+        is_record = series.shape in _FIELDS and series.header and not _WORD.search(lines[series.header - 1])
+        if is_record and (holder := _holder(lines, series)) != series.header:
+            records.setdefault(holder, {}).setdefault(series.header, series)
+    found = list(every)
+    for holder, fields in records.items():
+        if len(fields) >= _MIN_MEMBERS:
+            of_fields = {id(one) for one in fields.values()}
+            found = [one for one in found if id(one) not in of_fields]
+            firsts = [next(iter(one.members)) for one in fields.values()]
+            indent = indentation(lines[next(iter(fields)) - 1])
+            members = {first: lines[first - 1].strip()[:_MAX_COMMENT_CHARS] for first in firsts}
+            found.append(Series("entry", "", holder, indent, members))
+    return found
 
 
 def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, float], rank: int) -> Fit | None:
@@ -242,6 +266,8 @@ def _noun(file: FileText, series: Series, subject: str, phrase: str) -> float:
         return _PLURAL
     if terms(nouns[-1]) != terms(named[-1]):
         return 0.0
+    if nouns[-1].endswith("s") and named[-1].endswith("s"):
+        return _PLURAL  # mistyped: "moduls"
     sort = _sort_of(file, series)
     if series.shape in SHARED or sort == "enum":
         return _PLURAL
@@ -297,7 +323,8 @@ def _shared_fit(
     """Return how well the series of several files fit that share what they call, derive from or assign."""
     rank, file, series = parts[0]
     named = set(terms(series.anchor))
-    if named.isdisjoint(wanted) or (series.shape == "subclass" and not file.index.defining(series.anchor)):
+    is_known = series.shape != "subclass" or bool(len(file.index.defining(series.anchor)))
+    if named.isdisjoint(wanted) or not (is_known or _are_in_one_folder(parts)):
         return None
     names = [name for _, _, one in parts for name in one.members.values()]
     described = [("anchor", series.anchor), ("stem", file.path.rpartition("/")[0])]
@@ -305,8 +332,14 @@ def _shared_fit(
     score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
     score += max(_prior(file, series, wanted.keys()), 0.0) + _kind(asked, file) + _SPREAD[series.shape]
     score += _SIZE * min(len(names), _MANY)
-    score += 2 * _NAMED * len(named & wanted.keys()) / len(named)
+    score += (2 if is_known else 1) * _NAMED * len(named & wanted.keys()) / len(named)
     return Fit(file, series, score, tuple((file, one) for _, file, one in parts))
+
+
+def _are_in_one_folder(parts: Sequence[tuple[int, FileText, Series]]) -> bool:
+    """Return whether most of some files are in one folder, as the classes of a framework's base class are."""
+    folders = Counter(path.rpartition("/")[0] for path in {file.path for _, file, _ in parts})
+    return 2 * max(folders.values()) > folders.total()
 
 
 def _coverage(

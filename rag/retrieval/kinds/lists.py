@@ -14,8 +14,11 @@ from dataclasses import replace
 import numpy as np
 
 from rag.analysis import terms
-from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
+from rag.code.languages import kind_of_path
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import MAX_FACTS, Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
+from rag.retrieval.kinds.folder_list import folder_named
 from rag.retrieval.kinds.line_series import Series, series_of, shapes_of
 from rag.retrieval.kinds.list_claim import is_near, is_the_list
 from rag.retrieval.kinds.list_fit import (
@@ -28,13 +31,15 @@ from rag.retrieval.kinds.list_fit import (
     phrase_of,
     subject_of,
     weights,
+    words_of_phrase,
 )
 from rag.retrieval.kinds.recognition import LIST
 from rag.types import CodeFacts
 
 _MIN_SCORE = 0.7
-_OTHER_FILES = 40
-"""How many files are read to complete a list."""
+_OTHER_FILES, _MEMBER_FILES = 40, 120
+"""How many files are read to complete a list, by their text and as the graph has the members."""
+_MAX_SUBCLASSES = 400
 _CODE = 0
 _DERIVED = re.compile(
     r"\b([A-Z]\w+) (?:sub-?classes|implementations)\b"
@@ -47,7 +52,7 @@ _WORDS = {
     "call": ("is called in", "places"),
     "decorated": ("decorates", "definitions"),
     "assignment": ("is set in", "places"),
-    "subclass": ("has", "direct subclasses"),
+    "subclass": ("has", "subclasses"),
     "strings": ("has a line with", "values"),
 }
 
@@ -66,7 +71,7 @@ def find(asked: Asked) -> CodeFacts | None:
         best = None
     found = _answer(asked, best, wanted) if best else None
     found = found if found and found.count > 1 else None
-    return _classes(asked, best, found) or found
+    return _classes(asked, best, found) or _folder(asked, best, found) or found
 
 
 def _derived(asked: Asked) -> CodeFacts | None:
@@ -77,10 +82,10 @@ def _derived(asked: Asked) -> CodeFacts | None:
         for path in dict.fromkeys(index.hit(chunk, 0.0, {}).path for chunk in index.defining(name)):
             if (file := asked.file(index, path)) is None:
                 continue
-            places, note = _everywhere(asked, file, Series("subclass", name, 0, 0), [])
+            places, note, count = _everywhere(asked, file, Series("subclass", name, 0, 0), [])
             if places:
-                summary = f"{named(name)} has {len(places)} direct subclasses"
-                return code_facts(LIST, name, summary, places, note=note)
+                summary = f"{named(name)} has {count} subclasses"
+                return code_facts(LIST, name, summary, places, note=note, count=count)
     return None
 
 
@@ -101,6 +106,20 @@ def _classes(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFac
     return code_facts(LIST, phrase, summary, places, note=note)
 
 
+def _folder(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFacts | None:
+    """Return the members of the folder that is asked for; None without one, or if the best series is named
+    as they are, or has most of them and is in one file.
+    """
+    claimed = found.count if found and found.certain_count else 0
+    if best and claimed and set(words_of_phrase(asked)) <= {*terms(subject_of(best.file, best.series))}:
+        return None
+    folder, places, count = folder_named(asked)
+    if not places or (best and best.series.shape not in SHARED and 2 * claimed >= count):
+        return None
+    summary = f"{named(folder)} fits best; it has {count} members"
+    return code_facts(LIST, folder, summary, places, count=count)
+
+
 def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
     """Return whether a series is only the definitions of a file, whatever they are about."""
     series = fit.series
@@ -117,13 +136,13 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     file, series = best.file, best.series
     subject, note = subject_of(file, series), ""
     base: list[FactPlace] = []
-    places = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members]
+    places, every = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members], 0
     if best.parts or (series.shape in SHARED and series.anchor not in _EVERYWHERE):
         is_base_shown = series.shape == "subclass" and _DERIVED_TERMS.isdisjoint(wanted)
         base = _definition(asked, places, subject) if is_base_shown else []
-        more, note = _everywhere(asked, file, series, [one.file.path for one in base])
+        more, note, every = _everywhere(asked, file, series, [one.file.path for one in base])
         places = places if len(more) < len(places) else more
-    count = len({(one.file.path, one.line) for one in places})
+    count = max(every, len({(one.file.path, one.line) for one in places}))
     verb, noun = _WORDS.get(series.shape, ("has", "members"))
     if series.shape == "strings":
         count = int(series.anchor)
@@ -165,10 +184,13 @@ def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPl
     return []
 
 
-def _everywhere(asked: Asked, file: FileText, series: Series, also: list[str]) -> tuple[list[FactPlace], str]:
-    """Return the lines of all files that have the shape of a series, and what may be missing.
+def _everywhere(
+    asked: Asked, file: FileText, series: Series, also: list[str]
+) -> tuple[list[FactPlace], str, int]:
+    """Return the lines of all files that have the shape of a series, what may be missing, and their number.
 
-    `also` are paths to read that the index does not have as code.
+    `also` are paths to read that the index does not have as code. Subclasses are those of the graph, direct
+    and indirect, as well.
     """
     index, subject = file.index, subject_of(file, series)
     term = terms(series.anchor)[-1:]
@@ -187,7 +209,27 @@ def _everywhere(asked: Asked, file: FileText, series: Series, also: list[str]) -
             for number in _lines_of(other.lines, series, needle)
         ]
     note = "" if len(others) < _OTHER_FILES else f"may be incomplete: only {_OTHER_FILES} files were read"
-    return places, note
+    more = _subclasses(index, series.anchor) if series.shape == "subclass" else []
+    more = [at for at in more if at not in {(one.file.path, one.line) for one in places}]
+    count = len(places) + len(more)
+    for path, line in more[: max(MAX_FACTS - len(places), 0)]:
+        if (other := asked.file(index, path, most=_MEMBER_FILES)) is not None:
+            places.append(FactPlace(other, line, f"member of {named(subject)}"))
+    return places, "" if more else note, count
+
+
+def _subclasses(index: ChunkIndex, name: str) -> list[tuple[str, int]]:
+    """Return where the direct and indirect subclasses of the classes with a name begin, without tests."""
+    pending = [one for one in index.graph.definitions(name) if one.unit != "function"]
+    found: dict[tuple[str, int], None] = {}
+    while pending and len(found) < _MAX_SUBCLASSES:
+        for use in index.graph.subclasses(pending.pop(0)):
+            at = use.path, use.line
+            if at not in found and kind_of_path(use.path) != "test":
+                found[at] = None
+                own = [one for one in index.graph.defined_in(use.path) if one.start <= use.line <= one.end]
+                pending += sorted(own, key=lambda one: one.end - one.start)[:1]
+    return list(found)
 
 
 def _lines_of(lines: list[str], series: Series, needle: str) -> Iterator[int]:

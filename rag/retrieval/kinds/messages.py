@@ -35,6 +35,7 @@ _SHORT_SHARE = 0.5
 """A literal of fewer words must be this share of the message."""
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
+_NEAR_NAME = re.compile(r"[\"']([A-Za-z][\w-]{1,30})[\"']")
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
 )
@@ -77,9 +78,7 @@ def find(asked: Asked) -> CodeFacts | None:
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
                 # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.
-                if fit > best or (
-                    at and fit == best and _is_nearer(file.lines[number - 1], at[0].lines[at[1] - 1], text)
-                ):
+                if fit > best or (at and fit == best and _is_nearer((file, number), at, text, parts)):
                     best, at = fit, (file, number)
     if at is None:
         return None
@@ -171,8 +170,21 @@ def _is_all(parts: list[list[str]], message: list[str], line: str) -> bool:
     )
 
 
-def _is_nearer(line: str, other: str, text: str) -> bool:
-    return not _is_verbatim(other, text) and _is_verbatim(line, text)
+def _is_nearer(
+    one: tuple[FileText, int], other: tuple[FileText, int], text: str, parts: list[list[str]]
+) -> bool:
+    """Return whether a literal fits a text better than another with the same words: by its marks, or by the
+    name of its file or a literal near it, since `log("store", "no space")` may write "store: no space".
+    """
+    said = _lower(text)
+    before = said[: said.index(parts[0][0])] if parts and parts[0][0] in said else []
+
+    def fit(file: FileText, number: int) -> tuple[bool, bool]:
+        around = _NEAR_NAME.findall(" ".join(file.lines[max(number - 2, 0) : number])[:_MAX_LINE_CHARS])
+        names = [file.path.rpartition("/")[2].partition(".")[0], *around]
+        return _is_verbatim(file.lines[number - 1], text), any(name.lower() in before for name in names)
+
+    return fit(*one) > fit(*other)
 
 
 def _is_verbatim(line: str, text: str) -> bool:

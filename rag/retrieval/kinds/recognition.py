@@ -31,12 +31,14 @@ _ASKS_FOR_CODE = re.compile(
     re.I,
 )
 _QUESTION = re.compile(
-    r"\s*(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|if|in|list|show|find|explain)\b",
+    r"\s*(?:(?:who|what|where|when|how)s?|which|why|is|are|does|do|can|could|will|if|in|list|show|find"
+    r"|explain)\b",
     re.I,
 )
 _REQUEST = re.compile(
     r"\?|(?:\A\W*|[.:;,!-]\s+)(?:(?:and|or|so|but|now|ok|please|thanks|hi|hello) ){0,3}"
-    r"(?:who|what|which|where|when|why|how|is|are|does|do|can|could|will|would|if|in|list|enumerate|show|find"
+    r"(?:(?:who|what|where|when|how)s?|which|why|is|are|does|do|can|could|will|would|if|in|list|enumerate"
+    r"|show|find"
     r"|search|look|explain|describe|give|get me|name (?:me|all|every|each|the)|i|we|need)\b"
     r"|\A\W*(?:(?:the|an?|any|complete|full) ){0,2}"
     r"(?:all|every|each|lists?|overview"
@@ -72,7 +74,10 @@ _RELATIONS = {
         re.I,
     ),
     "uses": re.compile(
-        r"\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?"
+        r"\bwho (?!owns|maintains|wrote|raises|throws)\w{2,20}s (?:the |an? )?`?"
+        r"(?-i:[A-Z]\w*[a-z0-9][A-Z]\w*|[a-z]+(?:[A-Z]|_)\w+)\b"  # "who dispatches the ScrobbleJob"
+        r"|\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on"
+        r"|mentions?"
         r"|(?:templates?|charts?|manifests?) includes?)\b",
         re.I,
     ),
@@ -139,7 +144,7 @@ _LISTS = re.compile(
     r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]{1,40}\s{1,9}){0,3}\w"
     r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
     r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
-    r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
+    r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|run|will|must|be)\b"
     r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b"
     r"|\bwhat\s+are\s+the\s+(?:[\w-]{1,40}\s{1,9}){0,3}[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b",
     re.I,
@@ -190,6 +195,12 @@ _FAILURES = re.compile(
     r"[^?]{0,120}\bwhat\b",
     re.I,
 )
+_RETURNS_OF = re.compile(
+    r"\bwhat (?:does|do|will|would|can) (?:the )?(?:\w+[.:]+)*(?-i:\w*[a-z][A-Z_]\w*)(?:\(\))?"
+    r" (?:return|raise|throw|give back)\b",
+    re.I,
+)
+"""What asks for that of a named function, whatever settings the question has: "if nothing is set"."""
 _NO_FAILURE = re.compile(
     r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?"
     r"|in (?:what|which) order)\b"
@@ -223,6 +234,8 @@ def kinds_of(text: str) -> list[str]:
     ]
     # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
     others = {FAILURE} if SETTING in asked else set()
+    if _RETURNS_OF.search(unquoted):
+        others = {SETTING}
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
     return [kind for kind in asked if kind not in others]

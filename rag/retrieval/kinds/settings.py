@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import groupby
 from math import fsum
 
@@ -105,6 +106,10 @@ _OF_ANOTHER = re.compile(
     re.I,
 )
 """Files with the settings of something else: of a project made from a template, or of a deployment."""
+_LOCALE, _ENGLISH = (
+    re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"),
+    ("en", "en-US", "en_US", "en-GB", "en_GB"),
+)
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
@@ -170,6 +175,9 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
         return None  # any other setting is not what was asked for
+    if all(place.sort == "documented" for place in best.places):  # the best files only mention it
+        key = _key(name := best.places[0].what.name)
+        best.places += [one for one in _places_holding(asked, {name}) if _key(one.what.name) == key]
     sorts = {id(one): "documented" if asked.kind_of(one.file) == "doc" else one.sort for one in best.places}
     places = _ordered(best.places, sorts, settings)
     first_of = {place.text: place for place in reversed(places)}
@@ -263,25 +271,36 @@ def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
         known = _Setting([place for place in settings.with_key(key).places if is_meant(place)])
         if any(place.sort not in _SUPPORTING for place in known.places):
             return known
-        setting = _Setting()
-        for index in asked.indexes:
-            for path in _paths_holding(index, written):
-                file = asked.file(index, path)
-                if file is not None and asked.kind_of(file) != "test":
-                    lines = enumerate((line[:MAX_LINE_CHARS] for line in file.lines), 1)
-                    numbers = [number for number, line in lines if any(one in line for one in written)]
-                    setting.places += filter(is_meant, _places(asked, file, numbers))
-        if setting.places:
-            return setting
+        if places := list(filter(is_meant, _places_holding(asked, written))):
+            return _Setting(places)
     return None
+
+
+def _places_holding(asked: Asked, names: Collection[str]) -> Iterator[_Place]:
+    """Yield the places of settings in lines that hold one of some names, in any file."""
+    for index in asked.indexes:
+        for path in _paths_holding(index, names):
+            file = asked.file(index, path)
+            if file is not None and asked.kind_of(file) != "test":
+                lines = enumerate((line[:MAX_LINE_CHARS] for line in file.lines), 1)
+                numbers = [number for number, line in lines if any(one in line for one in names)]
+                yield from _places(asked, file, numbers)
+
+
+def _is_translation(file: FileText) -> bool:
+    """Return whether a file has the texts of a program in one language, next to those in English."""
+    folder, _, name = file.path.rpartition("/")
+    stem, _, extension = name.partition(".")
+    english = (f"{folder}/{one}.{extension}" for one in _ENGLISH)
+    return bool(_LOCALE.fullmatch(stem)) and any(len(file.index.chunks_of(path)) for path in english)
 
 
 def _paths_holding(index: ChunkIndex, names: Collection[str]) -> list[str]:
     """Return the files that hold one of some names, those that define it first; not more than read."""
     chunks = [chunk for name in names for chunk in index.defining(name)[:_MAX_HOLDING]]
     for name in names:
-        for whole in terms(name)[-1:]:
-            chunks += index.postings(whole).chunks[:_MAX_HOLDING].tolist()
+        held = [index.postings(term).chunks for term in set(terms(name))]
+        chunks += reduce(np.intersect1d, held)[:_MAX_HOLDING].tolist() if held else []
     return list(dict.fromkeys(index.hit(chunk, 0.0, {}).path for chunk in chunks))
 
 
@@ -318,7 +337,7 @@ class _Settings:
         lines: list[str] = []
         left = _MAX_LINES_READ
         for file in asked.best_files(_FILES):
-            if asked.kind_of(file) == "test":
+            if asked.kind_of(file) == "test" or _is_translation(file):
                 continue
             if left <= 0:
                 break

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rag.resources import user_path
 from rag.serve.settings import ServerSettings
 
 
@@ -28,7 +29,7 @@ class PathRedactor:
             named[str(settings.keys_file.absolute())] = settings.keys_file.name
         memory = settings.engine.memory
         if memory.startswith("sqlite:///"):
-            file = Path(memory.removeprefix("sqlite:///")).expanduser().absolute()
+            file = user_path(memory.removeprefix("sqlite:///"))
             named[str(file)] = file.name
         home = settings.engine.home
         named |= {str(home): "RAG_HOME", str(home.resolve()): "RAG_HOME"}

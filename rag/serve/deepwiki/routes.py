@@ -81,7 +81,7 @@ class _Route(APIRoute):
                 message = request.app.state.service.public_message(error)
                 return json_response({self.key: message}, status, headers=headers_of(error))
             except RequestValidationError as error:
-                return json_response({self.key: _validation_message(error)}, 422)
+                return json_response({self.key: invalid_request(error.errors())[0]}, 422)
 
         return handled
 
@@ -302,9 +302,3 @@ def _repo_url(repo: shapes.RepoInfo) -> str:
 
 def _language(code: str) -> str:
     return code if code in shapes.LANGUAGES.supported_languages else shapes.LANGUAGES.default
-
-
-def _validation_message(error: RequestValidationError) -> str:
-    first = error.errors()[0] if error.errors() else {"msg": "invalid", "loc": ()}
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
-    return invalid_request(first, where)

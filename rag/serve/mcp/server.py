@@ -38,7 +38,6 @@ from rag.serve.mcp.tools import (
     Toolbox,
     ToolReply,
     WikiContents,
-    as_values,
 )
 from rag.serve.middleware import App
 from rag.serve.service import Service
@@ -525,7 +524,7 @@ async def _result(service: Service, work: Awaitable[ToolReply]) -> CallToolResul
     return CallToolResult.model_validate(
         {
             "content": [TextContent(type="text", text=reply.result)],
-            "structuredContent": as_values(reply),
+            "structuredContent": reply.model_dump(),
         }
     )
 

@@ -601,8 +601,3 @@ def _use_line(use: CallerLines, mixed: bool) -> str:
     where = ", ".join(map(str, use.lines[:_USE_LINES])) + (", …" if len(use.lines) > _USE_LINES else "")
     inside = f" in {use.within}" if use.within else ""
     return f"- {use.path}:{where}{inside}{', possibly' if mixed and not use.certain else ''}"
-
-
-def as_values(reply: ToolReply) -> Json:
-    """Return a reply as JSON values, without a `nextPage` of None."""
-    return {name: value for name, value in reply.model_dump().items() if value is not None}

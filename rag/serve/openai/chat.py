@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from rag.answer.references import reference_spans
 from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
-from rag.schema import to_json
+from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import pagination
@@ -39,7 +39,7 @@ from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
 from rag.service.groups import is_group
-from rag.types import Answer, Citation, TraceStep, Usage
+from rag.types import Answer, Citation, CodeFact, TraceStep, Usage
 
 _MODEL = "rag:"
 _MAX_INPUTS = 2_048
@@ -146,11 +146,10 @@ class ChatCompletions:
         Raises:
             UnknownRepository: it names none.
         """
-        registry = self.service.registry
         names = [name for name in model.removeprefix(_MODEL).split(",") if name]
-        listed = [entry.name for entry in registry.entries() if entry.is_listed]
-        if model in ("rag", _MODEL) and len(listed) == 1:
-            names = listed
+        registry = self.service.registry
+        if model in ("rag", _MODEL) and all(entry.name != "rag" for entry in registry.entries()):
+            names = [registry.only_entry().name]
         if not names:
             raise UnknownRepository(
                 f"the model {model[:80]!r} names no repository; use rag:NAME, see /v1/models for the names",
@@ -234,22 +233,25 @@ class ChatCompletions:
         spans = reference_spans(answer.text)
         end_of_text = (len(answer.text), len(answer.text))
         for citation in answer.citations:
-            entry = next((s for s in entries if s.source.location == citation.location), entries[0])
-            url = citation_url(citation, entry.checkout, entry.name, base)
             start, end = spans.get(citation.n, end_of_text)
+            own = sent(self.service, _served(citation, entries, base), "openai")
             cited = {
-                "url": url,
+                "url": own["url"],
                 "title": _title(citation, several=len(entries) > 1),
                 "start_index": start,
                 "end_index": end,
             }
-            own = sent(self.service, to_json(citation) | {"repository": entry.name, "url": url}, "openai")
             found.append({"type": "url_citation", "url_citation": cited, "rag": own})
         return found
 
-    def rag_fields(self, answer: Answer, ignored: Sequence[str] = ()) -> dict[str, Any]:
+    def rag_fields(
+        self, answer: Answer, entries: Sequence[ServedRepository], base: str, ignored: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Return the fields of an answer that OpenAI's format does not have."""
         written = to_json(answer)
+        if answer.code_facts is not None:
+            items = [_served(item, entries, base) for item in answer.code_facts.items]
+            written["code_facts"]["items"] = items
         fields = {name: written[name] for name in _RAG_FIELDS} | {"ignored": list(ignored)}
         return sent(self.service, fields, "openai")
 
@@ -285,7 +287,9 @@ class ChatCompletions:
         annotations = self.annotations(quotes, entries, base)
         body = _completion(head, quotes.text, annotations, quotes.usage)
         return ModelFailed(
-            error, self.service.public_message(error), {"quotes": body | {"rag": self.rag_fields(quotes)}}
+            error,
+            self.service.public_message(error),
+            {"quotes": body | {"rag": self.rag_fields(quotes, entries, base)}},
         )
 
     async def stream(
@@ -309,7 +313,7 @@ class ChatCompletions:
                     continue
                 if annotations := self.annotations(piece, entries, base):
                     yield _chunk(head, {"annotations": annotations})
-                own = {"rag": self.rag_fields(piece, ignored)}
+                own = {"rag": self.rag_fields(piece, entries, base, ignored)}
                 yield _chunk(head, {}, finish_reason=finish_reason_of(piece)) | own
                 yield {**head, "choices": [], "usage": _usage(piece.usage)}
 
@@ -409,7 +413,9 @@ def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         annotations = chat.annotations(answer, entries, base)
         body = _completion(head, answer.text, annotations, answer.usage, finish_reason_of(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id} if answer.conversation_id else {}
-        return json_response(body | {"rag": chat.rag_fields(answer, parameters.ignored)}, headers=headers)
+        return json_response(
+            body | {"rag": chat.rag_fields(answer, entries, base, parameters.ignored)}, headers=headers
+        )
 
 
 def add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
@@ -452,6 +458,13 @@ def _position_after(model: str, known: Sequence[Model]) -> int:
         f"`after` names {model[:80]!r}, which is not in the list; send the last_id of the previous page",
         param="after",
     )
+
+
+def _served(of: Citation | CodeFact, entries: Sequence[ServedRepository], base: str) -> Json:
+    """Return the JSON of lines, with the name that their repository is served under, and their URL."""
+    entry = next((one for one in entries if one.source.location == of.location), entries[0])
+    url = citation_url(of, entry.checkout, entry.name, base)
+    return to_json(of) | {"repository": entry.name, "url": url}
 
 
 def _title(citation: Citation, *, several: bool) -> str:

@@ -258,7 +258,8 @@ async def _finished(
         store, namespace = engine.turns, engine.settings.namespace
         await to_thread(store.put_records, value, shelf=_SHELF, namespace=namespace, ttl_s=_KEPT_S)
     annotations = _annotations(chat, answer, entries, base)
-    return reply.answered(answer, annotations, chat.rag_fields(answer, reply.parameters.ignored))
+    own = chat.rag_fields(answer, entries, base, reply.parameters.ignored)
+    return reply.answered(answer, annotations, own)
 
 
 async def _events(

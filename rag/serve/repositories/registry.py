@@ -111,7 +111,8 @@ class RepositoryRegistry(RepositoryNames):
                 repository = await self._current(entry)
         if repository is None:
             raise damaged(entry) or entry.error or still_indexing(entry)
-        return await self._updated(entry, repository)
+        found = await self._updated(entry, repository)
+        return replace(found, coverage=replace(found.coverage, repository=entry.name))
 
     async def _wait_for_first_index(self, entry: ServedRepository) -> None:
         """Wait for the first index. Raises StillIndexing after the time that a request should wait."""

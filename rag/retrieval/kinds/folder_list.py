@@ -1,0 +1,61 @@
+"""Find the folder that is a list: its files and folders are the members, "which plugins are there".
+
+The name of the folder has the word for the members, and the path all words that the question calls them by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rag.analysis import terms
+from rag.code.languages import kind_of_path
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import MAX_FACTS, Asked, FactPlace, FileText
+from rag.retrieval.kinds.line_series import shapes_of
+from rag.retrieval.kinds.list_fit import words_of_phrase
+
+_MIN_MEMBERS, _MAX_FILES = 4, 120
+_NO_MEMBERS = frozenset(terms("index init mod base main readme common util"))
+"""The stems of files that hold what the members share."""
+
+
+def folder_named(asked: Asked) -> tuple[str, list[FactPlace], int]:
+    """Return the folder with the name that is asked for, the beginnings of its members, and their number;
+    "" if the best files are in none.
+    """
+    words = words_of_phrase(asked)
+    for one in asked.best if words else ():
+        *folders, _ = one.hit.path.split("/")
+        for depth in range(len(folders), 0, -1):
+            if terms(folders[depth - 1])[-1:] == words[-1:] and one.hit.kind == "code":
+                folder = "/".join(folders[:depth])
+                members = _members(one.index, folder)
+                if len(members) >= _MIN_MEMBERS and set(words) <= set(terms(folder)):
+                    return folder, [*_places(asked, one.index, members.values())], len(members)
+    return "", [], 0
+
+
+def _members(index: ChunkIndex, folder: str) -> dict[str, str]:
+    """Return the files and folders in a folder, each with the path of its first file, by name."""
+    found: dict[str, str] = {}
+    paths = map(index.file_path, range(index.total_files))
+    for path in sorted(path for path in paths if path.startswith(f"{folder}/")):
+        if kind_of_path(path) == "test" or not index.chunks_of(path):
+            continue
+        name, inner, _ = path.removeprefix(f"{folder}/").partition("/")
+        stem = name.partition(".")[0]
+        if inner or not _NO_MEMBERS.issuperset(terms(stem)[:1]):
+            found.setdefault(name if inner else stem, path)
+    return found
+
+
+def _places(asked: Asked, index: ChunkIndex, paths: Iterable[str]) -> Iterator[FactPlace]:
+    for path in list(paths)[:MAX_FACTS]:
+        if (file := asked.file(index, path, most=_MAX_FILES)) is not None:
+            yield FactPlace(file, _first_declaration(file), "is in the folder")
+
+
+def _first_declaration(file: FileText) -> int:
+    """Return the line, from 1, that declares something first; the first one if none does."""
+    numbered = enumerate(file.lines, 1)
+    return next((n for n, line in numbered if any(one[0] == "declaration" for one in shapes_of(line))), 1)

@@ -1,0 +1,67 @@
+"""German questions of known words are read in English."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.retrieval.german import in_english
+from rag.retrieval.question import parse_question
+from rag.service import Dialog, Engine, locate
+from rag.service.ask import converse
+from rag.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("german", "english"),
+    [
+        ("Wer ruft das auf?", "who calls that?"),
+        ("ist das getestet?", "is that tested?"),
+        ("gibt es dafür Tests?", "is that tested?"),
+        ("was passiert, wenn es fehlschlägt?", "what happens, if it fails?"),
+        ("was gibt es zurück?", "what gives it back?"),
+        ("seit wann ist das so?", "since when is that like this?"),
+        ("zeig mir die ganze Funktion", "show me the whole function"),
+        ("Und wer ruft `send_all` auf?", "and who calls `send_all`?"),
+        ("Wie werden Passwoerter gespeichert?", "how are passwords stored?"),
+        ("Wo wird das Passwort geprüft?", "where is the password checked?"),
+        ("nein, ich meinte den Parser", "no, I meant the parser"),
+    ],
+)
+def test_a_question_of_known_words_is_put_into_english(german, english):
+    assert in_english(german) == english
+    assert parse_question(german).text == english
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Wo werden die Rechnungen verschickt?",
+        "who was the man in die hard?",
+        "option in server",
+        "Where is `der` set?",
+        "what is das keyboard",
+        "wer ruft das auf? " * 20,
+    ],
+)
+def test_other_questions_are_left(text):
+    assert in_english(text) == text
+
+
+def test_a_german_follow_up_is_answered(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+    root = tmp_path / "mail"
+    root.mkdir()
+    (root / "mail.py").write_text(
+        "def deliver(message):\n    if not message:\n        raise ValueError('no message')\n"
+        "    return message\n\n\ndef deliver_all(messages):\n"
+        "    return [deliver(message) for message in messages]\n",
+        encoding="utf-8",
+    )
+    engine = Engine(load_settings({"memory": "memory:"}))
+    dialog = Dialog(engine, [engine.repository(locate(str(root)))])
+    questions = ["Where is deliver defined?", "wer ruft das auf?", "und was passiert, wenn es fehlschlägt?"]
+    _, callers, failure = [list(converse(dialog, q, ExtractiveGenerator()))[-1] for q in questions]
+    assert callers.text.startswith("`deliver` is called in 1 place") and not callers.warning
+    assert failure.text.startswith("`deliver` has 1 line on failures") and not failure.warning

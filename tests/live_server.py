@@ -118,7 +118,7 @@ def _share_type_adapters() -> None:
     make = v2.TypeAdapter
 
     def adapter(kind: Any, *, config: Any = None) -> Any:
-        key = (kind.__origin__, repr(kind.__metadata__), repr(config))
+        key = (kind.__origin__, repr(kind), repr(config))  # equal unions may differ in their order
         if key not in made:
             made[key] = make(kind, config=config)
         return made[key]

@@ -105,4 +105,5 @@ _machine_settings = settings(
 TestRedisTurnStoreIsLists = RedisMachine.TestCase
 TestRedisTurnStoreIsLists.settings = _machine_settings
 TestRedisClusterTurnStoreIsLists = RedisClusterMachine.TestCase
-TestRedisClusterTurnStoreIsLists.settings = _machine_settings
+# The same code as on one server, but for the node that a key belongs to.
+TestRedisClusterTurnStoreIsLists.settings = settings(_machine_settings, max_examples=10)

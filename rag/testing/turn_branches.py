@@ -63,7 +63,7 @@ class TurnBranchesContract:
         turns = add_turns(store, main.id, "0", "1")
         store.delete_turn(turns[0].id)
         for at in (0, 2, -2):
-            with pytest.raises(NotFound, match=f"order {at}"):
+            with pytest.raises(NotFound, match=f"no turn {at + 1} "):
                 store.fork(main.id, at=at)
         with pytest.raises(ConversationMismatch):
             store.fork(main.id, name="main")

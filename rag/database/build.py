@@ -70,7 +70,7 @@ class Changes:
 
 def becomes_part(store: Store) -> bool:
     """Return whether the newest segment is made a part by the next update, not written again."""
-    return not store.parts or store.segments[-1].chunk_count > compact.SMALL
+    return not store.all_parts or store.segments[-1].chunk_count > compact.SMALL
 
 
 @dataclass(frozen=True, slots=True)

@@ -369,7 +369,7 @@ class SqliteFile:
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError):
             return None
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in _CORRUPT:
+        if code in _CORRUPT or "integer overflow" in str(error):  # a sum of what rag did not write
             return StoreCorrupt(path=str(self.path), why=str(error), fix=_FIX_CORRUPT)
         if code in _BUSY:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")

@@ -191,7 +191,7 @@ def test_parts_do_not_grow_without_end(indexed, sample_repo, small_parts):
     for number in range(40):
         file.write_text(f"def number_{number}():\n    return {number}\n" * 3)
         store, _ = indexed()
-        assert len(store.parts) <= 14
+        assert len(store.all_parts) <= 14
         on_disk = {f.name for f in store.path.parent.glob("*.part.pkl")}
         assert on_disk == {f.name for f in store.segment_files[1:]}
 

@@ -322,7 +322,8 @@ def test_migrations_run_once_each_in_order(path: Path) -> None:
     def opened(*migrations: tuple[str, ...]) -> sqlite_file.SqliteFile:
         return sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=migrations)
 
-    first, second = ("CREATE TABLE a (x) ",), ("ALTER TABLE a ADD COLUMN y", "INSERT INTO a VALUES (1, 2)")
+    first = ("CREATE TABLE a (x INTEGER) STRICT",)
+    second = ("ALTER TABLE a ADD COLUMN y INTEGER", "INSERT INTO a VALUES (1, 2)")
     opened(first).close()
     for _ in range(2):
         file = opened(first, second)

@@ -86,12 +86,16 @@ def foreign_code(connection: sqlite3.Connection) -> str | None:
     """Return the name of something in a file that runs the SQL of its author; None if there is nothing.
 
     A view without end, or a column of a gigabyte, stops every program that reads the table of its name; an
-    index, a constraint or a default that computes something costs a gigabyte for each row.
+    index, a constraint or a default that computes something costs a gigabyte for each row. A table that is
+    not STRICT can hold values of other types than rag writes.
     """
     found = connection.execute(
         """
         SELECT CAST(name AS BLOB), CAST(sql AS BLOB), type, type IN ('view', 'trigger') OR type = 'table'
             AND EXISTS (SELECT 1 FROM pragma_table_xinfo(sqlite_master.name) WHERE hidden IN (2, 3))
+            OR name NOT LIKE 'sqlite_%' AND name IN (
+                SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict
+            )
         FROM sqlite_master
         """
     )

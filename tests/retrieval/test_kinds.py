@@ -542,6 +542,19 @@ def test_a_request_needs_no_question_mark(request_: str, kind: str):
     assert kind in kinds_of(request_)
 
 
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("who defines KilnDoor", "callers"),
+        ("who was KilnDoor written by", "callers"),
+        ("what makes kilns run twice?", "list"),
+        ("what decides whether kilns run", "list"),
+    ],
+)
+def test_the_verb_decides_what_is_asked(question: str, kind: str):
+    assert kind not in kinds_of(question)
+
+
 def test_a_question_for_an_order_asks_for_no_failure():
     assert "failure" not in kinds_of(
         "In what order does the rack throw out plates once it is longer than allowed?"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.search import search
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 KILNS = 48
 WORDS = "Gas Wood Solar Peat Coal".split()
@@ -46,14 +44,8 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lists")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 @pytest.mark.parametrize(

@@ -221,15 +221,14 @@ def _with_records(lines: Sequence[str], every: Sequence[Series]) -> list[Series]
         is_record = series.shape in _FIELDS and series.header and not _WORD.search(lines[series.header - 1])
         if is_record and (holder := _holder(lines, series)) != series.header:
             records.setdefault(holder, {}).setdefault(series.header, series)
-    found = list(every)
-    for holder, fields in records.items():
-        if len(fields) >= _MIN_MEMBERS:
-            of_fields = {id(one) for one in fields.values()}
-            found = [one for one in found if id(one) not in of_fields]
-            firsts = [next(iter(one.members)) for one in fields.values()]
-            indent = indentation(lines[next(iter(fields)) - 1])
-            members = {first: lines[first - 1].strip()[:_MAX_COMMENT_CHARS] for first in firsts}
-            found.append(Series("entry", "", holder, indent, members))
+    lists = {holder: fields for holder, fields in records.items() if len(fields) >= _MIN_MEMBERS}
+    of_fields = {id(one) for fields in lists.values() for one in fields.values()}
+    found = [one for one in every if id(one) not in of_fields]
+    for holder, fields in lists.items():
+        firsts = [next(iter(one.members)) for one in fields.values()]
+        indent = indentation(lines[next(iter(fields)) - 1])
+        members = {first: lines[first - 1].strip()[:_MAX_COMMENT_CHARS] for first in firsts}
+        found.append(Series("entry", "", holder, indent, members))
     return found
 
 

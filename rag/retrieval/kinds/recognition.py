@@ -198,7 +198,7 @@ _FAILURES = re.compile(
     re.I,
 )
 _RETURNS_OF = re.compile(
-    r"\bwhat (?:does|do|will|would|can) (?:the )?(?:\w+[.:]+)*(?-i:\w*[a-z][A-Z_]\w*)(?:\(\))?"
+    r"\bwhat (?:does|do|will|would|can) (?:the )?(?:\w+[.:]+)*(?-i:(?=\w*[a-z][A-Z_])\w++)(?:\(\))?"
     r" (?:return|raise|throw|give back)\b",
     re.I,
 )

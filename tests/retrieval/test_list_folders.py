@@ -56,6 +56,7 @@ def searcher(searcher_of):
         ("what commands does the shop have?", "Command", len(WORDS)),  # of a framework
         ("what jobs run and when?", "jobs", len(WORDS)),  # records, not the fields of one
         ("list all probe modules", "probe_modules", len(WORDS)),
+        ("which probe modules run before a firing?", "probe_modules", len(WORDS)),
         ("list all probe moduls", "probe_modules", len(WORDS)),
     ],
 )

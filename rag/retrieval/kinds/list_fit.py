@@ -131,7 +131,8 @@ _PHRASE = re.compile(
     r"(?:\s+(?:me|are|all|every|each|of|the|its|their|different|kinds?|types?|sorts?|list|names?|complete|full|possible))*"
     r"\s+((?:[\w/-]{1,40}\s{1,3}){0,4}?[\w/-]{1,40})"
     r"(?=\s+(?:(?:and|or)\s+(?:its|their|the|where|how|what)\b|are|is|can|could|do|does|did|have|has|that|which|who|of|in|for|from|to|on|with|by|there|exists?|one"
-    r"|ships?|come|comes|may|might|must|will|be|you|i|we|the|a|an|this)\b|\s*[?.,;:()!]|\s*$)",
+    r"|ships?|come|comes|may|might|must|will|be|you|i|we|the|a|an|this"
+    r"|run(?=\s+(?:in|at|on|before|after|during|when|while|and|first|for|with|by)\b|\W*\Z))\b|\s*[?.,;:()!]|\s*$)",
     re.I,
 )
 """The members that a question asks for, as the question calls them: "list all *glaze colours* that …"."""

@@ -27,12 +27,14 @@ _GERMAN = re.compile(
 )
 _PHRASES = (
     (re.compile(r"\bgibt es (?:dafür|dazu) tests\b", re.I), "ist das getestet"),
+    (re.compile(r"(\bwelche .{1,80}?)\bgibt es\b", re.I), r"\1sind da"),
     (re.compile(r"\bgibt es\b(?!.*\bzurück\b)", re.I), "ist da"),
+    (re.compile(r"\bläuft\b(.{1,80}?)\sab(?=\W*\Z)", re.I), r"abläuft\1"),
     (re.compile(r"\s(?:auf|an|ab)(?=\W*\Z)", re.I), ""),
     (re.compile(r"\b[Dd]as(?= [A-ZÄÖÜ])"), "der"),
 )
-"""German that cannot be put into English word by word: "gibt es", what a verb leaves at the end, and "das"
-before a noun.
+"""German that cannot be put into English word by word: "gibt es", verbs in two parts, and "das" before a
+noun.
 """
 _SPELLED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 _MAX_CHARS = 200

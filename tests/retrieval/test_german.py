@@ -29,6 +29,8 @@ from rag.settings import load_settings
         ("nein, ich meinte den Parser", "no, I meant the parser"),
         ("Wo wird client_id gesetzt?", "where is client_id set?"),
         ("wo wird server.client gelesen", "where is server.client read"),
+        ("welche Optionen gibt es?", "which options are there?"),
+        ("wann läuft die Sitzung ab?", "when expires the session?"),
         ("ist das über dem Limit?", "is that about the limit?"),
         ("wo wird --limit gelesen", "where is --limit read"),
         ("Wer ruft sendAll() auf?", "who calls sendAll()?"),

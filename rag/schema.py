@@ -620,7 +620,7 @@ def _moment(time: datetime | None) -> str | None:
 
 
 def _from_moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _json(place: str, value: Any) -> Any:

@@ -30,10 +30,11 @@ def test_help_and_a_mistyped_name_know_every_command():
     assert "search" in mistyped.err
 
 
-def test_a_search_does_not_load_the_other_commands(sample_repo):
+@pytest.mark.parametrize("arguments", [["search", ".", "token", "--help"], ["--version"]])
+def test_a_search_and_the_version_do_not_load_the_other_commands(arguments):
     code = (
         "import sys\nfrom rag.cli import main\n"
-        f"sys.argv = ['rag', 'search', {str(sample_repo)!r}, 'token', '--help']\n"
+        f"sys.argv = ['rag', *{arguments!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print([n for n in ('rag.cli.serve', 'rag.cli.turns', 'numpy') if n in sys.modules])"
     )

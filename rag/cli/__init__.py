@@ -140,6 +140,7 @@ def main() -> None:
         sys.stderr.write(f"rag: a question needs a command: rag ask {quote(first[0])}\n")
         raise SystemExit(2)
     try:
-        commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
+        named = [name for name in first if name in _COMMANDS]
+        commands(named if named or first == ["--version"] else _COMMANDS)()
     except KeyboardInterrupt:  # before the command started
         raise SystemExit(130) from None

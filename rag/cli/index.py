@@ -239,7 +239,7 @@ def _update_line(update: Update) -> str:
 
 def _list(settings: Settings, *, json: bool) -> None:
     from rag.database.locate import stores
-    from rag.database.parts import segment_files
+    from rag.database.parts import segment_files, size_on_disk
 
     found: list[dict[str, Any]] = []
     for path, header in stores(settings.home):
@@ -256,7 +256,7 @@ def _list(settings: Settings, *, json: bool) -> None:
                 "embedder": fingerprint["embedder"],
                 "commit": header["commit"],
                 "built": datetime.fromtimestamp(float(str(header["built"]))).isoformat(" ", "seconds"),
-                "size_bytes": sum(file.stat().st_size for file in segment_files(path)),
+                "size_bytes": size_on_disk(segment_files(path)),
                 "store": str(path),
             }
         )

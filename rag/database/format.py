@@ -42,8 +42,9 @@ from rag.errors import (
 )
 from rag.resources import make_private, sync_to_disk
 
-FORMAT = 4
-"""4: a list of parts; 3: the graph of each file; 2: vectors in 8 bits. An older store is rebuilt."""
+FORMAT = 5
+"""5: archived parts, which an older rag would remove; 4: a list of parts; 3: the graph of each file;
+2: vectors in 8 bits. An older store is rebuilt."""
 MAGIC = "rag-store"
 
 Array = npt.NDArray[Any]

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,11 @@ def file_state(file: Path) -> FileState | None:
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def size_on_disk(files: Iterable[Path]) -> int:
+    """Return the bytes of those of the files that exist: another process may replace a store meanwhile."""
+    return sum(state[2] for state in map(file_state, files) if state is not None)
 
 
 def files_on_disk(path: Path) -> list[Path]:

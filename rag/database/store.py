@@ -27,7 +27,7 @@ from rag.code.parsing import unpacked, unpacked_definitions
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
-from rag.database.parts import archived_ids, file_state, open_segments, part_path
+from rag.database.parts import archived_ids, file_state, open_segments, part_path, size_on_disk
 from rag.database.quantise import restored
 from rag.database.segment import Segment, short_codes_of
 from rag.errors import StoreCorrupt
@@ -66,8 +66,8 @@ class Store:
         self._postings: dict[str, Postings] = {}
         self._copied = 0
         self._first = [0, *accumulate(segment.chunk_count for segment in self.segments)]
-        counts = (segment.file_count for segment in (*self.segments, *self.archived))
-        self._first_file = [0, *accumulate(counts)]
+        self._numbered = (*self.segments, *self.archived)  # in the order in which their files are numbered
+        self._first_file = [0, *accumulate(segment.file_count for segment in self._numbered)]
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -140,7 +140,7 @@ class Store:
     @property
     def size_bytes(self) -> int:
         """Bytes on disk."""
-        return sum(file.stat().st_size for file in self.segment_files)
+        return size_on_disk(self.segment_files)
 
     @cached_property
     def dead_files(self) -> npt.NDArray[np.bool_]:
@@ -263,7 +263,7 @@ class Store:
 
     def _locate_file(self, file: int) -> tuple[Segment, int]:
         number = bisect_right(self._first_file, file) - 1
-        return (*self.segments, *self.archived)[number], file - self._first_file[number]
+        return self._numbered[number], file - self._first_file[number]
 
     @cached_property
     def languages(self) -> list[str]:
@@ -455,7 +455,7 @@ class Store:
     def replaced_as(self, path: str) -> Iterator[tuple[int, int, str]]:
         """Yield number, size and blob id of each deleted file of a path: its earlier contents."""
         total, dead = self.total_files, self.dead_files
-        for first, segment in zip(self._first_file, (*self.segments, *self.archived), strict=False):
+        for first, segment in zip(self._first_file, self._numbered, strict=False):
             file = segment.file_numbers.get(path)
             if file is not None and (first >= total or dead[first + file]):
                 blob = segment.columns["file_blob"][file].tobytes().hex()

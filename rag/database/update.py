@@ -217,8 +217,8 @@ def _changes(store: Store, checkout: Checkout, walked: Walk, *, by_bytes: bool =
         earlier = [(n, blob) for n, size, blob in store.replaced_as(entry.path) if size == entry.size_bytes]
         blob = file_blob(checkout.root, entry.path) if earlier else ""
         for number, known in earlier:
-            if known == blob:
-                again[entry.path] = number
+            if known == blob:  # what is archived comes last: a part that questions read costs nothing more
+                again.setdefault(entry.path, number)
     return replace(changes, again=again)
 
 

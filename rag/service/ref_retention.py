@@ -30,7 +30,7 @@ from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
 from rag.database.locate import last_used, remove, stores
 from rag.database.lock import building
-from rag.database.parts import segment_files
+from rag.database.parts import segment_files, size_on_disk
 from rag.errors import ConfigError, SourceError, StoreError
 from rag.resources import make_private
 from rag.types import Filters, Source
@@ -353,8 +353,7 @@ class RefRetention:
 
     def _size(self, source: Source) -> int:
         """Return the bytes of a source's files; what it shares with other refs counts in full for each."""
-        store = segment_files(self._store_file(source))
-        size = sum(file.stat().st_size for file in store if file.exists())
+        size = size_on_disk(segment_files(self._store_file(source)))
         for folder, _, files in os.walk(self._clone(source)):
             for name in files:
                 with suppress(FileNotFoundError):

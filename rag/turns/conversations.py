@@ -13,7 +13,6 @@ from rag.ports import Clock
 from rag.turns import checks as check
 from rag.turns.model import (
     KINDS,
-    MAX_ORDER,
     ConversationRecord,
     Item,
     Kind,
@@ -23,6 +22,7 @@ from rag.turns.model import (
     spans_until,
 )
 from rag.turns.storage import Scope, Storage, Transaction, repeated
+from rag.turns.values import MAX_ORDER
 from rag.types import Conversation, Source
 
 

@@ -24,12 +24,14 @@ from rag.analysis import terms
 from rag.errors import StoreCorrupt
 from rag.schema import Record, message_from_record, message_record, turn_from_record, turn_record
 from rag.searchable import searchable, term_counts
+from rag.turns.values import MAX_ORDER, message_of, turn_of, valid_order
 from rag.types import Conversation, DialogTurn, Message
 
 Kind = Literal["turn", "message"]
 Cited = tuple[str, str, str]
 """A cited file: path, location, blob."""
 _MAX_SHOWN = 200
+_MAX_TOTAL = 2**53
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -107,10 +109,6 @@ class StoredItem(NamedTuple):
         return (mark is None or not held.isdisjoint(mark)) and (
             exclude_mark is None or held.isdisjoint(exclude_mark)
         )
-
-
-MAX_ORDER = 2**31
-"""Orders are below this number."""
 
 
 def item_key(number: int, kind: Kind, order: int) -> int:
@@ -216,20 +214,30 @@ class Item:
         )
 
 
-def with_valid_numbers(kept: ConversationRecord) -> ConversationRecord:
-    """Return a stored conversation. Raises ValueError, TypeError: a number of it is none, or too large."""
-    given, ends = kept.conversation, (span.last for span in kept.spans if span.last is not None)
-    whole = [kept.next_order, *kept.first.values(), *kept.numbers.values(), *ends]
-    whole += [span.first for span in kept.spans]
+def valid_conversation(kept: ConversationRecord) -> ConversationRecord:
+    """Return a stored conversation. Raises ValueError and others: a number of it is none, or too large."""
+    ends = (span.last for span in kept.spans if span.last is not None)
+    whole = [kept.next_order, *kept.numbers.values(), *ends, *(span.first for span in kept.spans)]
+    whole += [kept.first[kind] for kind in KINDS]
     if not all(type(number) is int and abs(number) <= MAX_ORDER for number in whole):
         raise ValueError("a number of the conversation is none, or too large")
-    if not all(limit is None or limit > 0 for limit in (given.ttl_s, given.keep_last)):
-        raise ValueError("a limit of the conversation is not above zero")
+    if sum(map(abs, kept.totals)) > _MAX_TOTAL:
+        raise ValueError("a total of the conversation is too large")
+    if kept.spans[-1].origin != kept.conversation.id:
+        raise ValueError("the last span of the conversation is not its own")
     return kept
 
 
-stored_turn = reads_stored(turn_from_record)
-stored_message = reads_stored(message_from_record)
+def valid_item(item: StoredItem) -> StoredItem:
+    """Return a stored item. Raises ValueError, TypeError: its length or a mark is invalid."""
+    valid_order(item.length, least=-1)
+    if not all(isinstance(mark, str) for mark in item.marks):
+        raise ValueError("a mark is not text")
+    return item
+
+
+stored_turn = reads_stored(turn_of)
+stored_message = reads_stored(message_of)
 
 
 def cited_in(record: Record) -> frozenset[Cited]:

@@ -20,8 +20,9 @@ from rag.errors import StoreUnwritable
 from rag.turns import checks as check
 from rag.turns.conversations import check_name
 from rag.turns.dump import RecordLine, parsed
-from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Range, StoredRecord
+from rag.turns.model import KINDS, ConversationRecord, Item, Range, StoredRecord
 from rag.turns.storage import Shelf, Transaction
+from rag.turns.values import MAX_ORDER
 
 _IN_MEMORY_BYTES = 8 << 20
 _BATCH_BYTES = 4 << 20

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from rag.ports import Holder, Matches, Recalled
 from rag.top_k import distinct
 from rag.turns.conversations import sums
-from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Kind
+from rag.turns.model import KINDS, ConversationRecord, Kind, RecordCorrupt
 from rag.turns.storage import Keys, Postings, Transaction
+from rag.turns.values import MAX_ORDER
 
 K1 = 1.2
 B = 0.75
@@ -38,12 +39,12 @@ def match_terms(
 ) -> Matches:
     """Return the matches of the terms, in a namespace or in one conversation."""
     found = _find(tx, terms, namespace, kept, limit)
-    keys = found.keys.tolist()
+    keys, lengths = found.keys.tolist(), _lengths(tx, found.keys)
     origins = tx.origins({key >> 32 for key in keys})
     holders = [
         Holder(id_, KINDS[key >> 31 & 1], origins[key >> 32], key & (MAX_ORDER - 1), length, tuple(held))
         for key, id_, length, held in zip(
-            keys, tx.ids(keys), tx.lengths(keys).tolist(), found.counts.tolist(), strict=True
+            keys, tx.ids(keys), lengths.tolist(), found.counts.tolist(), strict=True
         )
     ]
     return Matches(found.items, found.length, found.holders, tuple(sorted(holders, key=itemgetter(2, 3))))
@@ -63,8 +64,7 @@ def rank_terms(
     if kind is not None:
         is_meant = found.keys >> 31 & 1 == KINDS.index(kind)
         found = found._replace(keys=found.keys[is_meant], counts=found.counts[is_meant])
-    lengths = tx.lengths(found.keys.tolist())
-    scores = bm25(found.items, found.length, found.holders, lengths, found.counts)
+    scores = bm25(found.items, found.length, found.holders, _lengths(tx, found.keys), found.counts)
     if len(scores) > k:
         best = scores >= np.partition(scores, -k)[-k]
         found, scores = found._replace(keys=found.keys[best]), scores[best]
@@ -78,6 +78,14 @@ def rank_terms(
     return recalled[:k]
 
 
+def _lengths(tx: Transaction, keys: Keys) -> Keys:
+    """Return the number of terms of the items with these keys. Raises RecordCorrupt if one does not exist."""
+    found = tx.lengths(keys.tolist())
+    if len(found) != len(keys):
+        raise RecordCorrupt("its index of terms has items that do not exist")
+    return found
+
+
 def bm25(
     items: int, length: int, holders: Sequence[int], lengths: Keys, counts: Keys
 ) -> npt.NDArray[np.float64]:
@@ -88,7 +96,7 @@ def bm25(
     (found, terms). `items` and `length` are those of all items searched.
     """
     mean = (length / items if items else 0.0) or 1.0
-    rarity = np.array([math.log(1 + (items - n + 0.5) / (n + 0.5)) for n in holders])
+    rarity = np.array([math.log(1 + (max(items - n, 0) + 0.5) / (n + 0.5)) for n in holders])
     damping = K1 * (1 - B + B * lengths / mean)
     given = counts * (K1 + 1) / (counts + damping[:, None])
     scores: npt.NDArray[np.float64] = np.round((given * rarity).sum(axis=1), 6)

@@ -15,7 +15,6 @@ from rag.turns.conversations import counted, find, shown, trim
 from rag.turns.dump import Line, conversation_line, record_line
 from rag.turns.model import (
     KINDS,
-    MAX_ORDER,
     ConversationRecord,
     Item,
     Kind,
@@ -27,6 +26,7 @@ from rag.turns.records import Records
 from rag.turns.restore import ValidLines, restore_lines, valid_lines
 from rag.turns.search import match_terms, rank_terms
 from rag.turns.storage import Scope, Transaction, repeated
+from rag.turns.values import MAX_ORDER
 from rag.types import DialogTurn, Message
 
 _ALL = -1, MAX_ORDER

@@ -239,6 +239,29 @@ def test_a_few_files_of_an_archive_are_taken_without_the_rest(indexed, sample_re
     assert_equal(store, indexed("fresh", rebuild=True)[0], embedder)
 
 
+def test_a_file_that_a_part_and_an_archive_have_is_taken_from_the_part(indexed, sample_repo, split_early):
+    """A part that is mostly dead is archived whole, with its files that are live in a part of their own."""
+    indexed()
+    *rest, last = sorted(sample_repo.rglob("*.*"))
+    for file in (file for file in rest if file.suffix in (".py", ".md")):
+        file.write_text("# Other\n" * 9)
+    before, text = indexed()[0], last.read_text()
+    assert [len(before.parts), len(before.archived)] == [1, 1]
+    for content in ("Other words.\n", text):
+        last.write_text(content)
+        store, _ = indexed()
+    assert store.segment_files[1:] == before.segment_files[1:]
+
+
+def test_the_size_of_a_store_that_is_replaced_meanwhile_is_no_error(indexed, sample_repo, small_parts):
+    indexed()
+    (sample_repo / "new.py").write_text("def new():\n    return 1\n")
+    store, _ = indexed()
+    assert store.size_bytes == sum(file.stat().st_size for file in store.segment_files)
+    store.segment_files[1].unlink()
+    assert store.size_bytes == store.path.stat().st_size
+
+
 def test_an_archive_has_the_last_contents_of_a_path_once(indexed, sample_repo, small_parts, split_early):
     files = sorted(sample_repo.rglob("*.py"))[:4]
     for number in range(3):

@@ -197,6 +197,7 @@ def test_what_is_no_backup_is_named(opened: Open, tmp_path: Path) -> None:
     assert target.turns.namespaces() == []
 
 
+_LARGE = "printf('%.*c', 900000000, 'x')"
 _WITHOUT_END = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
 
 
@@ -211,6 +212,10 @@ _WITHOUT_END = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
         ("CREATE TRIGGER hostile AFTER INSERT ON conversation BEGIN DELETE FROM item; END",),
         ("CREATE TABLE large (a, b AS (zeroblob(900000000)))", "INSERT INTO large VALUES (1)"),
         ("CREATE TABLE large (a, b AS (zeroblob(900000000)) STORED)",),
+        ("CREATE TABLE large (a)", f"CREATE INDEX hostile ON large ({_LARGE})"),
+        ("CREATE TABLE large (a)", f"CREATE INDEX hostile ON large (a) WHERE {_LARGE} <> ''"),
+        (f"CREATE TABLE large (a TEXT CHECK ({_LARGE} <> ''))",),
+        (f"CREATE TABLE large (a TEXT DEFAULT/**/({_LARGE}))",),
     ],
 )
 def test_sql_of_whoever_made_a_file_is_not_run(
@@ -223,9 +228,9 @@ def test_sql_of_whoever_made_a_file_is_not_run(
         db.execute("PRAGMA legacy_alter_table = ON")
         for statement in statements:
             db.execute(statement)
-    with pytest.raises(StoreCorrupt, match=r"a view, a trigger or a computed column.*nothing was restored"):
+    with pytest.raises(StoreCorrupt, match=r"SQL that rag does not write.*nothing was restored"):
         restore_backup(target, tmp_path / "b.db")
-    with pytest.raises(StoreCorrupt, match=r"a view, a trigger or a computed column.*nothing was changed"):
+    with pytest.raises(StoreCorrupt, match=r"SQL that rag does not write.*nothing was changed"):
         opened("sqlite:///{}/b.db").turns.namespaces()
 
 

@@ -18,10 +18,9 @@ import numpy as np
 from rag.backends.postgres import words
 from rag.backends.postgres.server import Db, PostgresServer
 from rag.backends.postgres.text import array, as_bytes, from_bytes, is_cut, slot, slots_of_prefix
-from rag.schema import conversation_from_record, conversation_record
+from rag.schema import conversation_record
 from rag.turns.model import (
     KINDS,
-    MAX_ORDER,
     ConversationRecord,
     Item,
     Kind,
@@ -31,8 +30,11 @@ from rag.turns.model import (
     TurnSpan,
     item_key,
     reads_stored,
+    valid_conversation,
+    valid_item,
 )
 from rag.turns.storage import Keys, Postings, Scope, Shelf
+from rag.turns.values import MAX_ORDER, conversation_of
 
 Query = tuple[str, Any]
 """A query and its values."""
@@ -576,8 +578,8 @@ def _space_of(namespace: str) -> Query:
 def _kept(row: Sequence[Any]) -> ConversationRecord:
     record, updated, expires, next_order, turn, message, spans = row[2:9]
     read = json.loads(spans)
-    return ConversationRecord(
-        conversation_from_record({**json.loads(record), "updated": updated}),
+    kept = ConversationRecord(
+        conversation_of({**json.loads(record), "updated": updated}),
         [TurnSpan(origin, first, last) for origin, _, first, last in read],
         next_order,
         {"turn": turn, "message": message},
@@ -585,6 +587,7 @@ def _kept(row: Sequence[Any]) -> ConversationRecord:
         {origin: number for origin, number, _, _ in read},
         (row[9], row[10], row[11]),
     )
+    return valid_conversation(kept)
 
 
 @reads_stored
@@ -592,7 +595,8 @@ def _item(row: Sequence[Any], origin: str) -> StoredItem:
     key, kind, id_, length, record, marks = row
     whole_id = json.loads(record)["id"] if is_cut(id_) else from_bytes(id_)
     held = tuple(map(from_bytes, marks or ()))
-    return StoredItem(key, KINDS[kind], whole_id, origin, key & 0x7FFFFFFF, length, record, held)
+    order = key & 0x7FFFFFFF
+    return valid_item(StoredItem(key, KINDS[kind], whole_id, origin, order, length, record, held))
 
 
 def _marks(marks: Sequence[str]) -> str | None:

@@ -15,7 +15,6 @@ from rag.backends.redis.server import coded, decoded
 from rag.backends.redis.values import LETTERS, Brief, Reply, coded_key, micros, moment_of
 from rag.turns.model import (
     KINDS,
-    MAX_ORDER,
     Cited,
     ConversationRecord,
     Item,
@@ -27,6 +26,7 @@ from rag.turns.model import (
     item_key,
 )
 from rag.turns.storage import Conflict, Keys, Postings, Scope, Shelf
+from rag.turns.values import MAX_ORDER
 
 Call = tuple[Any, ...]
 """A read: its name in the script, and its arguments."""

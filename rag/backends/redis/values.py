@@ -11,8 +11,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rag.backends.redis.server import coded, decoded
-from rag.schema import conversation_from_record, conversation_record
-from rag.turns.model import KINDS, Cited, ConversationRecord, Kind, StoredItem, TurnSpan, reads_stored
+from rag.schema import conversation_record
+from rag.turns.model import (
+    KINDS,
+    Cited,
+    ConversationRecord,
+    Kind,
+    StoredItem,
+    TurnSpan,
+    reads_stored,
+    valid_conversation,
+    valid_item,
+)
+from rag.turns.values import conversation_of
 from rag.types import Conversation
 
 Reply = list[bytes | None]
@@ -83,22 +94,27 @@ def conversations_of(reply: Reply, namespace: str) -> Iterator[ConversationRecor
     """Yield the conversations of a reply."""
     for id_, raw, *totals in zip(*[iter(reply)] * 5, strict=True):
         assert id_ is not None and raw is not None
-        _, next_order, updated, expires, lasting = raw.split(b" ", 4)
-        conversation, spans, first, numbers = _parsed(decoded(id_), namespace, lasting)
-        turns, messages, length = (int(total or 0) for total in totals)
-        yield ConversationRecord(
-            replace(conversation, updated=moment_of(int(updated))),
-            list(spans),
-            int(next_order),
-            dict(first),
-            None if expires == b"0" else moment_of(int(expires)),
-            dict(numbers),
-            (turns, messages, length),
-        )
+        yield _conversation(decoded(id_), namespace, raw, totals)
+
+
+@reads_stored
+def _conversation(id_: str, namespace: str, raw: bytes, totals: Reply) -> ConversationRecord:
+    _, next_order, updated, expires, lasting = raw.split(b" ", 4)
+    conversation, spans, first, numbers = _parsed(id_, namespace, lasting)
+    turns, messages, length = (int(total or 0) for total in totals)
+    kept = ConversationRecord(
+        replace(conversation, updated=moment_of(int(updated))),
+        list(spans),
+        int(next_order),
+        dict(first),
+        None if expires == b"0" else moment_of(int(expires)),
+        dict(numbers),
+        (turns, messages, length),
+    )
+    return valid_conversation(kept)
 
 
 @lru_cache(1000)
-@reads_stored
 def _parsed(
     id_: str, namespace: str, lasting: bytes
 ) -> tuple[Conversation, tuple[TurnSpan, ...], dict[Kind, int], dict[str, int]]:
@@ -108,7 +124,7 @@ def _parsed(
     given = {"id": id_, "namespace": namespace, "updated": record["created"]}
     given |= {"turn_count": 0, "message_count": 0}
     return (
-        conversation_from_record({**record, **given}),
+        conversation_of({**record, **given}),
         tuple(TurnSpan(origin, begin, end) for origin, _, begin, end in spans),
         first,
         {origin: number for origin, number, _, _ in spans},
@@ -126,7 +142,8 @@ def item_of(key: bytes, brief: Brief, text: bytes, marks: bytes | None, origin: 
     number = int.from_bytes(key, "big")
     held = () if marks is None else tuple(json.loads(marks))
     kind = KINDS[number >> 31 & 1]
-    return StoredItem(number, kind, brief.id, origin, number & 0x7FFFFFFF, brief.length, text.decode(), held)
+    order = number & 0x7FFFFFFF
+    return valid_item(StoredItem(number, kind, brief.id, origin, order, brief.length, text.decode(), held))
 
 
 def stored_marks(marks: Iterable[str]) -> str:

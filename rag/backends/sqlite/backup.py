@@ -75,7 +75,7 @@ def verify(file: Path) -> Backup:
         if version > len(MIGRATIONS):
             raise StoreTooNew(path=str(file), found=version, supported=len(MIGRATIONS), fix=_DAMAGED)
         if name := foreign_code(db):
-            why = f"it has a view, a trigger or a computed column: {visible(name)[:80]}"
+            why = f"it has SQL that rag does not write: {visible(name)[:80]}"
             raise StoreCorrupt(path=str(file), why=why, fix=_DAMAGED)
         if "backup" not in _tables(db):
             raise StoreCorrupt(path=str(file), why="it is a memory, not a backup", fix=_NO_BACKUP)

@@ -71,6 +71,9 @@ NO_SHARED_MEMORY = (
 )
 """The errors of a database whose file of shared memory cannot be made: the disk is full."""
 
+_COMPUTES = re.compile(r"(?i)\bcheck\b|\bdefault\b(?!\s+[\d'])")
+"""What computes a value in the SQL of a table: a constraint, or a default that is no number and no text."""
+
 _FILES: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
 _OPENING = threading.RLock()
 _FORKING = threading.RLock()
@@ -82,15 +85,21 @@ _forks_guarded = False
 def foreign_code(connection: sqlite3.Connection) -> str | None:
     """Return the name of something in a file that runs the SQL of its author; None if there is nothing.
 
-    A view without end, or a column of a gigabyte, stops every program that reads the table of its name.
+    A view without end, or a column of a gigabyte, stops every program that reads the table of its name; an
+    index, a constraint or a default that computes something costs a gigabyte for each row.
     """
     found = connection.execute(
         """
-        SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type IN ('view', 'trigger') OR type = 'table'
-            AND EXISTS (SELECT 1 FROM pragma_table_xinfo(sqlite_master.name) WHERE hidden IN (2, 3)) LIMIT 1
+        SELECT CAST(name AS BLOB), CAST(sql AS BLOB), type, type IN ('view', 'trigger') OR type = 'table'
+            AND EXISTS (SELECT 1 FROM pragma_table_xinfo(sqlite_master.name) WHERE hidden IN (2, 3))
+        FROM sqlite_master
         """
-    ).fetchone()
-    return None if found is None else bytes(found[0]).decode("utf-8", "replace")
+    )
+    for name, sql, kind, is_code in found:
+        text = bytes(sql or b"").decode("utf-8", "replace")
+        if is_code or (text.count("(") > 1 if kind == "index" else _COMPUTES.search(text)):
+            return bytes(name).decode("utf-8", "replace")
+    return None
 
 
 class _Link:
@@ -294,7 +303,7 @@ class SqliteFile:
             why = "it is the SQLite database of another program"
             raise StoreCorrupt(path=str(self.path), why=why, fix="nothing was changed; name another file")
         if name := foreign_code(connection):
-            why = f"it has a view, a trigger or a computed column: {visible(name)[:80]}"
+            why = f"it has SQL that rag does not write: {visible(name)[:80]}"
             raise StoreCorrupt(path=str(self.path), why=why, fix=_FIX_CORRUPT)
         if version > len(self._migrations):
             raise StoreTooNew(
@@ -369,7 +378,7 @@ class SqliteFile:
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError):
             return None
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in _CORRUPT:
+        if code in _CORRUPT or "integer overflow" in str(error):  # a sum of what rag did not write
             return StoreCorrupt(path=str(self.path), why=str(error), fix=_FIX_CORRUPT)
         if code in _BUSY:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")

@@ -15,7 +15,7 @@ import numpy as np
 from rag.backends.sqlite import words
 from rag.backends.sqlite.bindings import execute, insert, text
 from rag.backends.sqlite.file import SqliteFile
-from rag.schema import conversation_from_record, conversation_record
+from rag.schema import conversation_record
 from rag.turns.model import (
     KINDS,
     ConversationRecord,
@@ -27,9 +27,11 @@ from rag.turns.model import (
     TurnSpan,
     item_key,
     reads_stored,
-    with_valid_numbers,
+    valid_conversation,
+    valid_item,
 )
 from rag.turns.storage import Keys, Postings, Scope, Shelf
+from rag.turns.values import conversation_of
 
 _MAX_PER_STATEMENT = 500
 """The maximum number of values or rows in a statement, whose number SQLite limits."""
@@ -301,6 +303,7 @@ class SqliteTransaction:
         (text,) = self._db.execute(found, (json.dumps(keys),)).fetchone()
         return np.fromstring(text or "", np.int64, sep=",")
 
+    @reads_stored
     def origins(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the ids of the origins with these numbers."""
         found = "SELECT id FROM conversation WHERE key = ?"
@@ -477,7 +480,7 @@ def _kept(row: sqlite3.Row) -> ConversationRecord:
     spans = record.pop("spans")
     first = record.pop("first")
     names = ("id", "namespace", "name", "updated")
-    conversation = conversation_from_record({**record, **{name: row[name] for name in names}})
+    conversation = conversation_of({**record, **{name: row[name] for name in names}})
     kept = ConversationRecord(
         conversation,
         [TurnSpan(origin, begin, end) for origin, _, begin, end in spans],
@@ -487,14 +490,17 @@ def _kept(row: sqlite3.Row) -> ConversationRecord:
         {origin: number for origin, number, _, _ in spans},
         (row["turns"], row["messages"], row["length"]),
     )
-    return with_valid_numbers(kept)
+    if valid_conversation(kept).numbers[row["id"]] != row["key"]:
+        raise ValueError(f"the conversation {row['id']} has another number than its span")
+    return kept
 
 
 @reads_stored
 def _item(row: sqlite3.Row, origin: str) -> StoredItem:
     key, id_, length, marks, record = row[:5]
     held = () if marks is None else tuple(json.loads(marks))
-    return StoredItem(key, KINDS[key >> 31 & 1], id_, origin, key & 0x7FFFFFFF, length, record, held)
+    kind = KINDS[key >> 31 & 1]
+    return valid_item(StoredItem(key, kind, id_, origin, key & 0x7FFFFFFF, length, record, held))
 
 
 def _marks(marks: Sequence[str]) -> str | None:

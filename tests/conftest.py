@@ -94,9 +94,9 @@ def _put_files_into_memory(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return more workers than processors: tests wait for servers and processes for a third of their time."""
+    """Return more workers than processors: tests wait for servers and processes half of their time."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors + (processors + 1) // 2
+    return 2 * processors
 
 
 _LONGEST = (

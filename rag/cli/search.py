@@ -280,7 +280,8 @@ def _batch_reply(
         "remarks": list(found.remarks),
     }
     if request.get("confidence") is True:
-        reply["first_right"] = found.confidence.first_right if found.confidence else None
+        confidence = found.confidence
+        reply["first_right"] = confidence.first_right if confidence else None
     return reply
 
 

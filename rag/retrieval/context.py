@@ -163,8 +163,11 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
 
 
 def _corrected(correction: str, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
-    """Return the last question about what was meant. The places of its answer are not what is meant."""
-    last = _parsed(past[-1])
+    """Return the last question about what was meant. The places of its answer are not what is meant.
+
+    Of several corrections in a row, each says what the question before them meant.
+    """
+    last = next((_parsed(one) for one in reversed(past) if not _only_corrects(one)), _parsed(past[0]))
     question = parse_question(asked_again(correction, last.text))
     own = _own_terms(question)
     share = carry.alone if is_whole_question(correction) else 1.0
@@ -187,6 +190,12 @@ def _parsed(exchange: Exchange) -> ParsedQuestion:
     return parse_question(meant(question.text) or question.text)
 
 
+def _only_corrects(exchange: Exchange) -> bool:
+    """Return whether a question says only what the one before it meant, and asks nothing itself."""
+    correction = meant(parse_question(exchange.question).text)
+    return bool(correction) and not is_whole_question(correction)
+
+
 def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:
     """Return the places that earlier answers came from, each once."""
     return tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places))
@@ -194,11 +203,12 @@ def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:
 
 def _with_lines_of(question: ParsedQuestion, last: Exchange) -> ParsedQuestion:
     """Return a question for "line 40", or for the whole of something, with the file that was last shown."""
-    if not last.places or question.paths or not _SHOWS.match(question.text):
+    is_whole = bool(whole_asked(question.text))
+    if not last.places or question.paths or not (is_whole or _SHOWS.match(question.text)):
         return question
     place = last.places[0]
     path = place.path
-    if whole_asked(question.text):
+    if is_whole:
         return replace(question, lines=((path, place.start, place.end),), places=((path, place.start),))
     lines = tuple((path, first, end) for _, first, end in question.lines)
     return replace(question, lines=lines, places=tuple((path, first) for _, first, _ in lines))

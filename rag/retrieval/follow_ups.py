@@ -11,11 +11,18 @@ from typing import Literal
 from rag.retrieval.pronouns import with_its_meaning
 
 _THAT_ONE = r"not (?:that|this|it)(?: one)?"
+_NO_STATEMENT = (
+    r"(?!(?:(?!\b(?:that|which|who|where|when|if)\b)[^:;.?!])*(?:\b(?:is|are|was|were|has|have|had|does|do|did"
+    r"|will|can|cannot|should|must|fails?|says?|works?|happens?)\b|n't\b))"
+)
+"""Before what was meant: "no, the one that is used", but not "no, the test is green"."""
 _CORRECTION = re.compile(
     rf"\A\W*(?:(?:(?:no|nope|nah|sorry|oops|wait|well|actually|oh|{_THAT_ONE})\b\W*){{0,3}}"
     r"(?:i|we) (?:actually |really )?(?:meant?|(?:was|am|were) (?:asking|talking) about)\b"
+    r"(?:,? to (?:ask|say|know)\b)?"
     rf"|(?:(?:sorry|oops|wait|oh)\b\W*)?(?:no|nope|{_THAT_ONE})\b\W*,\W*(?:{_THAT_ONE}[\s,;:.]+)?(?:but )?"
-    r"(?=(?:the|in|for)\b|`))[\s,;:.]*(?P<meant>.*)",
+    rf"(?=(?:the|(?:in|for)(?! (?:what|which|example|instance)\b))\b(?!-)|`){_NO_STATEMENT})"
+    r"[\s,;:.]*(?P<meant>.*)",
     re.I | re.S,
 )
 _ASKS = re.compile(
@@ -29,6 +36,7 @@ _WHOLE = re.compile(
     r"(?:\W+please)?\W*",
     re.I,
 )
+_WHERE = re.compile(r"(?:in|for)\b", re.I)
 _MAX_CHARS = 160
 
 
@@ -45,9 +53,11 @@ def is_whole_question(correction: str) -> bool:
 
 def asked_again(correction: str, last: str) -> str:
     """Return the question that a correction asks: the last one about what was meant, where that names only
-    "it".
+    "it" and the correction names something, not a place: "in the browser".
     """
-    return correction if is_whole_question(correction) else with_its_meaning(last, correction.strip(" ?.!"))
+    if is_whole_question(correction) or _WHERE.match(correction):
+        return correction
+    return with_its_meaning(last, correction.strip(" ?.!"))
 
 
 def whole_asked(text: str) -> Literal["definition", "file", ""]:

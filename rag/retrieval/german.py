@@ -8,13 +8,18 @@ other word is left as it is: a part of it in English would be neither.
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache
 
 from rag.resources import shipped
 
-_WORD = re.compile(r"`[^`\n]*`|[^\W\d_]+(?:['’-][^\W\d_]+)*|[^\s\w`]+|\S+")
-_CODE = re.compile(r"[`\d_(]|[a-z][A-Z]|\A[A-Z]{2,}\Z|\A[^\w\s]+\Z")
-"""What is a name or punctuation, in any language."""
+_TOKEN = re.compile(
+    r"""`[^`\n]*`|"[^"\n]*"|[“„«»][^“”„«»\n]*[“”«»]|(?<!\w)'[^'\n]*'(?!\w)"""
+    r"|[-$@.]*\w+(?:[.:/#=-]+\w+)*(?:\(\))?"
+)
+"""A quotation, a name, or a word with what is written next to it: `send()`, `a.b`, `--limit`, `$token`."""
+_WORD = re.compile(r"(?![A-Z]{2})[^\W\d_][^\W\d_A-ZÄÖÜ]*")
+"""A token that is no name in any language."""
 _GERMAN = re.compile(
     r"\b(?:wer|wo|wie|wann|warum|wieso|wird|werden|ist|sind|und|das|der|die|gibt|kann|nicht|mir|welche[rsnm]?"
     r"|wenn|oder|ich|den|eine[rnms]?)\b",
@@ -22,34 +27,43 @@ _GERMAN = re.compile(
 )
 _PHRASES = (
     (re.compile(r"\bgibt es (?:dafür|dazu) tests\b", re.I), "ist das getestet"),
+    (re.compile(r"(\bwelche .{1,80}?)\bgibt es\b", re.I), r"\1sind da"),
     (re.compile(r"\bgibt es\b(?!.*\bzurück\b)", re.I), "ist da"),
+    (re.compile(r"\bläuft\b(.{1,80}?)\sab(?=\W*\Z)", re.I), r"abläuft\1"),
     (re.compile(r"\s(?:auf|an|ab)(?=\W*\Z)", re.I), ""),
+    (re.compile(r"\b[Dd]as(?= [A-ZÄÖÜ])"), "der"),
 )
-"""German that cannot be put into English word by word: "gibt es", and what a verb leaves at the end."""
+"""German that cannot be put into English word by word: "gibt es", verbs in two parts, and "das" before a
+noun.
+"""
 _SPELLED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 _MAX_CHARS = 200
 
 
-@lru_cache(maxsize=64)
-def in_english(text: str) -> str:
-    """Return a German question in English; any other text, and one with an unknown word, as it is."""
+def in_english(text: str, is_defined: Callable[[str], bool] = lambda _: False) -> str:
+    """Return a German question in English; any other text, and one with an unknown word, as it is.
+
+    A noun that the code defines is its name: `Benutzer` stays, between backticks.
+    """
     if len(text) > _MAX_CHARS or not _GERMAN.search(text):
         return text
     german = text
     for pattern, instead in _PHRASES:
         german = pattern.sub(instead, german)
-    table, found = _table(), _WORD.findall(german)
-    english = []
-    for word, after in zip(found, [*found[1:], ""], strict=True):
-        if (key := word.lower().translate(_SPELLED)) == "das":
-            english.append("the" if after[:1].isupper() and after.lower() in table else "that")
-        elif _CODE.search(word):
-            english.append(word)
-        elif key in table:
-            english.append(table[key])
-        else:
-            return text
-    return re.sub(r" (?=[?!.,;:])", "", " ".join(english))
+    table = _table()
+
+    def english(token: re.Match[str]) -> str:
+        word = token[0]
+        if not _WORD.fullmatch(word):
+            return word
+        meaning = table[word.lower().translate(_SPELLED)]
+        is_noun = token.start() and word[0].isupper() and meaning != word.lower()
+        return f"`{word}`" if is_noun and is_defined(word) else meaning
+
+    try:
+        return _TOKEN.sub(english, german)
+    except KeyError:
+        return text
 
 
 @cache

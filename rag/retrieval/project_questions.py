@@ -24,9 +24,9 @@ NEUTRAL_WORDS = frozenset(_WORDS.split())
 class Place:
     """A place that holds an answer: a pattern for its path, and one for a line of its text, "" for any line.
 
-    Both are regular expressions that ignore case. Of the files the nearest to the root count, and of their
-    chunks the first `most`. With `terms`, all code that holds one of them counts, and chunks with most such
-    lines come first.
+    Both are regular expressions that ignore case. Of the files with such a line those nearest to the root
+    count, and of their chunks `most`: those headed by the words of the question, then the first. With
+    `terms`, all code that holds one of them counts, and chunks with most such lines come first.
     """
 
     path: str
@@ -101,8 +101,6 @@ _TESTS = (
 )
 _NEWS = r"^(?:docs?/)?(?:changelog|changes|history|news|releases?)\b[^/]*$"
 _SOURCE = r"\.(?:py|[cm]?[jt]sx?|go|rs|rb|php|java|kt|cc?|cpp|cs|h)$"
-
-
 _WHOLE_TESTS = "e2e|end-to-end|integration|acceptance|functional"
 
 
@@ -175,7 +173,7 @@ PROJECT_QUESTIONS = (
         extra="e2e integration acceptance functional suite locally myself",
         places=(
             Place(_GUIDE, rf"\b(?:{_WHOLE_TESTS})\b"),
-            Place(_TASKS, rf"^\W*[\w:-]*(?:{_WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
+            Place(_TASKS, rf"^\W*+[\w:-]*(?:{_WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
             Place(_README, _headed(_WHOLE_TESTS)),
             Place(rf"^\.github/workflows/[^/]*(?:{_WHOLE_TESTS})[^/]*$"),
         ),
@@ -244,9 +242,9 @@ PROJECT_QUESTIONS = (
     ),
     _row(
         "how",
-        "release released publish published deploy deployed shipped signed",
+        "release released publish published deploy deployed shipped",
         extra="pypi npm crates docker hub maven nuget rubygems registry version new production apk built"
-        " build cut make made done gets package packaged image workflow process script",
+        " build cut make made done gets package packaged image signed workflow process script",
         places=(
             Place(_RELEASING),
             Place(_GUIDE, _headed("releas|publish|deploy")),
@@ -259,6 +257,7 @@ PROJECT_QUESTIONS = (
         "how",
         "run start launch serve bring",
         "dev development server webserver backend frontend",
+        "i we you one to",  # "how does the server start?" asks for its code
         extra="up locally in mode app application web machine",
         places=(
             Place(_GUIDE, _STARTS),

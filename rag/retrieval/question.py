@@ -16,7 +16,8 @@ from rag.retrieval.german import in_english
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _CONTRACTED = re.compile(
-    r"(?<![\w'.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)nt(?![\w'.(-])", re.I
+    r"(?<![\w'\"`.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)(?-i:nt)(?![\w'\"`.(-])",
+    re.I,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")

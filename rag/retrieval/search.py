@@ -169,7 +169,9 @@ def _search_stores(
     searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int, every: int
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
-    question = in_english(without_client_blocks(question))
+    question = in_english(
+        without_client_blocks(question), lambda name: any(s.index.defining(name) for s in searchers)
+    )
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = parse_question(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]

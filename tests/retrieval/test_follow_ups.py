@@ -28,7 +28,15 @@ BEGUN = Exchange("Where is the lock on a mailbox acquired?", (LOCK,))
         ("not that one, the parser", "the parser"),
         ("No, in the browser", "in the browser"),
         ("no, not that, `send`", "`send`"),
+        ("no, the one that is called first", "the one that is called first"),
+        ("I meant to ask where it is set", "where it is set"),
         ("What do I mean by that?", ""),
+        ("no, the test fails with KeyError", ""),
+        ("no, the file isn't there", ""),
+        ("no, in the manual it says 5", ""),
+        ("no, for example the parser", ""),
+        ("no, in which file is it?", ""),
+        ("no, in-memory caches", ""),
         ("no", ""),
         ("not found: the file", ""),
         ("no such file, the path is wrong", ""),
@@ -46,6 +54,7 @@ def test_a_correction_is_recognized(text, correction):
         ("`send`", "and is it tested?", "and is `send` tested?"),
         ("the batch mode", "What exit code do I get?", "the batch mode"),
         ("how are they parsed?", "who calls it?", "how are they parsed?"),
+        ("in the browser", "who calls it?", "in the browser"),
     ],
 )
 def test_a_correction_asks_the_last_question_again(correction, last, again):
@@ -58,6 +67,12 @@ def test_a_correction_carries_the_last_question_but_not_its_subject():
     assert set(sought.terms) == {"queue", "timeout", "lock", "mailbox", "acquir"}
     assert sought.terms["timeout"] > sought.terms["mailbox"]
     assert (sought.subject, sought.focus, sought.near) == (None, {}, ())
+
+
+def test_a_correction_of_a_correction_asks_the_same_question():
+    past = [BEGUN, Exchange("who calls it?", (LOCK,), LOCK), Exchange("no, I meant the queue", (SEND,))]
+    sought = in_context(parse_question("no, the mail parser"), past, CARRY)
+    assert sought.standalone == "who calls the mail parser?"
 
 
 def test_a_corrected_subject_is_that_of_the_next_question():
@@ -112,7 +127,7 @@ def test_the_whole_function_that_was_shown_is_shown(dialog):
 
 
 def test_the_whole_file_that_was_shown_is_shown(dialog):
-    *_, answer = answers(dialog, "Where is deliver defined?", "show me the whole file")
+    *_, answer = answers(dialog, "Where is deliver defined?", "open the whole file")
     assert answer.text.startswith("`mail.py`, lines 1-46 of 46")
 
 

@@ -7,6 +7,7 @@ import pytest
 from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.german import in_english
 from rag.retrieval.question import parse_question
+from rag.retrieval.search import search
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
 from rag.settings import load_settings
@@ -26,6 +27,15 @@ from rag.settings import load_settings
         ("Wie werden Passwoerter gespeichert?", "how are passwords stored?"),
         ("Wo wird das Passwort geprüft?", "where is the password checked?"),
         ("nein, ich meinte den Parser", "no, I meant the parser"),
+        ("Wo wird client_id gesetzt?", "where is client_id set?"),
+        ("wo wird server.client gelesen", "where is server.client read"),
+        ("welche Optionen gibt es?", "which options are there?"),
+        ("wann läuft die Sitzung ab?", "when expires the session?"),
+        ("ist das über dem Limit?", "is that about the limit?"),
+        ("wo wird --limit gelesen", "where is --limit read"),
+        ("Wer ruft sendAll() auf?", "who calls sendAll()?"),
+        ("was macht das (genau)?", "what does that (exactly)?"),
+        ('Wo wird die Meldung "der Fehler" erzeugt?', 'where is the message "der Fehler" created?'),
     ],
 )
 def test_a_question_of_known_words_is_put_into_english(german, english):
@@ -47,6 +57,15 @@ def test_a_question_of_known_words_is_put_into_english(german, english):
 )
 def test_other_questions_are_left(text):
     assert in_english(text) == text
+
+
+def test_a_name_that_the_code_defines_stays(searcher_of):
+    searcher = searcher_of(
+        {"konto.py": "class Benutzer:\n    pass\n", "user.py": "def user():\n    return Benutzer()\n"}
+    )
+    for question in ("Wo ist die Klasse Benutzer?", "Wer ruft Benutzer auf?"):
+        assert "`Benutzer`" in search([searcher], question).sought.question.text
+    assert search([searcher], "Wo wird der Wert gesetzt?").sought.question.text == "where is the value set?"
 
 
 def test_a_german_follow_up_is_answered(tmp_path, monkeypatch):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.search import search
-from rag.service import Engine, locate
-from rag.settings import load_settings
 
 KILNS = 48
 WORDS = "Gas Wood Solar Peat Coal".split()
@@ -46,14 +44,8 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def searcher(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lists")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).searcher
+def searcher(searcher_of):
+    return searcher_of(FILES)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +56,7 @@ def searcher(tmp_path_factory):
         ("what commands does the shop have?", "Command", len(WORDS)),  # of a framework
         ("what jobs run and when?", "jobs", len(WORDS)),  # records, not the fields of one
         ("list all probe modules", "probe_modules", len(WORDS)),
+        ("which probe modules run before a firing?", "probe_modules", len(WORDS)),
         ("list all probe moduls", "probe_modules", len(WORDS)),
     ],
 )

@@ -102,4 +102,10 @@ def test_the_only_word_that_a_question_is_about(question: str, word: str | None)
 @pytest.mark.parametrize("question", ["what if the kiln cant be reached", "why doesnt the kiln open"])
 def test_a_contraction_without_apostrophe_is_no_word(question: str):
     assert not {"cant", "doesnt"} & parse_question(question).terms.keys()
-    assert "doesnt" in parse_question("Where is doesnt() called?").terms
+
+
+@pytest.mark.parametrize(
+    "question", ["Where is dont() called?", "what is `dont`", "the DONT macro", '"dont fire"']
+)
+def test_a_name_or_quotation_is_no_contraction(question: str):
+    assert "dont" in parse_question(question).terms

@@ -116,17 +116,20 @@ def test_the_declaration_of_what_the_best_files_only_mention_comes_first(
     assert found.summary.endswith("declared in `options.ggo`")
 
 
-def test_the_texts_of_a_program_in_other_languages_are_no_settings(tmp_path: Path, engine: Engine) -> None:
+@pytest.mark.parametrize("folder", ["lang/", ""])
+def test_the_texts_of_a_program_in_other_languages_are_no_settings(
+    tmp_path: Path, engine: Engine, folder: str
+) -> None:
     texts = (
         '{\n  "kilnPortDescription": "The port that the kiln listens on by default",\n  "glaze": "Glaze"\n}\n'
     )
-    for path in ("lang/en.json", "lang/de-DE.json"):
+    for path in (f"{folder}en.json", f"{folder}de-DE.json"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(texts)
     searcher = engine.repository(str(tmp_path)).searcher
     found = search([searcher], "which port does the kiln listen on by default?")
     assert found.code_facts is None
-    assert found.hits[0].path.startswith("lang/")
+    assert found.hits[0].path.startswith((f"{folder}en", f"{folder}de"))
 
 
 def test_what_a_named_function_returns_is_no_setting(tmp_path: Path, engine: Engine) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
-from rag.retrieval.kinds.asked import MAX_FACTS, Asked, FactPlace, FileText
+from rag.retrieval.kinds.asked import MAX_FACTS, Asked, FactPlace, FileText, Ranked
 from rag.retrieval.kinds.line_series import shapes_of
 from rag.retrieval.kinds.list_fit import words_of_phrase
 
@@ -23,16 +23,21 @@ def folder_named(asked: Asked) -> tuple[str, list[FactPlace], int]:
     """Return the folder with the name that is asked for, the beginnings of its members, and their number;
     "" if the best files are in none.
     """
-    words = words_of_phrase(asked)
+    indexes = {(id(one.index), folder): one.index for one, folder in _folders(asked, words_of_phrase(asked))}
+    for (_, folder), index in indexes.items():
+        if len(members := _members(index, folder)) >= _MIN_MEMBERS:
+            return folder, [*_places(asked, index, members.values())], len(members)
+    return "", [], 0
+
+
+def _folders(asked: Asked, words: list[str]) -> Iterator[tuple[Ranked, str]]:
+    """Yield the folders of the best code that have the words asked for, the last one in their name."""
     for one in asked.best if words else ():
         *folders, _ = one.hit.path.split("/")
-        for depth in range(len(folders), 0, -1):
-            if terms(folders[depth - 1])[-1:] == words[-1:] and one.hit.kind == "code":
-                folder = "/".join(folders[:depth])
-                members = _members(one.index, folder)
-                if len(members) >= _MIN_MEMBERS and set(words) <= set(terms(folder)):
-                    return folder, [*_places(asked, one.index, members.values())], len(members)
-    return "", [], 0
+        for depth in range(len(folders) if one.hit.kind == "code" else 0, 0, -1):
+            folder = "/".join(folders[:depth])
+            if terms(folders[depth - 1])[-1:] == words[-1:] and set(words) <= set(terms(folder)):
+                yield one, folder
 
 
 def _members(index: ChunkIndex, folder: str) -> dict[str, str]:

@@ -32,11 +32,11 @@ def find(asked: Asked) -> CodeFacts | None:
     ]
     if not shown:
         return None
-    of_what = ""
-    if whole := whole_asked(asked.question.question.text):
-        shown, of_what = _whole(asked, *shown[0], of_file=whole == "file")
-    file, first, last = shown[0]
+    (file, first, last), of_what = shown[0], ""
     size = len(file.lines)
+    if whole := whole_asked(asked.question.question.text):
+        first, last, of_what = (1, size, "") if whole == "file" else _definition(asked, file, first, last)
+        shown = [(file, first, last)]
     if first > size and not _asks_for_nothing_else(asked.question.question.text):
         return None
     if first > size:
@@ -50,17 +50,15 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(LINES, file.path, summary, [place for one in shown for place in _by_chunk(*one)])
 
 
-def _whole(
-    asked: Asked, file: FileText, first: int, last: int, *, of_file: bool
-) -> tuple[list[tuple[FileText, int, int]], str]:
-    """Return all lines of the file, or of the definition that the last answer shows, and its name."""
+def _definition(asked: Asked, file: FileText, first: int, last: int) -> tuple[int, int, str]:
+    """Return all lines of the definition that the last answer shows, and its name; the same without one."""
     place = file.path, first, last
     name = next((p.symbol for p in asked.question.shown if (p.path, p.start, p.end) == place), "")
     within = [one for one in file.index.graph.defined_in(file.path) if one.start <= last and first <= one.end]
     within = [one for one in within if one.name == name] or [one for one in within if one.start <= first]
-    if of_file or not within:
-        return [(file, *((1, len(file.lines)) if of_file else (first, last)))], ""
-    return [(file, within[-1].start, within[-1].end)], f"{named(within[-1].qualified_name)} in "
+    if not within:
+        return first, last, ""
+    return within[-1].start, within[-1].end, f"{named(within[-1].qualified_name)} in "
 
 
 def _asks_for_nothing_else(question: str) -> bool:

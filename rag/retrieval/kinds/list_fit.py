@@ -131,7 +131,8 @@ _PHRASE = re.compile(
     r"(?:\s+(?:me|are|all|every|each|of|the|its|their|different|kinds?|types?|sorts?|list|names?|complete|full|possible))*"
     r"\s+((?:[\w/-]{1,40}\s{1,3}){0,4}?[\w/-]{1,40})"
     r"(?=\s+(?:(?:and|or)\s+(?:its|their|the|where|how|what)\b|are|is|can|could|do|does|did|have|has|that|which|who|of|in|for|from|to|on|with|by|there|exists?|one"
-    r"|ships?|come|comes|may|might|must|will|be|you|i|we|the|a|an|this)\b|\s*[?.,;:()!]|\s*$)",
+    r"|ships?|come|comes|may|might|must|will|be|you|i|we|the|a|an|this"
+    r"|run(?=\s+(?:in|at|on|before|after|during|when|while|and|first|for|with|by)\b|\W*\Z))\b|\s*[?.,;:()!]|\s*$)",
     re.I,
 )
 """The members that a question asks for, as the question calls them: "list all *glaze colours* that …"."""
@@ -221,15 +222,14 @@ def _with_records(lines: Sequence[str], every: Sequence[Series]) -> list[Series]
         is_record = series.shape in _FIELDS and series.header and not _WORD.search(lines[series.header - 1])
         if is_record and (holder := _holder(lines, series)) != series.header:
             records.setdefault(holder, {}).setdefault(series.header, series)
-    found = list(every)
-    for holder, fields in records.items():
-        if len(fields) >= _MIN_MEMBERS:
-            of_fields = {id(one) for one in fields.values()}
-            found = [one for one in found if id(one) not in of_fields]
-            firsts = [next(iter(one.members)) for one in fields.values()]
-            indent = indentation(lines[next(iter(fields)) - 1])
-            members = {first: lines[first - 1].strip()[:_MAX_COMMENT_CHARS] for first in firsts}
-            found.append(Series("entry", "", holder, indent, members))
+    lists = {holder: fields for holder, fields in records.items() if len(fields) >= _MIN_MEMBERS}
+    of_fields = {id(one) for fields in lists.values() for one in fields.values()}
+    found = [one for one in every if id(one) not in of_fields]
+    for holder, fields in lists.items():
+        firsts = [next(iter(one.members)) for one in fields.values()]
+        indent = indentation(lines[next(iter(fields)) - 1])
+        members = {first: lines[first - 1].strip()[:_MAX_COMMENT_CHARS] for first in firsts}
+        found.append(Series("entry", "", holder, indent, members))
     return found
 
 

@@ -188,8 +188,8 @@ def _everywhere(
 ) -> tuple[list[FactPlace], str, int]:
     """Return the lines of all files that have the shape of a series, what may be missing, and their number.
 
-    `also` are paths to read that the index does not have as code. Where files
-    are not read, the subclasses are those of the graph as well.
+    `also` are paths to read that the index does not have as code. If not all files are read,
+    subclasses are also those of the graph.
     """
     index, subject = file.index, subject_of(file, series)
     term = terms(series.anchor)[-1:]

@@ -74,7 +74,8 @@ _RELATIONS = {
         re.I,
     ),
     "uses": re.compile(
-        r"\bwho (?!owns|maintains|wrote|raises|throws)\w{2,20}s (?:the |an? )?`?"
+        r"\bwho (?!(?:owns|maintains|raises|throws|defines|declares|documents|knows|was|has|does)\b)"
+        r"\w{2,20}s (?:the |an? )?`?"
         r"(?-i:[A-Z]\w*[a-z0-9][A-Z]\w*|[a-z]+(?:[A-Z]|_)\w+)\b"  # "who dispatches the ScrobbleJob"
         r"|\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on"
         r"|mentions?"
@@ -142,7 +143,8 @@ NEGATED = re.compile(
 _LISTS = re.compile(
     r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
     r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]{1,40}\s{1,9}){0,3}\w"
-    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
+    r"|\b(?:which|what)\s+(?!(?:makes|causes|lets|keeps|prevents|ensures|decides)\b)"  # what makes jobs run?
+    r"(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
     r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
     r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|run|will|must|be)\b"
     r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b"
@@ -196,7 +198,7 @@ _FAILURES = re.compile(
     re.I,
 )
 _RETURNS_OF = re.compile(
-    r"\bwhat (?:does|do|will|would|can) (?:the )?(?:\w+[.:]+)*(?-i:\w*[a-z][A-Z_]\w*)(?:\(\))?"
+    r"\bwhat (?:does|do|will|would|can) (?:the )?(?:\w+[.:]+)*(?-i:(?=\w*[a-z][A-Z_])\w++)(?:\(\))?"
     r" (?:return|raise|throw|give back)\b",
     re.I,
 )

@@ -106,10 +106,8 @@ _OF_ANOTHER = re.compile(
     re.I,
 )
 """Files with the settings of something else: of a project made from a template, or of a deployment."""
-_LOCALE, _ENGLISH = (
-    re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"),
-    ("en", "en-US", "en_US", "en-GB", "en_GB"),
-)
+_LOCALE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+_ENGLISH = ("en", "en-US", "en_US", "en-GB", "en_GB")
 _FIRST, _MAX_HOLDING = 3, 40
 _REASONS = {
     "record": "declares `{}` and describes it",
@@ -289,9 +287,9 @@ def _places_holding(asked: Asked, names: Collection[str]) -> Iterator[_Place]:
 
 def _is_translation(file: FileText) -> bool:
     """Return whether a file has the texts of a program in one language, next to those in English."""
-    folder, _, name = file.path.rpartition("/")
+    folder, slash, name = file.path.rpartition("/")
     stem, _, extension = name.partition(".")
-    english = (f"{folder}/{one}.{extension}" for one in _ENGLISH)
+    english = (f"{folder}{slash}{one}.{extension}" for one in _ENGLISH)
     return bool(_LOCALE.fullmatch(stem)) and any(len(file.index.chunks_of(path)) for path in english)
 
 

@@ -60,8 +60,12 @@ Names = Annotated[
         examples=[["sample"]],
     ),
 ]
-# An empty one is refused by what searches for it, in the same words through every interface.
-Question = Annotated[str, Field(json_schema_extra={"minLength": 1}, examples=["Where is a short code made?"])]
+# An empty one is refused by what searches for it, in the same words through every interface. A length is
+# named nevertheless: pydantic refuses lone surrogates only in strings of which it checks something.
+Question = Annotated[
+    str,
+    Field(min_length=0, json_schema_extra={"minLength": 1}, examples=["Where is a short code made?"]),
+]
 ConversationName = Annotated[str, Field(min_length=1, max_length=200, examples=["login"])]
 SubjectName = Annotated[
     str,

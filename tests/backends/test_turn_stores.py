@@ -374,6 +374,31 @@ def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "conversation_source SET include = '5'",
+        "conversation_source SET exclude = 'null'",
+        "conversation SET created = '0001-01-01T00:00:00+14:00'",
+        "turn SET asked = '0001-01-01T00:00:00+14:00'",
+        "turn SET metadata = '['",
+    ],
+)
+def test_a_file_of_version_1_with_values_that_rag_does_not_write_is_damaged(path: Path, damage: str) -> None:
+    path.parent.mkdir(parents=True)
+    file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
+    with file.write() as db:
+        db.execute("INSERT INTO conversation VALUES ('c', '', 'demo', ?, ?, 1, 9)", _DATES)
+        db.execute("INSERT INTO conversation_source VALUES ('c', 0, '/r', 'main', '[]', '[]')")
+        _insert_version_1(db, 1, replace(full_turn(), id="t", order=0, conversation_id="c", citations=()))
+        db.execute(f"UPDATE {damage}")
+    file.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match=f"{path}.*are invalid.*nothing was changed"):
+        SqliteTurnStore(path)
+    assert path.read_bytes() == before
+
+
 _SINCE_VERSION_6 = ("state", "error", "subject", "trace", "support", "scope")
 _DATES = ["2026-01-01T00:00:00.000000+00:00"] * 2
 

@@ -11,7 +11,7 @@ from typing import Any
 from rag.backends.sqlite.bindings import execute, insert
 from rag.backends.sqlite.storage import SqliteTransaction
 from rag.schema import Record, conversation_from_record, message_from_record, turn_from_record, turn_record
-from rag.turns.model import ConversationRecord, Item, TurnSpan
+from rag.turns.model import ConversationRecord, Item, TurnSpan, reads_stored
 
 _JSON = ("question_metadata", "answer_metadata", "metadata")
 _GLOBS = ("include", "exclude")
@@ -19,6 +19,7 @@ _AT_ONCE = 1_000
 """The number of items that are added at a time."""
 
 
+@reads_stored
 def move_turns(db: sqlite3.Connection) -> None:
     """Convert the turns of version 1 to items, with each conversation showing its own."""
     for row in db.execute("SELECT id, namespace FROM conversation").fetchall():
@@ -31,6 +32,7 @@ def move_turns(db: sqlite3.Connection) -> None:
             insert(db, "item", {**item, "number": record["order"], "length": 0, "record": json.dumps(record)})
 
 
+@reads_stored
 def move_items(db: sqlite3.Connection) -> None:
     """Move conversations and items of version 4 (`old_…`) to the tables of version 5."""
     tx = SqliteTransaction(db)

@@ -11,7 +11,7 @@ from rag.schema import conversation_record
 from rag.turns.checks import bad_line
 from rag.turns.conversations import expiry
 from rag.turns.model import KINDS, ConversationRecord, Item, Kind, StoredRecord, TurnSpan
-from rag.turns.values import conversation_of, message_of, turn_of, valid_order, with_texts
+from rag.turns.values import conversation_of, message_of, turn_of, valid_order
 from rag.types import Conversation
 
 Line = dict[str, Any]
@@ -53,7 +53,9 @@ def _parsed(line: Mapping[str, Any], namespace: str) -> ConversationRecord | Ite
     if "message" in line:
         valid_order(line["message"]["order"])
         return Item.of(message_of({**line["message"], "namespace": namespace}))
-    record = with_texts("record", line["record"])
+    record = line["record"]
+    if not all(isinstance(record[name], str) for name in ("shelf", "key")):
+        raise TypeError("the shelf and the key of a record are text")
     expires = None if record["expires"] is None else _utc(datetime.fromisoformat(record["expires"]))
     return record["shelf"], record["key"], StoredRecord(b64decode(record["value"], validate=True), expires)
 

@@ -168,6 +168,7 @@ class Item:
         is_turn = isinstance(value, DialogTurn)
         record = turn_record(value) if isinstance(value, DialogTurn) else message_record(value)
         record.update(place)
+        (turn_of if is_turn else message_of)(record)  # what could not be read again is not stored
         item = cls(
             kind="turn" if is_turn else "message",
             id=value.id,

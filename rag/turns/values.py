@@ -2,68 +2,55 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from rag.schema import conversation_from_record, message_from_record, to_json, turn_from_record
+from rag.schema import conversation_from_record, message_from_record, turn_from_record
 from rag.turns.checks import check_bounds
 from rag.types import Conversation, DialogTurn, Message
 
 MAX_ORDER = 2**31
 """Orders are below this number."""
 
-_TEXTS = {
-    "conversation": ("id", "name", "namespace"),
-    "turn": ("id", "conversation", "standalone_question", "model", "prompt_hash"),
-    "message": ("id", "conversation", "role", "name", "mime"),
-    "citation": ("repository", "repo", "path", "blob", "symbol", "scope", "span_hash", "location"),
-    "record": ("shelf", "key"),
-    "source": ("location",),
-}
-_TEXTS_OR_NONE = {
-    "conversation": ("parent",),
-    "turn": ("question", "answer", "parent", "user_id"),
-    "message": ("turn",),
-    "citation": ("commit",),
-    "source": ("ref",),
-}
-"""The text fields of each kind of record, and those that may be null."""
+_T = TypeVar("_T")
+_Kinds = frozenset[type]
+_JSON: _Kinds = frozenset({str, bytes, list, dict, int, float, bool, NoneType})
+"""The types of the content of a message."""
+_FINITE = json.JSONEncoder(allow_nan=False)
+_PLAIN = frozenset({str, int})
 
 
 def turn_of(record: Mapping[str, Any]) -> DialogTurn:
     """Return the turn of a record. Raises ValueError, TypeError and others for invalid values."""
-    for citation in with_texts("turn", record).get("citations", ()):
-        with_texts("citation", citation)
-    turn = turn_from_record(record)
+    turn = _valid(turn_from_record(record))
     valid_order(turn.version)
-    to_json(turn.usage)
+    for citation in turn.citations:
+        _check_place(citation.span.path)
+        _check_place(citation.location)
     return turn
 
 
 def message_of(record: Mapping[str, Any]) -> Message:
     """Return the message of a record; raises as `turn_of`."""
-    return message_from_record(with_texts("message", record))
+    return _valid(message_from_record(record))
 
 
 def conversation_of(record: Mapping[str, Any]) -> Conversation:
     """Return the conversation of a record; raises as `turn_of`."""
-    for source in with_texts("conversation", record)["sources"]:
-        _check_location(with_texts("source", source)["location"])
-    found = conversation_from_record(record)
+    found = _valid(conversation_from_record(record))
+    for source in found.sources:
+        _check_place(source.location)
     check_bounds(found.ttl_s, found.keep_last)
     if found.forked_at is not None:
         valid_order(found.forked_at, least=-1)
     return found
-
-
-def with_texts(kind: str, record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record. Raises TypeError if a text field is not text."""
-    for names, types in ((_TEXTS[kind], str), (_TEXTS_OR_NONE.get(kind, ()), str | None)):
-        for name in names:
-            if name in record and not isinstance(record[name], types):
-                raise TypeError(f"{name} of a {kind} is {record[name]!r}, not text")
-    return record
 
 
 def valid_order(number: Any, least: int = 0) -> int:
@@ -73,7 +60,51 @@ def valid_order(number: Any, least: int = 0) -> int:
     return number
 
 
-def _check_location(location: str) -> None:
-    """Raise ValueError for a location that can be no path."""
-    if b"\0" in os.fsencode(location):
-        raise ValueError(f"{location!r} is no location of a repository")
+def _check_place(path: str) -> None:
+    """Raise ValueError for what can be no path."""
+    if not path.isascii():
+        os.fsencode(path)  # raises UnicodeEncodeError
+    if "\0" in path:
+        raise ValueError(f"{path!r} is no path")
+
+
+def _valid(value: _T) -> _T:
+    """Return a value of a dataclass. Raises TypeError, ValueError: a field has another type, or is NaN."""
+    cls: Any = type(value)
+    values_of, plan = _plan(cls)
+    for found, (name, kinds, inner) in zip(values_of(value), plan, strict=True):
+        kind = type(found)
+        if kind not in kinds or (kind is float and not math.isfinite(found)):
+            raise TypeError(f"{name} of a {cls.__name__} is {found!r:.80}")
+        if inner is not None and found:
+            for one in found if kind is tuple else (found,):
+                if type(one) is not inner:
+                    raise TypeError(f"{name} of a {cls.__name__} has {one!r:.80}")
+                if inner not in _PLAIN:
+                    _valid(one)
+        elif kind is dict:
+            _FINITE.encode(found)
+    return value
+
+
+@cache
+def _plan(cls: Any) -> tuple[Callable[[Any], tuple[Any, ...]], list[tuple[str, _Kinds, Any]]]:
+    """Return what gets all fields of a dataclass, and of each: name, types, the class of what is in it."""
+    hints = get_type_hints(cls)
+    names = [field.name for field in fields(cls)]
+    return attrgetter(*names), [(name, *_kinds(hints[name])) for name in names]
+
+
+def _kinds(hint: Any) -> tuple[_Kinds, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return _JSON, None
+    if origin in (Union, UnionType):
+        some = [_kinds(one) for one in arguments]
+        inner = next((one for _, one in some if one is not None), None)
+        return frozenset().union(*(kinds for kinds, _ in some)), inner
+    if origin is tuple:
+        return frozenset({tuple}), arguments[0]
+    if origin is not None:
+        return frozenset({str if origin is Literal else dict}), None
+    return frozenset({int, float} if hint is float else {hint}), hint if is_dataclass(hint) else None

@@ -109,7 +109,12 @@ ITEM = [
     in_record("asked", f"'{EARLIEST}'"),
     in_record("usage.prompt_tokens", "'x'"),
     in_record("usage.cost_usd", "1e999"),
-    in_record("citations[0].path", "5"),
+    *(in_record("citations[0].path", value) for value in ("5", "'a' || char(0)")),
+    *(in_record(f"citations[0].{name}", "'x'") for name in ("n", "start_line", "score", "used")),
+    in_record("trace[0].name", "5"),
+    in_record("subject.start_line", "'x'"),
+    in_record("state", "json('[]')"),
+    *(in_record("metadata", value) for value in ("5", """json('{"a": 1e999}')""")),
 ]
 
 
@@ -148,6 +153,17 @@ def test_a_turn_whose_values_are_not_those_of_a_turn_is_damage() -> None:
     for name, value in {"version": [], "question": 5, "asked": LATEST, "citations": [{}]}.items():
         with pytest.raises(StoreCorrupt):
             stored_turn({**record, name: value})
+
+
+def test_a_turn_that_could_not_be_read_again_is_not_stored(filled: Path, tmp_path: Path) -> None:
+    shutil.copy(filled, tmp_path / "turns.db")
+    with closing(SqliteTurnStore(tmp_path / "turns.db")) as store:
+        login = store.conversation("login")
+        wrong: Any = 5
+        for turn in (new_turn("a", model=wrong), new_turn("b", user_id=wrong)):
+            with pytest.raises(TypeError):
+                store.append(turn, conversation=login.id)
+        assert store.conversation("login") == login
 
 
 def test_a_server_whose_values_are_not_those_of_rag_is_damaged() -> None:

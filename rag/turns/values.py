@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
@@ -73,18 +73,22 @@ def _valid(value: _T) -> _T:
     cls: Any = type(value)
     values_of, plan = _plan(cls)
     for found, (name, kinds, inner) in zip(values_of(value), plan, strict=True):
-        kind = type(found)
-        if kind not in kinds or (kind is float and not math.isfinite(found)):
-            raise TypeError(f"{name} of a {cls.__name__} is {found!r:.80}")
+        if not _is_one_of(found, kinds) or (isinstance(found, float) and not math.isfinite(found)):
+            raise TypeError(f"{name} of a {cls.__name__} cannot be {found!r:.80}")
         if inner is not None and found:
-            for one in found if kind is tuple else (found,):
-                if type(one) is not inner:
-                    raise TypeError(f"{name} of a {cls.__name__} has {one!r:.80}")
+            for one in found if isinstance(found, tuple) else (found,):
+                if not _is_one_of(one, {inner}):
+                    raise TypeError(f"{name} of a {cls.__name__} cannot have {one!r:.80}")
                 if inner not in _PLAIN:
                     _valid(one)
-        elif kind is dict:
+        elif isinstance(found, dict):
             _FINITE.encode(found)
     return value
+
+
+def _is_one_of(value: Any, kinds: Set[type]) -> bool:
+    """Return whether a value has one of the types, or one derived from them; a bool is no number."""
+    return type(value) in kinds or (type(value) is not bool and isinstance(value, tuple(kinds)))
 
 
 @cache

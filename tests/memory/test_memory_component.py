@@ -50,6 +50,16 @@ def test_turns_come_back_by_id_in_order(store: TurnStore) -> None:
     ]
 
 
+def test_text_of_a_class_derived_from_str_is_text(store: TurnStore) -> None:
+    class Text(str):
+        """As the text of a LangChain message is."""
+
+    memory = Memory(store)
+    turn = memory.add_dialog_turn(Text("Where is it?"), Text("Here."))
+    assert (turn.user_query.query_str, turn.assistant_response.response_str) == ("Where is it?", "Here.")
+    assert next(iter(memory().values())) == turn
+
+
 def test_the_spellings_of_the_founding_document_work() -> None:
     memory = Memory()
     turn = DialogTurn(

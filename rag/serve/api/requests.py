@@ -66,6 +66,7 @@ Question = Annotated[
     str,
     Field(min_length=0, json_schema_extra={"minLength": 1}, examples=["Where is a short code made?"]),
 ]
+PastQuestion = Annotated[str, Field(min_length=1, examples=["Where is a short code made?"])]
 ConversationName = Annotated[str, Field(min_length=1, max_length=200, examples=["login"])]
 SubjectName = Annotated[
     str,
@@ -173,7 +174,7 @@ class CorrectAnswer(Strict):
 class CorrectQuestion(Strict):
     """The corrected question, and optionally its corrected answer."""
 
-    question: Question
+    question: PastQuestion
     answer: Corrected | None = None
 
 
@@ -294,7 +295,7 @@ class Judged(Strict):
 
     question: Question
     answers: Annotated[list[ExpectedLines], Field(min_length=1, max_length=_MAX_FILES)]
-    history: Annotated[list[Question], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
+    history: Annotated[list[PastQuestion], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
 
 
 class EvalRequest(Strict):

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, Protocol
 
 from rag.code.file_graph import BASE, CALL, MENTION, Defined, FileGraph, Reference, References
@@ -155,6 +155,11 @@ class LoadedFile:
         return CodeUse(self.path, reference.line, within, _ROLES[reference.role], certain=certain)
 
 
+def _text(source: GraphFiles, path: str) -> str:
+    found = source.file_text(path)
+    return found[0] if found else ""
+
+
 class LoadedFiles:
     """Reads files when they are asked for; caches the last ones. Safe to share between threads."""
 
@@ -174,7 +179,7 @@ class LoadedFiles:
 
     @cached_property
     def _resolver(self) -> Resolver:
-        return Resolver(self.known, self.text)
+        return Resolver(self.known, partial(_text, self._source))  # a method of self would make a cycle
 
     @cached_property
     def folders(self) -> Mapping[str, list[str]]:
@@ -186,8 +191,7 @@ class LoadedFiles:
 
     def text(self, path: str) -> str:
         """Return the text of a file, "" if there is none."""
-        found = self._source.file_text(path)
-        return found[0] if found else ""
+        return _text(self._source, path)
 
     def file(self, path: str) -> LoadedFile:
         """Return a file with its look-ups. The last ones are cached."""

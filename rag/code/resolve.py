@@ -43,7 +43,9 @@ class Resolver:
 
     def __init__(self, files: Collection[str], read: Callable[[str], str]) -> None:
         self._files, self._read = dict.fromkeys(files), read
-        self._by_language: Mapping[str, Callable[[str, Import], Iterator[Binding]]] = {
+
+    def _resolve(self, language: str) -> Callable[[str, Import], Iterator[Binding]] | None:
+        by_language: Mapping[str, Callable[[str, Import], Iterator[Binding]]] = {
             "python": self._python,
             "javascript": self._javascript,
             "typescript": self._javascript,
@@ -58,10 +60,11 @@ class Resolver:
             "ruby": self._ruby,
             "php": self._php,
         }
+        return by_language.get(language)
 
     def bindings(self, path: str, language: str, imported: Import) -> list[Binding]:
         """Return what an import of the file at `path` brings from this repository; [] if external."""
-        resolve = self._by_language.get(language)
+        resolve = self._resolve(language)
         if resolve is None:
             return []
         found = dict.fromkeys(resolve(path, imported))

@@ -12,6 +12,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from itertools import accumulate, compress, pairwise
 from pathlib import Path
@@ -383,8 +384,12 @@ class Store:
 
     @cached_property
     def graph(self) -> CodeGraph:
-        """The graph of the repository's code, read from the files' graphs as needed."""
-        return RepositoryGraph(self)
+        """The graph of the repository's code, read from the files' graphs as needed.
+
+        It reads a copy of the store, which shares the files: with the store itself there would be a cycle,
+        and a store that nobody uses would hold its files open until the next garbage collection.
+        """
+        return RepositoryGraph(copy(self))
 
     def files(self) -> dict[str, tuple[str, Kind]]:
         """Return the language and kind of each file, by path; the paths are in their order in the store."""

@@ -73,22 +73,25 @@ def _valid(value: _T) -> _T:
     cls: Any = type(value)
     values_of, plan = _plan(cls)
     for found, (name, kinds, inner) in zip(values_of(value), plan, strict=True):
-        if not _is_one_of(found, kinds) or (isinstance(found, float) and not math.isfinite(found)):
+        if type(found) not in kinds and not _is_derived(found, kinds):
             raise TypeError(f"{name} of a {cls.__name__} cannot be {found!r:.80}")
         if inner is not None and found:
             for one in found if isinstance(found, tuple) else (found,):
-                if not _is_one_of(one, {inner}):
+                if type(one) is not inner and not _is_derived(one, {inner}):
                     raise TypeError(f"{name} of a {cls.__name__} cannot have {one!r:.80}")
                 if inner not in _PLAIN:
                     _valid(one)
+        elif isinstance(found, float):
+            if not math.isfinite(found):
+                raise TypeError(f"{name} of a {cls.__name__} cannot be {found}")
         elif isinstance(found, dict):
             _FINITE.encode(found)
     return value
 
 
-def _is_one_of(value: Any, kinds: Set[type]) -> bool:
-    """Return whether a value has one of the types, or one derived from them; a bool is no number."""
-    return type(value) in kinds or (type(value) is not bool and isinstance(value, tuple(kinds)))
+def _is_derived(value: Any, kinds: Set[type]) -> bool:
+    """Return whether a value is of a class derived from one of the types; a bool is no number."""
+    return type(value) is not bool and isinstance(value, tuple(kinds))
 
 
 @cache

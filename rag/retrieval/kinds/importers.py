@@ -13,6 +13,7 @@ from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.recognition import CALLERS
 from rag.retrieval.mentions import is_path
+from rag.top_k import distinct
 from rag.types import CodeFacts, CodeUse, Hit
 
 _MAX_FILES = 12
@@ -52,7 +53,7 @@ def of_models(asked: Asked) -> CodeFacts | None:
     """Return what refers to the model or seed of dbt that the question names; None if nothing does."""
     for index in asked.indexes:
         for name in asked.question.question.names:
-            if not any(_is_model(index, path, name) for path in _paths(index) if name in path):
+            if not _is_model(index, name):
                 continue
             refers = re.compile(rf"\b(?:ref|source)\s*\([^()]*[\"']{re.escape(name)}[\"']\s*[,)]")
             places = []
@@ -68,9 +69,14 @@ def of_models(asked: Asked) -> CodeFacts | None:
     return None
 
 
-def _is_model(index: ChunkIndex, path: str, name: str) -> bool:
-    file = PurePosixPath(path)
-    return file.stem == name and file.suffix in (".sql", ".py", ".csv") and bool(index.chunks_of(path))
+def _is_model(index: ChunkIndex, name: str) -> bool:
+    """Return whether a file of a model or seed has the name, which then is in the head of its chunks."""
+    for term in terms(name)[-1:]:
+        found = index.postings(term)
+        files = distinct(index.file[found.chunks[found.head > 0]]).tolist()
+        paths = (PurePosixPath(index.file_path(file)) for file in files)
+        return any(path.stem == name and path.suffix in (".sql", ".py", ".csv") for path in paths)
+    return False
 
 
 def _paths(index: ChunkIndex) -> Iterator[str]:

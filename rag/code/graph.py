@@ -73,9 +73,7 @@ class RepositoryGraph:
 
     def defined_in(self, path: str) -> list[CodeDefinition]:
         """Return the named definitions of a file, in order."""
-        file = self.files.file(path)
-        numbers = range(len(file.graph.definitions))
-        return [file.definition(number) for number in numbers if file.graph.definitions[number].name]
+        return list(self.files.file(path).with_names)
 
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls of any of these definitions, certain ones first."""

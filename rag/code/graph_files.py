@@ -142,6 +142,11 @@ class LoadedFile:
         is_exported = _is_exported(self.language, one)
         return CodeDefinition(self.path, one.name, scope, _UNITS[one.unit], one.start, one.end, is_exported)
 
+    @cached_property
+    def with_names(self) -> tuple[CodeDefinition, ...]:
+        """The definitions that have a name, in order."""
+        return tuple(self.definition(n) for n, one in enumerate(self.graph.definitions) if one.name)
+
     def number(self, target: CodeDefinition) -> int:
         """Return the number of a definition. Raises LookupError if it is not defined here."""
         for number in self.named.get(target.name, ()):

@@ -20,8 +20,8 @@ _NO_MEMBERS = frozenset(terms("index init mod base main readme common util"))
 
 
 def folder_named(asked: Asked) -> tuple[str, list[FactPlace], int]:
-    """Return the folder with the name that is asked for, the beginnings of its members, and their number;
-    "" if the best files are in none.
+    """Return the folder with the name that is asked for, where its members begin, and their number; "" if the
+    best files are in none.
     """
     indexes = {(id(one.index), folder): one.index for one, folder in _folders(asked, words_of_phrase(asked))}
     for (_, folder), index in indexes.items():

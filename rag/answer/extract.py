@@ -122,12 +122,16 @@ def extract(
     elif sought.called:
         ordered = tuple(sorted(sources, key=lambda source: not sought.calling(source.hit)))
     yield f"{why}; these are the lines nearest to the question, quoted word for word.\n"
-    for source in ordered[:QUOTED_SOURCES]:
-        quote = _chosen_lines(source.hit, sought)
-        hit, n = source.hit, source.n
+    quotes: dict[tuple[str, ...], NumberedSource] = {}
+    for source in ordered:
+        quote, hit, n = _chosen_lines(source.hit, sought), source.hit, source.n
+        if quotes.setdefault((hit.repo, hit.location, *quote.text.split()), source) is not source:
+            continue  # a copy of a quote in the same repository is named below
         places += [(n, hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
         yield "\n" + _quoted(source, quote, sought.question, several=several)
-    further = ordered[QUOTED_SOURCES:][:_NAMED_SOURCES]
+        if len(quotes) == QUOTED_SOURCES:
+            break
+    further = [source for source in ordered if source not in quotes.values()][:_NAMED_SOURCES]
     if further:
         yield "\nFurther places:\n\n" + "".join(
             _named(source, sought, places, several=several) for source in further

@@ -103,8 +103,9 @@ def extract(
 ) -> Iterator[str]:
     """Quote the best lines of three sources, each under its number, and one line of the next five.
 
-    If there are no sources, the answer says so. The quoted places are appended to `quoted` as they are
-    written. `why` is a sentence without full stop that says why nothing is explained.
+    If the question names lines, these alone are quoted. If there are no sources, the answer says so. The
+    quoted places are appended to `quoted` as they are written. `why` is a sentence without full stop that
+    says why nothing is explained.
     """
     sources = prepared.prompt.sources
     if not sources:
@@ -121,14 +122,16 @@ def extract(
         yield _code_facts(prepared.code_facts, sources, places, several=several) + "\n"
     elif sought.called:
         ordered = tuple(sorted(sources, key=lambda source: not sought.calling(source.hit)))
-    yield f"{why}; these are the lines nearest to the question, quoted word for word.\n"
-    for source in ordered[:QUOTED_SOURCES]:
+    asked_for = [source for source in sources if sought.named_lines(source.hit)]
+    what = "asked for" if asked_for else "nearest to the question"
+    yield f"{why}; these are the lines {what}, quoted word for word.\n"
+    for source in asked_for or ordered[:QUOTED_SOURCES]:
         quote = _chosen_lines(source.hit, sought)
         hit, n = source.hit, source.n
         places += [(n, hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
         yield "\n" + _quoted(source, quote, sought.question, several=several)
     further = ordered[QUOTED_SOURCES:][:_NAMED_SOURCES]
-    if further:
+    if further and not asked_for:
         yield "\nFurther places:\n\n" + "".join(
             _named(source, sought, places, several=several) for source in further
         )

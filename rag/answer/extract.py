@@ -125,13 +125,10 @@ def extract(
     asked_for = [source for source in sources if sought.named_lines(source.hit)]
     what = "asked for" if asked_for else "nearest to the question"
     yield f"{why}; these are the lines {what}, quoted word for word.\n"
-    quotes = {source: _chosen_lines(source.hit, sought) for source in asked_for} or _different(
-        ordered, sought
-    )
+    quotes = [(one, _chosen_lines(one.hit, sought)) for one in asked_for] or _different(ordered, sought)
     for source, quote in quotes:
-        places += [
-            (source.n, source.hit.path, source.hit.start + a, source.hit.start + b) for a, b in quote.spans
-        ]
+        hit, n = source.hit, source.n
+        places += [(n, hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
         yield "\n" + _quoted(source, quote, sought.question, several=several)
     numbers = {source.n for source, _ in quotes}
     further = [source for source in ordered if source.n not in numbers][:_NAMED_SOURCES]

@@ -176,6 +176,24 @@ def source_of(record: Mapping[str, Any]) -> Source:
     return source
 
 
+def number_of(record: Mapping[str, Any]) -> int:
+    """Return the number of questions in the arguments of an evaluation. Raises SettingsError."""
+    number = record.get("number")
+    if type(number) is not int:
+        raise SettingsError(f"the job names no number of questions: {number!r:.80}")
+    return max(1, min(number, MAX_EVALUATED))
+
+
+def refs_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the patterns of refs in the arguments of a job, None for all. Raises SettingsError."""
+    refs = record.get("refs")
+    if refs is None:
+        return None
+    if not isinstance(refs, list | tuple) or not all(isinstance(ref, str) for ref in refs):
+        raise SettingsError(f"the refs of the job are no list of patterns: {refs!r:.80}")
+    return tuple(refs)
+
+
 def _check_source(source: Source) -> None:
     """Refuse what `resolve` never returns. Raises SettingsError."""
     shown = source.location[:_MAX_SHOWN]

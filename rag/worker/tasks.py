@@ -25,7 +25,7 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.service import Engine, Repository
-from rag.service.jobs import source_of, wiki_folder
+from rag.service.jobs import number_of, refs_of, source_of, wiki_folder
 from rag.service.published_index import take
 from rag.settings import Settings
 from rag.types import Checkout, IndexReport
@@ -161,12 +161,13 @@ def _evaluation(args: Mapping[str, Any], settings: Settings, send: Send) -> dict
     from rag.evaluation.systems import OURS
     from rag.evaluation.trees import plan
 
+    number = number_of(args)
     with _opened(args, settings, send) as (_, repository):
         root = repository.checkout.root
     with TemporaryDirectory(prefix="rag-mine-") as folder:
         with closing(Engine(Settings(home=Path(folder)))) as engine:
             mine = mine_commits if args["mine"] == "commits" else mine_docstrings
-            mined = mine(engine, root, int(args["number"]))
+            mined = mine(engine, root, number)
         file = Path(folder) / "questions.jsonl"
         file.write_text("".join(json.dumps(one) + "\n" for one in mined.records), encoding="utf-8")
         questions = read_questions([file])
@@ -190,13 +191,12 @@ def _opened(
 ) -> Iterator[tuple[Engine, Repository]]:
     """Open the repository of a job with its current files."""
     settings = replace(settings, embedder=str(args.get("embedder") or settings.embedder))
-    refs = args.get("refs")
     engine = Engine(
         settings,
         progress=lambda stage, done, total: send({"progress": [stage, done, total]}),
         notice=lambda text: send({"notice": text}),
         place=args.get("place"),
-        refs=None if refs is None else tuple(map(str, refs)),
+        refs=refs_of(args),
     )
     with closing(engine):
         yield engine, engine.repository(source_of(args["source"]), rebuild=rebuild)

@@ -20,7 +20,7 @@ from rag.backends.queue.postgres import PostgresJobs
 from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
-from rag.service.jobs import evaluation_request, index_request, public_error, wiki_request
+from rag.service.jobs import evaluation_request, index_request, number_of, public_error, wiki_request
 from rag.settings import Settings, plain_settings
 from rag.worker.bulk import FinishedSources, ListedSource, index_all, on_queue
 from rag.worker.loop import Worker
@@ -175,6 +175,24 @@ def test_arguments_of_any_shape_end_the_job_and_not_the_process(
     job = {"kind": kind, "args": args, "settings": plain_settings(settings)}
     error = run(job, lambda message: None)["error"]
     assert error["message"] and error["retry"] is False
+
+
+@pytest.mark.parametrize("number", [None, "5", 1.5, float("inf"), True, [], {}])
+@pytest.mark.parametrize("refs", [None, "main", 5, True, {}, [1]])
+def test_numbers_and_refs_of_a_stranger_are_refused_before_anything_is_read(
+    settings: Settings, number: Any, refs: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = {"location": str(tmp_path / "none"), "ref": None, "filters": {"include": [], "exclude": []}}
+    args = {"source": source, "mine": "docstrings", "number": number if refs is None else 5, "refs": refs}
+    job = {"kind": "evaluation", "args": args, "settings": plain_settings(settings)}
+    error = run(job, lambda message: None)["error"]
+    assert error["kind"] == "SettingsError" and not error["retry"]
+    assert "the job names no number" in error["message"] or "no list of patterns" in error["message"]
+    assert capfd.readouterr().err == ""
+
+
+def test_the_number_of_questions_of_a_job_is_bounded() -> None:
+    assert [number_of({"number": number}) for number in (10**30, 7, -1)] == [1_000, 7, 1]
 
 
 def test_a_long_error_is_one_message(settings: Settings, sample_repo: Path) -> None:

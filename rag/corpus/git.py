@@ -11,6 +11,7 @@ files.
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import re
 import select
@@ -189,7 +190,11 @@ def _started(
         if cwd is not None and not cwd.is_dir():
             raise SourceError(f"the folder {cwd} is gone") from error
         raise SourceError("the program `git` was not found; install git, or put it on PATH") from error
+    except ValueError as error:  # a NUL or a lone surrogate, of a commit that others have written down
+        raise GitError(f"an argument of git {arguments[0]} is no text", str(error)) from error
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise GitError(f"an argument of git {arguments[0]} is too long", str(error)) from error
         raise SourceError(f"git cannot be run in {cwd}: {error.strerror}") from error
     limit(process.pid, Limits(memory_bytes=share_of_memory(_MEMORY_SHARE)))
     return process

@@ -16,7 +16,16 @@ from conftest import git
 from rag.corpus import last_changes, line_history
 from rag.corpus.acquire import acquire, resolve
 from rag.corpus.git import GitError, _end, _started, run_git
-from rag.corpus.history import commit_time, differing, files_at, first_parents, present, read_blobs
+from rag.corpus.history import (
+    commit_time,
+    differing,
+    files_at,
+    first_parents,
+    is_ancestor,
+    named_commit,
+    present,
+    read_blobs,
+)
 from rag.corpus.lineage import Lineage
 from rag.corpus.walk import walk
 from rag.errors import SourceError
@@ -86,6 +95,16 @@ def looked_at(folder: Path, home: Path) -> None:
         for compared in ("HEAD~2..HEAD", "HEAD~2...HEAD", "HEAD~2", None):
             found = review(engine, source, ReviewRange.parse(compared))
             assert found.counts.files or compared is None
+
+
+@pytest.mark.parametrize("commit", ["a\0b", "\ud800", "x" * 200_000, "-h", "", "HEAD@{1000000}"])
+def test_a_commit_that_others_have_written_down_is_no_commit(commit, repository):
+    head = named_commit(repository, "HEAD")
+    assert named_commit(repository, commit) is None
+    assert not is_ancestor(repository, commit, of=head) and not is_ancestor(repository, head, of=commit)
+    assert files_at(repository, commit) is None
+    with pytest.raises(GitError):
+        commit_time(repository, commit)
 
 
 def test_filters_hooks_and_monitors_are_not_run(repository, ran, tmp_path):

@@ -377,6 +377,18 @@ def test_an_older_commit_does_not_replace_a_newer_one(machine, origin, monkeypat
     assert a.engine.shared.shelf.current(key).about["commit"] == repository.checkout.commit
 
 
+@pytest.mark.parametrize("commit", ["a\0b", "x" * 200_000, "-h", "\u2028"])
+def test_a_published_commit_that_is_none_does_not_stop_a_publisher(machine, origin, commit, monkeypatch):
+    a = machine("a")
+    a.publish(url_of(origin))
+    shelf = a.engine.shared.shelf
+    [key] = shelf.keys()
+    found = shelf.current(key)
+    theirs = described(key, found.files, {**found.about, "commit": commit, "committed": "1"}, found.published)
+    monkeypatch.setattr(shelf, "current", lambda key: theirs)
+    assert a.engine.publish(a.open(url_of(origin))).key == key
+
+
 @pytest.mark.parametrize("seconds", ["9" * 5_000, "١٢", "nan", "-1", "1e9", ""])
 def test_a_published_time_that_is_none_does_not_stop_a_publisher(machine, origin, seconds, monkeypatch):
     """Whoever may write to the shelf chooses these values."""

@@ -314,11 +314,13 @@ def in_package(folder: str) -> str:
 
 
 def _import_names(path: str) -> list[str]:
-    """Return the names that an import of a file may have: its own, or its folder's, and then the folder's."""
-    stem = posixpath.splitext(posixpath.basename(path))[0]
-    folder = posixpath.basename(posixpath.dirname(path))
+    """Return the names that an import of a file may have: its own, or its folder's, and then the folder's;
+    for one in `src` also the name of the folder above, which is usually that of a package.
+    """
+    *_, above, folder, file = ("", "", *path.split("/"))
+    stem = posixpath.splitext(file)[0]
     names = [folder] if stem in ("__init__", "index", "mod", "lib") else [stem, folder]
-    return [name for name in names if name]
+    return [name for name in (*names, above if folder == "src" else "") if name]
 
 
 def _is_exported(language: str, one: Defined) -> bool:

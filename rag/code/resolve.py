@@ -156,11 +156,12 @@ class Resolver:
             bases = [posixpath.normpath(posixpath.join(posixpath.dirname(path), module))]
         else:
             name = "/".join(module.split("/")[: 2 if module.startswith("@") else 1])
-            folder = self._node_packages.get(name)
+            folder, entries = self._node_packages.get(name, (None, ()))
             inner = module[len(name) :].strip("/")
             bases = self._aliased(module)
             if folder is not None:
                 bases += [posixpath.join(folder, part, inner).rstrip("/") for part in ("", "src")]
+                bases += entries if not inner else ()
         target = next((found for base in bases if (found := self._script(base))), None)
         if target is None:
             target = self._from_any_root(module)
@@ -209,8 +210,8 @@ class Resolver:
         return None
 
     @cached_property
-    def _node_packages(self) -> Mapping[str, str]:
-        """The folders of the repository's own packages, by name."""
+    def _node_packages(self) -> Mapping[str, tuple[str, list[str]]]:
+        """The folders of the repository's own packages by name, and the files that each is imported as."""
         found = {}
         for path in self._named("package.json"):
             try:
@@ -218,7 +219,8 @@ class Resolver:
             except ValueError:
                 continue  # a package without a readable manifest has no name
             if isinstance(described, dict) and isinstance(described.get("name"), str):
-                found[described["name"]] = posixpath.dirname(path)
+                folder = posixpath.dirname(path)
+                found[described["name"]] = folder, list(_entries(folder, described))
         return found
 
     # ------------------------------------------------------------ Go
@@ -435,3 +437,17 @@ class Resolver:
                 folder = posixpath.normpath(posixpath.join(top, match[2])) if match[2] or top else ""
                 found.append((match[1].replace("\\\\", "\\"), "" if folder == "." else folder))
         return sorted(found, key=lambda pair: -len(pair[0]))
+
+
+def _entries(folder: str, described: Mapping[str, object]) -> Iterator[str]:
+    """Yield the files that a package of JavaScript is imported as, and what they are built from: `lib/a.js`
+    from `src/a`.
+    """
+    exports = described.get("exports")
+    exports = exports.get(".", exports) if isinstance(exports, dict) else exports
+    given = [described.get(key) for key in ("source", "module", "main")]
+    given += exports.values() if isinstance(exports, dict) else [exports]
+    for entry in (posixpath.normpath(one) for one in given if isinstance(one, str)):
+        yield posixpath.join(folder, entry)
+        if "/" in entry:
+            yield posixpath.join(folder, "src", entry.partition("/")[2])

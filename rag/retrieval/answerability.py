@@ -32,6 +32,7 @@ from rag.retrieval import rank
 from rag.retrieval.code_words import is_described
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
+from rag.retrieval.german import function_words
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.kinds import history
 from rag.retrieval.kinds.recognition import CALLERS, LINES, MESSAGE, is_pasted
@@ -326,10 +327,10 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}
-    names = _names(text)
+    names, ignored = _names(text), function_words(text)
     for match in _WORD.finditer(text):
         parts = [term for term in dict.fromkeys(terms(match[0])) if len(term) > 1 or not term.isascii()]
-        if not parts or match[0].lower() in words:
+        if not parts or match[0].lower() in words or match[0].lower() in ignored:
             continue
         count = {term: sum(len(s.index.postings(term).chunks) for s in searchers) for term in parts}
         named = match.start() in names

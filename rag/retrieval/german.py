@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from rag.analysis import terms, words
 from rag.resources import shipped
 
 _TOKEN = re.compile(
@@ -38,6 +39,8 @@ noun.
 """
 _SPELLED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 _MAX_CHARS = 200
+_MIN_GERMAN = 2
+"""A text with fewer words that other languages lack may be in one of these: "the die is cast"."""
 
 
 def in_english(text: str, is_defined: Callable[[str], bool] = lambda _: False) -> str:
@@ -64,6 +67,15 @@ def in_english(text: str, is_defined: Callable[[str], bool] = lambda _: False) -
         return _TOKEN.sub(english, german)
     except KeyError:
         return text
+
+
+def function_words(text: str) -> set[str]:
+    """Return the words of a German text, in lower case, that mean stop words: "wird", "ein"."""
+    if len(text) > _MAX_CHARS or len({word.lower() for word in _GERMAN.findall(text)}) < _MIN_GERMAN:
+        return set()
+    spoken = {word.lower() for word in words(text)}
+    meanings = ((word, _table().get(word.translate(_SPELLED), "")) for word in spoken)
+    return {word for word, meaning in meanings if meaning and not terms(meaning)}
 
 
 @cache

@@ -23,15 +23,17 @@ How to add an interface
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
@@ -107,6 +109,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         responses=_RESPONSES,
+        dependencies=[Depends(_known_parameters)],
     )
     app.state.service = service
     for kind, handler in _HANDLERS:
@@ -135,6 +138,22 @@ def interfaces(settings: ServerSettings) -> tuple[str, ...]:
     return ("deepwiki.health", *own, "deepwiki.routes") if settings.deepwiki else own
 
 
+async def _known_parameters(request: Request) -> None:
+    """Refuse a query parameter that a route of `/api` does not take; deepwiki-open's have their own class."""
+    route = request.scope.get("route")
+    if request.query_params and type(route) is APIRoute and route.path.startswith("/api/"):
+        known = set(_query_parameters(route.dependant))
+        if unknown := [name for name in request.query_params if name not in known]:
+            raise RequestValidationError([{"type": "extra_forbidden", "loc": ("query", unknown[0])}])
+
+
+def _query_parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of the query parameters that a route and its dependencies take."""
+    yield from (parameter.alias for parameter in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _query_parameters(inner)
+
+
 async def _rag_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RagError)
     message = request.app.state.service.public_message(error)
@@ -161,16 +180,19 @@ def _methods(request: Request) -> list[str]:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    message, param = invalid_request(error.errors(), _fields(request))
+    message, param = invalid_request(error.errors(), *_names(request, error))
     status = 400 if request.url.path.startswith("/v1/") else 422  # as OpenAI's clients expect
     return json_response(shape(status, message, code="invalid", param=param or None), status)
 
 
-def _fields(request: Request) -> list[str]:
-    """Return the fields of the body that the route of a request takes."""
-    body = getattr(request.scope.get("route"), "body_field", None)
+def _names(request: Request, error: RequestValidationError) -> tuple[Sequence[str], str]:
+    """Return the names that a request may use where it is invalid, and what they are."""
+    route = request.scope.get("route")
+    if isinstance(route, APIRoute) and error.errors()[0]["loc"][0] == "query":
+        return sorted(_query_parameters(route.dependant)), "parameter"
+    body = getattr(route, "body_field", None)
     model = body.field_info.annotation if body is not None else None
-    return list(getattr(model, "model_fields", ()))
+    return list(getattr(model, "model_fields", ())), "field"
 
 
 _HANDLERS: tuple[tuple[type[Exception], Any], ...] = (

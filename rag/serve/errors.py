@@ -220,26 +220,29 @@ def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
     return body | getattr(error, "more", {})
 
 
-def invalid_request(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> tuple[str, str]:
+def invalid_request(
+    errors: Sequence[Mapping[str, Any]], known: Sequence[str] = (), noun: str = "field"
+) -> tuple[str, str]:
     """Return what is wrong with a request, and the field as a path with dots, "" for all of the body.
 
     Args:
         errors: those of the validation; the first one is described.
-        known: the fields of the body.
+        known: the fields of the body, or the parameters of the route.
+        noun: what `known` names: "field" or "parameter".
     """
     found: Mapping[str, Any] = errors[0] if errors else {"msg": "invalid", "loc": ()}
     if found.get("type") == "json_invalid":
         return f"the body is not JSON: {found['ctx']['error']}, at character {found['loc'][-1]}", ""
     param = ".".join(map(str, found["loc"][1:]))  # the first is the part of the request: body, query, …
-    return _invalid_field(found, param, known), param
+    return _invalid_field(found, param, known, noun), param
 
 
-def _invalid_field(found: Mapping[str, Any], param: str, known: Sequence[str]) -> str:
+def _invalid_field(found: Mapping[str, Any], param: str, known: Sequence[str], noun: str) -> str:
     if found.get("type") == "extra_forbidden":
         nearest = difflib.get_close_matches(param[:100], known, n=1, cutoff=0.5)
         meant = f"; did you mean `{nearest[0]}`?" if nearest else "."
-        fields = f" The fields are: {', '.join(known)}." if known else ""
-        return f"there is no field `{param[:100]}`{meant}{fields}"
+        names = f" The {noun}s are: {', '.join(known)}." if known else ""
+        return f"there is no {noun} `{param[:100]}`{meant}{names}"
     return f"{found['msg']} ({param})" if param else str(found["msg"])
 
 

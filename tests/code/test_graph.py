@@ -510,3 +510,29 @@ def test_modules_that_import_all_names_of_each_other_are_searched_in_bounded_tim
     assert called(survey_of(files).graph, "last") == [("m00.py", 17, True)]
     assert survey_of(files).calls[0].callee.name == "last"
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        '{"name": "@shop/pay", "main": "lib/charge.js"}',
+        '{"name": "@shop/pay", "main": "./src/charge.js"}',
+        '{"name": "@shop/pay", "exports": "./dist/charge.js"}',
+        '{"name": "@shop/pay", "exports": {".": {"types": "./lib/x.d.ts", "import": "./lib/charge.mjs"}}}',
+    ],
+)
+def test_a_package_of_a_workspace_is_imported_from_its_sources(manifest):
+    graph = survey_of(
+        {
+            "packages/pay/package.json": manifest,
+            "packages/pay/src/charge.ts": "export default function charge(sum) {\n  return sum;\n}\n",
+            "packages/web/src/page.ts": 'import pay from "@shop/pay";\nexport const show = () => pay(1);\n',
+        }
+    ).graph
+    assert called(graph, "charge") == [("packages/web/src/page.ts", 2, True)]
+
+
+def test_a_package_with_a_strange_manifest_has_no_entry():
+    manifest = '{"name": "pay", "main": 3, "exports": {".": null}}'
+    files = {"pay/package.json": manifest, "pay/a.js": "", "web.js": 'import pay from "pay";\npay();\n'}
+    assert survey_of(files).graph.definitions("pay") == []

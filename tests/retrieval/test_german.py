@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.german import in_english
+from rag.retrieval.german import function_words, in_english
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search
 from rag.service import Dialog, Engine, locate
@@ -41,6 +41,19 @@ from rag.settings import load_settings
 def test_a_question_of_known_words_is_put_into_english(german, english):
     assert in_english(german) == english
     assert parse_question(german).text == english
+
+
+@pytest.mark.parametrize(
+    ("text", "ignored"),
+    [
+        ("Wo wird ein kurzer Code erzeugt?", {"wo", "wird", "ein"}),
+        ("Wie werden Rechnungen und Mahnungen verschickt?", {"wie", "werden", "und"}),
+        ("die hard mode is on", set()),
+        ("Where is the text cut?", set()),
+    ],
+)
+def test_words_that_only_build_a_german_sentence_are_not_missing(text, ignored):
+    assert function_words(text) == ignored
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,20 @@ def heat_oven(degrees):
 ''',
     "bakery/log.py": "def write_log(entry):\n    print(entry)\n",
 }
+SHOP = """
+from bakery.orders import accept_order
+
+
+class Shop:
+    def open(self, order, door):
+        door.close()
+        return accept_order(order)
+
+
+class Door:
+    def close(self):
+        return True
+"""
 JAVASCRIPT = {
     "lib/parcel.js": """
 const { printLabel } = require('./label');
@@ -100,6 +114,47 @@ def test_the_steps_are_in_the_order_of_the_calls_with_their_lines(tmp_path: Path
     assert not found.complete and found.note
 
 
+@pytest.mark.parametrize(
+    ("question", "steps"),
+    [
+        ("How does accept_order get to heat_oven?", ["accept_order", "bake_loaf", "heat_oven"]),
+        ("What happens between accept_order and `heat_oven`?", ["accept_order", "bake_loaf", "heat_oven"]),
+        ("What is called from bake_loaf until heat_oven?", ["bake_loaf", "heat_oven"]),
+        ("How does open get to heat_oven?", ["Shop.open", "accept_order", "bake_loaf", "heat_oven"]),
+        ("How does open get to close?", ["Shop.open", "Door.close"]),
+        ("How does an order get from the mill to the bank?", None),
+        ("How does heat_oven get to accept_order?", None),
+        ("How does nothing get to heat_oven?", None),
+    ],
+)
+def test_two_names_are_joined_by_the_shortest_chain_of_calls(
+    tmp_path: Path, engine: Engine, question: str, steps: list[str] | None
+):
+    shop = {"bakery/shop.py": SHOP}
+    searcher = engine.repository(written(tmp_path / "shop", PYTHON | shop)).searcher
+    found = search([searcher], question).code_facts
+    if steps is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.summary == f"From `{steps[0]}` to `{steps[-1]}` in {len(steps)} steps"
+    assert [
+        name for item in found.items for name in steps if f"def {name.split('.')[-1]}(" in item.text
+    ] == steps
+    assert [item.certain for item in found.items] == [True, "Door.close" not in steps, True, True][
+        : len(steps)
+    ]
+
+
+def test_a_plain_word_is_no_name_in_a_question_with_words_of_its_own(tmp_path: Path, engine: Engine):
+    files = {"job.py": "def start(job):\n    return finish(job)\n\n\ndef finish(job):\n    return job\n"}
+    searcher = engine.repository(written(tmp_path / "job", files)).searcher
+    named = search([searcher], "What happens from start to finish?").code_facts
+    assert named is not None and named.note == "There may be longer chains of calls"
+    other = search([searcher], "What happens from start to finish if a job waits?").code_facts
+    assert other is None or other.note != named.note
+
+
 def test_the_answer_lists_the_steps(tmp_path: Path, engine: Engine):
     dialog = Dialog(engine, [engine.repository(written(tmp_path / "parcels", JAVASCRIPT))])
     question = "Follow a parcel from shipping until its label is printed."
@@ -125,6 +180,23 @@ def test_without_a_call_that_fits_the_search_answers(tmp_path: Path, engine: Eng
         ("Walk me through one request.", True),
         ("Follow a file through an upload.", True),
         ("which steps lead from parsing to the answer", True),
+        ("How does an upload get from the form to the disk?", True),
+        ("how does main get to open_store?", True),
+        ("From the request to the response: what happens?", True),
+        ("How do I get a token?", False),
+        ("How do I go back to the last version?", False),
+        ("How does the client get to know the address?", False),
+        ("How is a message sent to the server?", False),
+        ("How are values passed to the template?", False),
+        ("From which version on is it supported?", False),
+        ("How far is it from done?", False),
+        ("How does the parser move to the next token?", False),
+        ("How can I get the log from a container?", False),
+        ("Where does the name come from?", False),
+        ("How does `load` differ from `parse`?", False),
+        ("From where is the config read?", False),
+        ("How do I upgrade from version 1?", False),
+        ("How does it reach the end?", False),
         ("How does the client follow a redirect?", False),
         ("Which code forbids a redirect from https to a file address?", False),
         ("What happens if the file is missing?", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,20 @@ def test_a_field_that_does_not_exist_is_named_with_those_that_do(in_memory):
     assert refused.status == 422
     assert "there is no field `repository`; did you mean `repositories`?" in message
     assert "conversation" in message
+
+
+def test_a_query_parameter_that_no_route_takes_is_named_with_those_that_do(served):
+    """Every route of /api that is read: a misspelt filter would otherwise be left out silently."""
+    routes = [path for path, item in served.get("/openapi.json").json["paths"].items() if "get" in item]
+    routes = [path for path in routes if path.startswith("/api/")]
+    assert len(routes) > 20
+    for path in routes:
+        refused = served.get(re.sub(r"{[^}]*}", "x", path) + "?lmit=3")
+        error = refused.json["error"]
+        assert (refused.status, error["param"]) == (422, "lmit"), path
+        assert error["message"].startswith("there is no parameter `lmit`")
+    error = served.get("/api/conversations?lmit=3").json["error"]
+    assert "did you mean `limit`? The parameters are: " in error["message"]
 
 
 def test_a_conversation_is_taken_back_to_a_turn(in_memory):

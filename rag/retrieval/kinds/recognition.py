@@ -226,6 +226,19 @@ _TRACES = re.compile(
     r"\b(?:until|till|before|from|up to)\b",
     re.I,
 )
+_WAYS = re.compile(
+    r"\bhow (?:does|do|did|is|are|can|will)\b[^?]{1,120}?"
+    r"\b(?:gets?|got|travels?|flows?|goes|go|comes?|moves?|pass(?:es|ed)?|sent|carried|handed)\b"
+    r"[^?]{0,100}\bfrom\b[^?]{1,100}\b(?:to|into|until)\b"
+    r"|\bhow (?:does|do|can|will) (?!(?:it|this|that|they|these|we|i|you|one)\b)"
+    r"[`\w.:>-]{1,80}(?:\(\))?"
+    r" (?:get (?:to|into)|reach|lead to|end up (?:in|at|calling)|come to call)\b"
+    r"|\A\W*from\b[^?]{1,100}\b(?:to|until|till|into)\b[^?]{1,120}"
+    r"\bwhat (?:happens|is (?:called|done)|runs)\b",
+    re.I,
+)
+"""What asks how one place leads to another, perhaps for data: answered only where calls lead there."""
+_UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
 def kinds_of(text: str) -> list[str]:
@@ -238,6 +251,8 @@ def kinds_of(text: str) -> list[str]:
     others = {FAILURE} if SETTING in asked else set()
     if _RETURNS_OF.search(unquoted):
         others = {SETTING}
+    if TRACE in asked and _UNTIL.search(unquoted):
+        others.add(CALLERS)  # "What is called from parse until render?"
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
     return [kind for kind in asked if kind not in others]
@@ -335,7 +350,12 @@ def _asks_for_failures(text: str) -> bool:
 
 def _asks_for_steps(text: str) -> bool:
     """Return whether a question asks for what happens from one place to another."""
-    return _TRACES.search(text) is not None
+    return bool(_TRACES.search(text) or _WAYS.search(text))
+
+
+def asks_only_for_way(text: str) -> bool:
+    """Return whether a question that may ask for steps only asks how one place leads to another."""
+    return _TRACES.search(text) is None
 
 
 _RECOGNIZED = {

@@ -1,22 +1,27 @@
 """Follow what happens from one place to another: a chain of calls through the graph of the code.
 
-The chain begins at one of the best hits: the ranking counts, and how much of what the hit calls was found as
-well. From there the calls that fit the question best are followed, and shown in the order in which they are
+Where a question names two definitions, the shortest chain of calls between them is the answer. Where it
+describes them, the chain leads from the hit that has most of one description to that of the other. Without
+such a chain it begins at one of the best hits: the ranking counts, and how much of what the hit calls was
+found as well. The calls that fit the question best are followed, and shown in the order in which they are
 written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from math import fsum
 
-from rag.analysis import terms
+from rag.analysis import term_set, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, Ranked, code_facts, named
-from rag.retrieval.kinds.recognition import TRACE
+from rag.retrieval.kinds.call_path import Step, key_of
+from rag.retrieval.kinds.recognition import TRACE, asks_only_for_way
+from rag.retrieval.kinds.trace_ends import described_chain, named_chain
 from rag.retrieval.lexical import Rarity
-from rag.types import CodeDefinition, CodeFacts
+from rag.types import CodeDefinition, CodeFacts, Hit
 
 _BEGINNINGS = 6
 """How many of the best definitions the chain may begin at."""
@@ -27,16 +32,7 @@ _NAMED = 0.5
 """The weight of the words of the question in the name of a definition that is no hit."""
 _FITS = 0.25
 """A step fits at least this well; the best hit has 1."""
-
-
-@dataclass(slots=True)
-class _Step:
-    """A definition of the chain, the line that calls it, whether that is certain, and what it calls."""
-
-    target: CodeDefinition
-    line: int = 0
-    certain: bool = True
-    calls: list[_Step] = field(default_factory=list)
+_ONLY_FITTING = "Only calls that fit the question are followed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +70,12 @@ class _Graph:
     def _by_words(self, name: str) -> float:
         return fsum(self.wanted.get(term, 0.0) for term in set(terms(name)))
 
-    def calls(self, caller: CodeDefinition) -> list[_Step]:
+    def calls(self, caller: CodeDefinition) -> list[Step]:
         """Return the calls of definitions that fit, each definition once, in the order of their lines."""
-        found: dict[tuple[str, int], _Step] = {}
+        found: dict[tuple[str, int], Step] = {}
         for use, target in self.index.graph.callees(caller, self.may_fit):
             if (target.path, target.start) != (caller.path, caller.start) and self.fit(target) >= _FITS:
-                found.setdefault((target.path, target.start), _Step(target, use.line, use.certain))
+                found.setdefault((target.path, target.start), Step(target, use.line, use.certain))
         return list(found.values())
 
 
@@ -87,23 +83,39 @@ def find(asked: Asked) -> CodeFacts | None:
     """Return the steps in their order; None if none of the best hits calls a definition that fits."""
     index = asked.best[0].index
     ranked = [one for one in asked.best if one.index is index]
+    if chain := named_chain(asked, index):
+        return _facts(asked, index, _joined(chain), chain[-1], "There may be longer chains of calls")
     graph = _Graph.of(asked, ranked)
-    chain = _best_chain(graph, ranked)
-    if chain is None:
-        return None
+    hits: dict[CodeDefinition, set[str]] = {}
+    for one, hit in _definitions(graph, ranked):
+        hits.setdefault(one, set(terms(one.name))).update(term_set(hit.text))
+    if path := described_chain(asked, index, hits):
+        return _facts(asked, index, _followed(graph, _joined(path)), path[-1], _ONLY_FITTING)
+    chosen = None if asks_only_for_way(asked.question.question.text) else _best_chain(graph, list(hits))
+    return None if chosen is None else _facts(asked, index, _followed(graph, chosen), None, _ONLY_FITTING)
+
+
+def _facts(asked: Asked, index: ChunkIndex, chain: Step, end: Step | None, note: str) -> CodeFacts | None:
+    """Return a chain as facts; `end` is where it leads, None for its last step."""
     steps = list(_in_order(chain, ""))
     places = [place for step, reason in steps if (place := _place(asked, index, step, reason))]
     if len(places) < 2:
         return None
-    name, last = chain.target.qualified_name, steps[-1][0].target.qualified_name
+    name, last = chain.target.qualified_name, (end or steps[-1][0]).target.qualified_name
     summary = f"From {named(name)} to {named(last)} in {len(places)} steps"
-    note = "Only calls that fit the question are followed"
     return code_facts(TRACE, name, summary, places, note=note)
 
 
-def _best_chain(graph: _Graph, ranked: Sequence[Ranked]) -> _Step | None:
+def _joined(path: Sequence[Step]) -> Step:
+    """Return the first step of a path, of which each calls the next."""
+    for caller, called in pairwise(path):
+        caller.calls = [called]
+    return path[0]
+
+
+def _best_chain(graph: _Graph, hits: Sequence[CodeDefinition]) -> Step | None:
     """Return the best chain that begins at the best hit, or at one that calls it."""
-    beginnings = list(_beginnings(graph, ranked))
+    beginnings = hits[:_BEGINNINGS]
     best, chosen = 0.0, None
     for one in beginnings:
         calls = graph.calls(one)
@@ -111,37 +123,37 @@ def _best_chain(graph: _Graph, ranked: Sequence[Ranked]) -> _Step | None:
         called = sorted((graph.fit(step.target) for step in calls), reverse=True)[:_COUNTED]
         value = graph.fit(one) + _CALLED * sum(called)
         if calls and is_near and value > best:
-            best, chosen = value, _Step(one, calls=calls)
-    return None if chosen is None else _followed(graph, chosen)
+            best, chosen = value, Step(one)
+    return chosen
 
 
-def _beginnings(graph: _Graph, ranked: Sequence[Ranked]) -> Iterator[CodeDefinition]:
-    """Yield the definitions of the best hits in code."""
+def _definitions(graph: _Graph, ranked: Sequence[Ranked]) -> Iterator[tuple[CodeDefinition, Hit]]:
+    """Yield the functions of the best hits in code, with the hit."""
     of_file: dict[str, list[CodeDefinition]] = {}
-    seen: set[CodeDefinition] = set()
     for hit in (one.hit for one in ranked):
-        if hit.kind != "code" or not hit.symbol or len(seen) >= _BEGINNINGS:
+        if hit.kind != "code" or not hit.symbol:
             continue
         if hit.path not in of_file:
             of_file[hit.path] = graph.index.graph.defined_in(hit.path)
         for found in of_file[hit.path]:
             is_same = found.name == hit.symbol and found.start <= hit.end and hit.start <= found.end
-            if is_same and found.unit == "function" and found not in seen:
-                seen.add(found)
-                yield found
+            if is_same and found.unit == "function":
+                yield found, hit
                 break
 
 
-def _followed(graph: _Graph, chain: _Step) -> _Step:
-    """Return the chain with the best calls followed, at most `_MAX_STEPS` in all."""
-    known = {(chain.target.path, chain.target.start)}
-    waiting = [(graph.fit(step.target), chain, step) for step in chain.calls]
-    chain.calls = []
+def _followed(graph: _Graph, chain: Step) -> Step:
+    """Return a chain with the best further calls of its steps, at most `_MAX_STEPS` in all."""
+    path = [chain]
+    while path[-1].calls and len(path[-1].calls) == 1:
+        path.append(path[-1].calls[0])
+    known = {key_of(step.target) for step in path}
+    waiting = [(graph.fit(one.target), step, one) for step in path for one in graph.calls(step.target)]
     while waiting and len(known) < _MAX_STEPS:
         best = max(waiting, key=lambda one: one[0])
         waiting.remove(best)
         _, caller, step = best
-        key = (step.target.path, step.target.start)
+        key = key_of(step.target)
         if key in known:
             continue
         known.add(key)
@@ -150,14 +162,14 @@ def _followed(graph: _Graph, chain: _Step) -> _Step:
     return chain
 
 
-def _in_order(step: _Step, reason: str) -> Iterator[tuple[_Step, str]]:
+def _in_order(step: Step, reason: str) -> Iterator[tuple[Step, str]]:
     """Yield the steps in the order in which the code runs them, each with what calls it."""
     yield step, reason or "begins here"
     for called in sorted(step.calls, key=lambda one: one.line):
         yield from _in_order(called, f"called by {step.target.name} in line {called.line}")
 
 
-def _place(asked: Asked, index: ChunkIndex, step: _Step, reason: str) -> FactPlace | None:
+def _place(asked: Asked, index: ChunkIndex, step: Step, reason: str) -> FactPlace | None:
     file = asked.file(index, step.target.path)
     if file is None or step.target.end > len(file.lines):
         return None

@@ -46,13 +46,15 @@ class LocalDask:
         return self.folder / "worker-home"
 
     def add_worker(self, *, preload: str = "") -> None:
-        """Start a worker with one thread, and wait until it has joined."""
+        """Start a worker with one thread, and wait until it has joined. With a script that it runs before, no
+        second process waits to start it again.
+        """
         name = f"worker{len(self._processes)}"
         more: Sequence[str] = ()
         if preload:
             script = self.folder / f"{name}.py"
             script.write_text(preload)
-            more = ("--preload", str(script))
+            more = ("--no-nanny", "--preload", str(script))
         process = self._start(
             name, "worker", self.tcp, "--nthreads", "1", "--no-dashboard", "--name", name,
             "--local-directory", str(self.folder / name), *more,

@@ -10,9 +10,11 @@ from functools import cache
 
 from rag.analysis import words
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
+from rag.retrieval.kinds.asked_codes import asked_code
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
+CODES = "codes"
 LINES = "lines"
 """The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
@@ -337,6 +339,10 @@ def _asks_for_setting(text: str) -> bool:
     )
 
 
+def _asks_for_codes(text: str) -> bool:
+    return asked_code(text) is not None
+
+
 def _is_request(text: str) -> bool:
     """Return whether a text asks for something, rather than states it, as a comment does."""
     return _REQUEST.search(text) is not None
@@ -359,6 +365,7 @@ def asks_only_for_way(text: str) -> bool:
 
 
 _RECOGNIZED = {
+    CODES: _asks_for_codes,
     MESSAGE: _is_message,
     CALLERS: _asks_for_uses,
     LIST: _asks_for_all,

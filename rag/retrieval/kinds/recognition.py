@@ -14,7 +14,7 @@ from rag.retrieval.kinds.asked_codes import asked_code
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
-CODES = "codes"
+CODES, CHART_VALUE = "codes", "chart_value"
 LINES = "lines"
 """The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
@@ -243,6 +243,9 @@ _WAYS = re.compile(
 _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
+_CHART_VALUE = re.compile(r"(?<![\w)])\$?\.Values((?:\.[A-Za-z_]\w*){1,8})")
+
+
 def kinds_of(text: str) -> list[str]:
     """Return the kinds that a question is of, in the order their rules are tried."""
     unquoted = _QUOTED_PHRASE.sub(" ", text)  # its words are not those of the question
@@ -339,6 +342,16 @@ def _asks_for_setting(text: str) -> bool:
     )
 
 
+def chart_value(text: str) -> str:
+    """Return the value of a Helm chart that a text names, without ".Values."; "" if it names none."""
+    found = _CHART_VALUE.search(text) if len(text) <= _MAX_CHARS else None
+    return found[1].lstrip(".") if found else ""
+
+
+def _asks_for_chart_value(text: str) -> bool:
+    return chart_value(text) != "" and _is_request(text)
+
+
 def _asks_for_codes(text: str) -> bool:
     return asked_code(text) is not None
 
@@ -365,6 +378,7 @@ def asks_only_for_way(text: str) -> bool:
 
 
 _RECOGNIZED = {
+    CHART_VALUE: _asks_for_chart_value,
     CODES: _asks_for_codes,
     MESSAGE: _is_message,
     CALLERS: _asks_for_uses,

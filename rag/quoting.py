@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 _BACKTICKS = re.compile(r"`+")
@@ -53,6 +54,12 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text  # the usual case
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), well_formed(text))
+
+
+def string_literal(text: str) -> str:
+    """Return `text` in double quotes, as TOML and YAML read it; JSON has no such escapes."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in quoted)
 
 
 def without_markers(text: str) -> str:

@@ -115,4 +115,7 @@ def make_private(folder: Path) -> None:
     """Create a folder and its missing parents, for this user only, whatever the umask. Raises OSError."""
     if not folder.is_dir():
         make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError as error:  # a file, or a link to nothing
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder", str(folder)) from error

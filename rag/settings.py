@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from rag.errors import SettingsError
 from rag.parsing import parse_size, parse_toml
-from rag.resources import is_file, user_path
+from rag.resources import is_file, read_regular, user_path
 
 FactScope = Literal["user", "project", "team"]
 """Whose facts: a person's own, or those shared with a project or a team."""
@@ -67,6 +67,7 @@ ENVIRONMENT = {
 MAX_WHOLE = 10**12
 MAX_NUMBER = 10**9
 """The limit for seconds: the operating system refuses to wait for hundreds of years."""
+_MAX_FILE_BYTES = 1 << 20
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 _SECRET = ("api_key", "embedding_api_key", "git_token", "shared")
@@ -272,10 +273,12 @@ def load_settings(
 def _from_file(settings: Settings) -> Settings:
     path = settings.config_file
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, max_bytes=_MAX_FILE_BYTES).decode()
         values = parse_toml(text)
     except FileNotFoundError:
         return settings
+    except NotADirectoryError as error:
+        raise SettingsError(f"{settings.home} is not a folder; set RAG_HOME to one") from error
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the settings file {path}: {error}; fix or remove it") from error
     set_by, described = {}, {}

@@ -135,6 +135,26 @@ def test_a_home_that_cannot_be_written(sample_repo, rag_home, unprivileged):
     rag_home.chmod(0o700)
 
 
+@pytest.mark.parametrize("verb", ["index", "ask", "turns", "keys"])
+@pytest.mark.parametrize("kind", ["file", "link to nothing", "pipe"])
+def test_a_home_that_is_no_folder(sample_repo, rag_home, kind, verb):
+    if kind == "file":
+        rag_home.write_text("")
+    elif kind == "pipe":
+        os.mkfifo(rag_home)
+    else:
+        rag_home.symlink_to(rag_home.parent / "nowhere")
+    words = {"index": [sample_repo], "ask": [sample_repo, SIGNED], "turns": ["list"], "keys": ["add", "x"]}
+    refused(rag(verb, *words[verb]), f"{rag_home} is not a folder")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_settings_file_that_is_no_file(sample_repo, rag_home, make):
+    rag_home.mkdir()
+    make(rag_home / "config.toml")
+    refused(rag("index", sample_repo), "it is no regular file")
+
+
 def test_a_200_mb_file_is_named_and_costs_nothing(sample_repo):
     with (sample_repo / "dump.py").open("wb") as file:
         file.truncate(200_000_000)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -128,6 +130,16 @@ def test_no_command_writes_controls_of_what_others_wrote(hostile_repo, tmp_path)
         assert done.out or done.err, name
         assert not CONTROLS.search(done.out), name
         assert not CONTROLS.search(done.err), name
+
+
+def test_no_command_fails_on_invalid_settings_with_a_traceback(sample_repo, tmp_path):
+    home = Path(os.environ["RAG_HOME"])
+    home.mkdir()
+    (home / "config.toml").write_text("colour = 1\n")
+    places = {"REPO": sample_repo, "OUT": tmp_path / "wiki", "FILE": tmp_path / "none.jsonl"}
+    done = {name: rag(*(places.get(word, word) for word in words)) for name, words in COMMANDS.items()}
+    without = {name for name, one in done.items() if one.code not in (2, 3) or "config.toml" not in one.err}
+    assert without == {"agents list", "agents install", "agents uninstall"}
 
 
 def test_raw_output_is_as_it_is_and_json_escapes(hostile_repo):

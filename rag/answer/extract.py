@@ -125,12 +125,13 @@ def extract(
     asked_for = [source for source in sources if sought.named_lines(source.hit)]
     what = "asked for" if asked_for else "nearest to the question"
     yield f"{why}; these are the lines {what}, quoted word for word.\n"
-    for source in asked_for or ordered[:QUOTED_SOURCES]:
-        quote = _chosen_lines(source.hit, sought)
+    quotes = [(one, _chosen_lines(one.hit, sought)) for one in asked_for] or _different(ordered, sought)
+    for source, quote in quotes:
         hit, n = source.hit, source.n
         places += [(n, hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
         yield "\n" + _quoted(source, quote, sought.question, several=several)
-    further = ordered[QUOTED_SOURCES:][:_NAMED_SOURCES]
+    numbers = {source.n for source, _ in quotes}
+    further = [source for source in ordered if source.n not in numbers][:_NAMED_SOURCES]
     if further and not asked_for:
         yield "\nFurther places:\n\n" + "".join(
             _named(source, sought, places, several=several) for source in further
@@ -228,6 +229,17 @@ class _Quote:
         ]
         before, after = self.lines[: self.spans[0][0]], self.lines[self.spans[-1][1] + 1 :]
         return "\n".join([*_gap(before), "\n…\n".join(parts), *_gap(after)])
+
+
+def _different(sources: Sequence[NumberedSource], sought: _Query) -> list[tuple[NumberedSource, _Quote]]:
+    """Return the first three sources with their quotes; copies in the same repository count as one."""
+    found: dict[tuple[str, ...], tuple[NumberedSource, _Quote]] = {}
+    for source in sources:
+        quote = _chosen_lines(source.hit, sought)
+        found.setdefault((source.hit.repo, source.hit.location, *quote.text.split()), (source, quote))
+        if len(found) == QUOTED_SOURCES:
+            break
+    return list(found.values())
 
 
 def _gap(left_out: Sequence[str]) -> list[str]:

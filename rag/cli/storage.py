@@ -51,8 +51,8 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
     from rag.service.namespaces import held_in_turns
     from rag.service.storage import storage
 
-    settings = settings_from(memory=memory)
     with errors_as_exit_codes():
+        settings = settings_from(memory=memory)
         found = storage(settings)
         if not settings.memory and not any(one.kind == "turns" for one in found.items):
             settings = replace(settings, memory="memory:")  # opening the store would create it

@@ -64,8 +64,10 @@ def export(
 
     rag turns export --namespace ci -o ci.jsonl
     """
-    settings = settings_from(memory=memory, namespace=namespace)
-    with errors_as_exit_codes(), opened_engine(settings) as engine:
+    with (
+        errors_as_exit_codes(),
+        opened_engine(settings_from(memory=memory, namespace=namespace)) as engine,
+    ):
         if namespace is not None and namespace not in engine.turns.namespaces():
             raise NotFound(f"there is no namespace {namespace!r}; `rag memory namespaces` lists them")
         everything = everything or (namespace is not None and conversation is None)
@@ -99,8 +101,10 @@ def import_(
 
     rag turns import turns.jsonl
     """
-    settings = settings_from(memory=memory, namespace=namespace)
-    with errors_as_exit_codes(), opened_engine(settings) as engine:
+    with (
+        errors_as_exit_codes(),
+        opened_engine(settings_from(memory=memory, namespace=namespace)) as engine,
+    ):
         try:
             new = engine.turns.restore(_lines(source), namespace=engine.settings.namespace)
         except ValueError as error:
@@ -122,8 +126,8 @@ def copy(
 
     rag turns copy sqlite:///turns.db sqlite:///archive.db
     """
-    settings = settings_from()
     with errors_as_exit_codes():
+        settings = settings_from()
         _must_exist(source)
         with (
             opened_engine(replace(settings, memory=source)) as from_,

@@ -8,6 +8,7 @@ from typing import Any
 
 from rag.integrations.edits import CannotEdit, Edit, line_break
 from rag.parsing import parse_toml
+from rag.quoting import string_literal
 
 _LINE_START = r"(?:^|(?<=\A\ufeff))[ \t]*"
 
@@ -61,7 +62,7 @@ def without_entry(text: str, container: str, name: str) -> Edit:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
-    return json.dumps(value, ensure_ascii=False)  # a basic string of TOML has the escapes of JSON
+    return string_literal(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _place(text: str, container: str, name: str) -> tuple[int, int] | None:

@@ -5,13 +5,11 @@ Opening a page loads nothing from the network. MkDocs is not needed to read the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from rag.code.symbols import File
-from rag.quoting import CONTROLS, visible
+from rag.quoting import CONTROLS, string_literal, visible
 from rag.wiki.links import page_file
 from rag.wiki.markdown import untagged
 from rag.wiki.models import WikiPage, WikiStructure
@@ -140,8 +138,8 @@ def mkdocs_yml(structure: WikiStructure, *, commit: str, draws: bool) -> str:
         draws: whether the scripts that draw diagrams are in the wiki.
     """
     lines = [
-        f"site_name: {_yaml(untagged(structure.title))}",
-        f"site_description: {_yaml(untagged(structure.description))}",
+        f"site_name: {string_literal(untagged(structure.title))}",
+        f"site_description: {string_literal(untagged(structure.description))}",
         'docs_dir: "docs"',
         'site_dir: "site"',
         "use_directory_urls: false",
@@ -158,10 +156,14 @@ def mkdocs_yml(structure: WikiStructure, *, commit: str, draws: bool) -> str:
         "    unrecognized_links: warn",
     ]
     if commit:
-        lines.append(f"copyright: {_yaml(f'Written from commit {commit[:12]}')}")
-    lines += ["extra_css:", f"  - {_yaml(STYLE_FILE)}"]
+        lines.append(f"copyright: {string_literal(f'Written from commit {commit[:12]}')}")
+    lines += ["extra_css:", f"  - {string_literal(STYLE_FILE)}"]
     if draws:
-        lines += ["extra_javascript:", f"  - {_yaml(MERMAID_FILE)}", f"  - {_yaml(DRAWING_FILE)}"]
+        lines += [
+            "extra_javascript:",
+            f"  - {string_literal(MERMAID_FILE)}",
+            f"  - {string_literal(DRAWING_FILE)}",
+        ]
     pages = [(page, page_file(structure, page)) for page in structure.pages]
     return "\n".join([*lines, "nav:", *_nav_lines(navigation(pages), 1), ""])
 
@@ -191,15 +193,10 @@ def _nav_lines(nav: Navigation, depth: int) -> list[str]:
     for entry in nav:
         for title, value in entry.items():
             if isinstance(value, str):
-                lines.append(f"{indent}- {_yaml(title)}: {_yaml(value)}")
+                lines.append(f"{indent}- {string_literal(title)}: {string_literal(value)}")
             else:
-                lines += [f"{indent}- {_yaml(title)}:", *_nav_lines(value, depth + 2)]
+                lines += [f"{indent}- {string_literal(title)}:", *_nav_lines(value, depth + 2)]
     return lines
-
-
-def _yaml(value: Any) -> str:
-    """Return a value as YAML: JSON, which is a subset, without characters that YAML parsers reject."""
-    return json.dumps(value, ensure_ascii=True)
 
 
 def copy_html(file: File) -> str:

@@ -31,6 +31,12 @@ def like(hit: Hit, **changes: Any) -> Hit:
     return replace(hit, span=replace(hit.span, **of_span), **changes)
 
 
+def another(number: int, **changes: Any) -> Hit:
+    """A hit like `SIGN` in a file of its own; one of its lines differs."""
+    text = SIGN.text.replace("hmac(key", f"hmac(key{number}")
+    return like(SIGN, **{"path": f"f{number}.py", "text": text, **changes})
+
+
 def prepared(question: str, *hits: Hit, shown: bool = True) -> Prepared:
     sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(hits, start=1)) if shown else ()
     prompt = Prompt("", sources, (), 0, 0)
@@ -128,7 +134,7 @@ def test_sources_that_the_template_does_not_show_are_not_called_missing() -> Non
 
 
 def test_three_sources_are_quoted_each_under_its_number_and_repository() -> None:
-    others = [like(SIGN, repo="desk", path=f"f{n}.py") for n in range(4)]
+    others = [another(n, repo="desk") for n in range(4)]
     text = answer("token", SIGN, *others)
     assert [n for n, _, _ in quotes(text)] == [1, 2, 3]
     assert "`shop:shop/sessions.py:" in text
@@ -136,7 +142,7 @@ def test_three_sources_are_quoted_each_under_its_number_and_repository() -> None
 
 
 def test_the_next_five_sources_are_named_with_one_line_each() -> None:
-    others = [like(SIGN, path=f"f{n}.py", start=10 * n, end=10 * n + 30) for n in range(9)]
+    others = [another(n, start=10 * n, end=10 * n + 30) for n in range(9)]
     generator = ExtractiveGenerator()
     text = "".join(generator.stream(prepared("token", *others)))
     further = re.findall(r"^- `(f\d\.py):(\d+)` \[(\d)\] `(.*)`$", text, re.MULTILINE)
@@ -147,8 +153,19 @@ def test_the_next_five_sources_are_named_with_one_line_each() -> None:
     assert resolve(text, prepared("token", *others).prompt.sources).invented == 0
 
 
+def test_lines_that_a_repository_has_twice_are_quoted_once() -> None:
+    """However they are indented; a copy is named as a further place, one of another repository is quoted."""
+    copy = like(SIGN, path="shop/copy.py", text="\n".join("    " + line for line in SIGN.text.splitlines()))
+    elsewhere = like(SIGN, repo="other")
+    text = answer(
+        "How is a token signed?", SIGN, copy, elsewhere, like(SIGN, path="a.py", text="token = 1\n")
+    )
+    assert [number for number, _, _ in quotes(text)] == [1, 3, 4]
+    assert "- `shop:shop/copy.py:41` [2] `def sign(token: str) -> str:`" in text
+
+
 def test_a_line_with_backticks_is_named_as_it_is_written() -> None:
-    others = [like(SIGN, path=f"f{n}.py") for n in range(3)]
+    others = [another(n) for n in range(3)]
     code = "const sign = (token) => `signed ${token}`"
     text = answer("token", *others, like(SIGN, path="a.js", text=code, symbol="", scope="", unit="block"))
     assert f"] `` {code} ``" in text
@@ -156,7 +173,7 @@ def test_a_line_with_backticks_is_named_as_it_is_written() -> None:
 
 def test_a_later_part_of_a_definition_is_named_by_the_line_that_tells_most() -> None:
     part = like(SIGN, text="    x = 1\n    if expired(token):\n        raise Expired\n", end=42)
-    text = answer("When is a token expired?", *[like(SIGN, path=f"f{n}.py") for n in range(3)], part)
+    text = answer("When is a token expired?", *[another(n) for n in range(3)], part)
     assert "- `shop/sessions.py:41` [4] `if expired(token):`" in text
 
 
@@ -207,7 +224,9 @@ line = st.lists(
 def test_what_is_quoted_stands_in_the_file_at_the_lines_named(
     files: list[list[str]], question: str, symbol: str, end: str
 ) -> None:
-    spans = [Span("r", "a.py", 7, 6 + len(lines), symbol=symbol) for lines in files]
+    spans = [
+        Span(f"r{n}", "a.py", 7, 6 + len(lines), symbol=symbol) for n, lines in enumerate(files)
+    ]  # copies of one repository are quoted once
     texts = [end.join(lines) + end for lines in files]
     hits = [Hit(span, text, 1.0, language="python") for span, text in zip(spans, texts, strict=True)]
     found = quotes(answer(question, *hits))

@@ -67,6 +67,17 @@ def test_a_series_of_something_else_is_only_the_nearest(
         assert not found.certain_count and not any(item.certain for item in found.items)
 
 
+def test_what_members_share_is_half_of_what_is_asked_for(tmp_path: Path, engine: Engine) -> None:
+    """`with_kiln` decorates the kiln handlers, but no kiln alarm codes."""
+    handlers = "".join(
+        f"@with_kiln\ndef {name}(kiln):\n    return kiln\n\n\n" for name in ("heat", "cool", "vent")
+    )
+    claimed = facts(engine, tmp_path, "Which kiln handlers are there?", handlers=handlers)
+    assert claimed and claimed.summary == "`with_kiln` in `handlers.py` fits best; it decorates 3 definitions"
+    nearest = facts(engine, tmp_path, "Which kiln alarm codes are used?", handlers=handlers)
+    assert nearest and nearest.summary.startswith("No list of `kiln alarm codes` was found by name")
+
+
 def test_the_members_of_something_else_are_not_claimed(tmp_path: Path, engine: Engine) -> None:
     other = 'WHEEL_STATES = {\n    "on": 1,\n    "off": 2,\n    "slow": 3,\n    "fast": 4,\n}\n'
     found = facts(engine, tmp_path, "List all states of a kiln.", wheel=other, kiln="class Kiln: pass\n" * 3)

@@ -237,6 +237,14 @@ def test_the_heads_of_tables_are_light_in_dark():
     assert colours[-1] == "#f0f2f4"
 
 
+def test_the_settings_of_mkdocs_have_characters_of_every_plane(sample_repo, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    name = "Größe 🚀 数"
+    (sample_repo / "pyproject.toml").write_text(f'[project]\nname = "snip"\ndescription = "{name}"\n')
+    write(sample_repo, tmp_path / "wiki")
+    assert yaml.safe_load((tmp_path / "wiki/mkdocs.yml").read_text())["site_description"] == name
+
+
 @pytest.mark.parametrize("name", ["mkdocs.yml", "docs/llms.txt", "docs/assets/wiki.css"])
 def test_a_file_around_the_pages_that_was_edited_stays_and_ours_lies_beside_it(sample_repo, tmp_path, name):
     folder = tmp_path / "wiki"

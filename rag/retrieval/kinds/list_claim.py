@@ -42,8 +42,8 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
         return False
     if not words:
         return not held.isdisjoint(wanted)
-    if fit.series.shape in SHARED and not set(terms(fit.series.anchor)).isdisjoint(words):
-        return True
+    if fit.series.shape in SHARED and 2 * len(set(terms(fit.series.anchor)) & set(words)) >= len(words):
+        return True  # not `with_websocket` for the websocket close codes
     *others, last = words
     if others and last in KINDS and is_of_kinds(fit) and held.issuperset(others):
         return True  # `ExportType` for the export formats

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from rag.errors import NotFound, SettingsError
 from rag.parsing import parse_toml
 from rag.ports import SharedState
+from rag.quoting import string_literal
 from rag.resources import make_private
 from rag.serve.access.keys import NAME, Sharing, key_hash, keys_of
 
@@ -117,19 +118,14 @@ class FileKeys(KeyStore):
 
     def _write(self, name: str, entry: Entry | None) -> bool:
         """Write one entry, or remove it; the file is replaced at once."""
-        head, *blocks = _HEAD.split(self._path.read_text(encoding="utf-8"))
-        parts, new = [head], "" if entry is None else _block(entry)
-        for block in blocks:
-            if name not in _entries(block):
-                parts.append(block.rstrip() + "\n\n")
-                continue
-            comments = [line for line in block.splitlines() if line.lstrip().startswith("#")]
-            parts += [new, *(f"{line}\n" for line in comments)]
-            new = ""
-        text = "".join([*parts, new])
         wanted = {**{key: one for key, one in self.entries().items() if key != name}}
         wanted |= {} if entry is None else {name: entry}
-        if _entries(text) != wanted:
+        try:
+            text = self._changed(name, entry)
+            is_kept = _entries(text) == wanted
+        except ValueError:
+            is_kept = False
+        if not is_kept:
             raise SettingsError(f"{self._path} cannot be changed without losing something; edit it yourself")
         temporary = ""
         try:
@@ -144,6 +140,19 @@ class FileKeys(KeyStore):
             raise SettingsError(f"cannot write {self._path}: {error.strerror}") from error
         return True
 
+    def _changed(self, name: str, entry: Entry | None) -> str:
+        """Return the text of the file with this entry instead of the one of that name. Raises ValueError."""
+        head, *blocks = _HEAD.split(self._path.read_text(encoding="utf-8"))
+        parts, new = [head], "" if entry is None else _block(entry)
+        for block in blocks:
+            if name not in _entries(block):
+                parts.append(block.rstrip() + "\n\n")
+                continue
+            comments = [line for line in block.splitlines() if line.lstrip().startswith("#")]
+            parts += [new, *(f"{line}\n" for line in comments)]
+            new = ""
+        return "".join([*parts, new])
+
 
 def _entries(text: str) -> dict[str, Entry]:
     return {str(entry.get("name", "")): entry for entry in parse_toml(text).get("key", [])}
@@ -155,7 +164,9 @@ def _block(entry: Entry) -> str:
 
 
 def _toml(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, str | bool | int) else str(value)
+    if isinstance(value, str):
+        return string_literal(value)
+    return json.dumps(value) if isinstance(value, bool | int) else str(value)
 
 
 def new_key(

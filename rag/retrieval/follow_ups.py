@@ -39,7 +39,8 @@ _WHOLE = re.compile(
 )
 _OTHER = re.compile(
     r"\b(?:the|that) other(?: (?:one|function|method|class|definition))?"
-    r"(?=\W*\Z| (?:is|are|was|does|do|did|has|called|used|tested|covered|fails?|raises?|returns?|throws?|get|too|as well)\b)",
+    r"(?=\W*\Z| (?:is|are|was|does|do|did|has|called|used|tested|covered|fails?|raises?|returns?|throws?|get"
+    r"|too|as well)\b)",
     re.I,
 )
 _WHERE = re.compile(r"(?:in|for)\b", re.I)

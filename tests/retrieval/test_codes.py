@@ -117,6 +117,8 @@ STATUSES = {
     "    return new ResponseEntity(HttpStatus.NOT_FOUND);\n  }\n}\n",
     "api/items.rs": "fn items() -> StatusCode {\n    StatusCode::NOT_FOUND\n}\n",
     "api/items.php": "<?php\nfunction items() {\n  http_response_code(404);\n}\n",
+    "api/limit.py": "def limit(status):\n    if status in {403, 404}:\n        return\n"
+    "    raise HTTPError(\n        404,\n        'no such item',\n    )\n",
     "api/size.py": "def size():\n    height = 404\n    return height\n",
 }
 
@@ -131,9 +133,15 @@ def test_the_places_of_one_status(searcher_of):
         ("api/items.rb", 2),
         ("api/items.rs", 2),
         ("api/items.ts", 2),
+        ("api/limit.py", 4),
     ]
     facts, _ = found(searcher_of, STATUSES, "Which status codes does the api return?")
     assert facts.summary == "1 status code found: 404"
+
+
+def test_the_file_that_a_question_names_is_meant(searcher_of):
+    _, places = found(searcher_of, STATUSES, "Which status codes does the limit return?")
+    assert places == [("api/limit.py", 4)]
 
 
 def test_without_a_place_the_search_answers(searcher_of):

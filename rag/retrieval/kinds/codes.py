@@ -49,7 +49,7 @@ _DECLARED = re.compile(
 _NUMBERED = re.compile(
     r"(?:[sS]tatus\w*|STATUS\w*|\bcode|WriteHeader|writeHead|\babort|HTTPError|HTTPException|send_error|set_status"
     r"|http_response_code|\bhalt|\bhead|[rR]esponse|\berror|\bfail)\w*[\"']?"
-    r"(?:\s*\(\s*|\s*=(?!=)\s*|\s*:\s*|,\s*|\s+)(?:[^()\n\"'=<>]{0,30},\s*|\w+\s*=\s*)?(?P<code>[1-5]\d\d)\b(?!\.)"
+    r"(?:\s*\(\s*|\s*=(?!=)\s*|\s*:\s*|,\s*|\s+)(?:[^(){}\n\"'=<>]{0,30},\s*|\w+\s*=\s*)?(?P<code>[1-5]\d\d)\b(?!\.)"
 )
 _STATUS_NAME = re.compile(
     r"(?:\bhttp\.Status|\b(?:HTTPStatus|HttpStatus|HttpStatusCode|StatusCodes?|Status|status)(?:\.|::)(?:HTTP_|Status)?"
@@ -97,14 +97,16 @@ def find(asked: Asked) -> CodeFacts | None:
 
 def _of_topic(asked: Asked, sites: list[_Site], wanted: AskedCode) -> list[_Site]:
     """Return the sites in the order of the ranking of their files; if the question has words of its own, only
-    those of files that the ranking has, if any.
+    those in files with the most of them in the path, or in those that the ranking has, if any.
 
     Where all codes are asked for, they are sorted by code, and only some places of each are kept.
     """
     order = {path: place for place, path in enumerate(dict.fromkeys(one.hit.path for one in asked.best))}
-    own = {term for word in words(asked.question.question.text) for term in terms(word)} - _FRAME
-    if any(not term.isdigit() for term in own):
-        sites = [site for site in sites if site.path in order] or sites
+    own = {term for word in words(asked.question.question.text) for term in terms(word) if term.isalpha()}
+    if own := own - _FRAME:
+        held = {site.path: len(own.intersection(terms(site.path))) for site in sites}
+        most = max(held.values(), default=0)
+        sites = [site for site in sites if held[site.path] == most and (most or site.path in order)] or sites
     sites.sort(key=lambda site: (is_aside(site.path), order.get(site.path, len(order)), site.path))
     if wanted.number is not None:
         is_last = _MEANS.search(asked.question.question.text) is None
@@ -174,7 +176,7 @@ def _uses(index: ChunkIndex, name: str) -> Iterator[tuple[str, int]]:
 def _status_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
     """Yield the lines that answer with a status."""
     if number is None:
-        sought = ["status", "abort", "httpexcept", "writehead", "respons"]
+        sought = ["status", "http", "abort", "writehead", "respons"]
     else:
         names = [name for name, status in HTTPStatus.__members__.items() if status.value == number]
         sought = [str(number), *(term for name in names for term in terms(name)[-1:])]
@@ -214,7 +216,14 @@ def _chunks(index: ChunkIndex, sought: Sequence[str]) -> Iterator[Hit]:
 
 
 def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yield the lines that may be code, with their numbers."""
-    for number, line in enumerate(lines_of(text), start):
-        if len(line) <= _MAX_LINE_CHARS and not _NO_CODE.match(line):
-            yield number, line
+    """Yield the lines that may be code, with their numbers; one that opens a call with the line after it."""
+    lines = lines_of(text)
+    joined = False
+    for number, line in enumerate(lines):
+        opens = line.rstrip().endswith("(") and number + 1 < len(lines)
+        if len(line) <= _MAX_LINE_CHARS and not _NO_CODE.match(line) and (opens or not joined):
+            yield (
+                start + number,
+                line.rstrip() + lines[number + 1].strip()[:_MAX_LINE_CHARS] if opens else line,
+            )
+        joined = opens

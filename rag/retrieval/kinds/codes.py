@@ -32,7 +32,7 @@ _NO_CODE = re.compile(r"\s*(?://|#(?!\s*define)|/?\*|--|\"|'|;;)|.*\b(?:assert\w
 _COMPARES = re.compile(r"(?:[=!<>]=|[<>]|\bcase|\bis|\bin|\bnot)[\s(]*\Z")
 _COMPARED = re.compile(r"\s*(?:[=!<>]=|[<>:])")
 _EXIT = re.compile(
-    r"(?<![\w$])(?:[\w$]+(?:\.|::))*(?:_?exit|Exit|SystemExit|_Exit|exitCode|exit_code|setExitCode|exit_status"
+    r"(?<![\w$.:])(?:[\w$]+(?:\.|::))*(?:_?exit|Exit|SystemExit|_Exit|exitCode|exit_code|setExitCode|exit_status"
     r"|ExitCode(?:::from)?|ExitError)(?P<sign>\s*=(?!=)\s*|\s*:\s+|\s*\(\s*(?:(?:code|status)\s*=\s*)?|\s+)"
     r"(?P<code>\d{1,3}\b)"
 )

@@ -369,7 +369,7 @@ def _asks_for_failures(text: str) -> bool:
 
 def _asks_for_steps(text: str) -> bool:
     """Return whether a question asks for what happens from one place to another."""
-    return bool(_TRACES.search(text) or _WAYS.search(text))
+    return bool(_TRACES.search(text) or _WAYS.search(text[:_MAX_CHARS]))
 
 
 def asks_only_for_way(text: str) -> bool:

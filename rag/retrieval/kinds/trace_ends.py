@@ -93,7 +93,7 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
     """Return the chain of calls from a hit that has one description of the question to a hit that has the
     other; none if the question describes no two ends, or there is no chain. The hits have their terms.
     """
-    text = asked.question.question.text
+    text = asked.question.question.text[:_MAX_CHARS]
     found = next((m for m in (p.search(text) for p in _DESCRIBED) if m), None)
     if found is None:
         return []

@@ -9,6 +9,7 @@ import pytest
 from rag.answer.citations import resolve
 from rag.retrieval.answerability import _names, judge
 from rag.retrieval.code_words import _table
+from rag.retrieval.kinds.recognition import CALLERS, kinds_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import Searcher, search_in_turn
 
@@ -29,6 +30,31 @@ def seconds(text: str) -> float:
 def test_no_text_takes_the_square_of_its_length(part: str) -> None:
     text = part * (LONG // len(part))
     assert min(seconds(text) for _ in range(3)) < 0.25
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "how is x gets gets from from ",
+        "what happens from x until y ",
+        "which of all the lists ",
+        "from a to ",
+    ],
+)
+def test_the_kinds_of_a_long_text_are_read_at_its_ends(part: str) -> None:
+    """A rule may look far ahead from each place where it could begin."""
+
+    def cpu_s(text: str) -> float:
+        began = time.thread_time()
+        kinds_of(text)
+        return time.thread_time() - began
+
+    text = part * (400_000 // len(part))
+    assert min(cpu_s(text) for _ in range(3)) < 0.5
+    asked = "Who calls `sign`?"
+    assert CALLERS in kinds_of(f"{asked}\n{'x ' * 200_000}") and CALLERS in kinds_of(
+        f"{'x ' * 200_000}\n{asked}"
+    )
 
 
 NAMES = " ".join(f"get_thing{n}" for n in range(7_000))

@@ -240,6 +240,8 @@ _WAYS = re.compile(
     re.I,
 )
 """What asks how one place leads to another, perhaps for data: answered only where calls lead there."""
+_EACH_END = 5_000
+"""A longer text asks something at its beginning or at its end; the rest is what it asks about."""
 _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
@@ -248,9 +250,10 @@ _CHART_VALUE = re.compile(r"(?<![\w)])\$?\.Values((?:\.[A-Za-z_]\w*){1,8})")
 
 def kinds_of(text: str) -> list[str]:
     """Return the kinds that a question is of, in the order their rules are tried."""
+    whole, text = text, text if len(text) <= 2 * _EACH_END else f"{text[:_EACH_END]}\n{text[-_EACH_END:]}"
     unquoted = _QUOTED_PHRASE.sub(" ", text)  # its words are not those of the question
     asked = [
-        kind for kind, is_asked in _RECOGNIZED.items() if is_asked(text if kind == MESSAGE else unquoted)
+        kind for kind, is_asked in _RECOGNIZED.items() if is_asked(whole if kind == MESSAGE else unquoted)
     ]
     # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
     others = {FAILURE} if SETTING in asked else set()

@@ -43,6 +43,10 @@ _OTHER = re.compile(
     r"|too|as well)\b)",
     re.I,
 )
+_PAIR = re.compile(
+    r"\b(?:one|both|first|this|these|or|each|hand)\b[^.?]{1,120}\bthe other|\bor the other", re.I
+)
+"""What names both of two things: "does one call the other?"."""
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
 _MAX_CHARS = 160
 
@@ -69,7 +73,9 @@ def asked_again(correction: str, last: str) -> str:
 
 def other_as_it(text: str) -> str:
     """Return a question for "the other one" with "it" instead; "" if a text does not ask for that."""
-    return _OTHER.sub("it", text) if len(text) <= _MAX_CHARS and _OTHER.search(text) else ""
+    if len(text) > _MAX_CHARS or not _OTHER.search(text) or _PAIR.search(text):
+        return ""
+    return _OTHER.sub("it", text)
 
 
 def whole_asked(text: str) -> Literal["definition", "file", ""]:

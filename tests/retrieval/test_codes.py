@@ -20,6 +20,8 @@ from rag.retrieval.search import search
         ("When does it return 3?", ("exit", 3)),
         ("What does exit code 2 mean?", ("exit", 2)),
         ("In which case is exit status 65 used?", ("exit", 65)),
+        ("Which function sets the exit code to 1?", ("exit", 1)),
+        ("When is the exit code 4?", ("exit", 4)),
         ("Which status codes does the API return?", ("status", None)),
         ("Which HTTP codes does the server send?", ("status", None)),
         ("When does the server answer with a 404?", ("status", 404)),
@@ -55,6 +57,24 @@ def test_a_question_for_codes_is_recognized(question, asked):
         "Which codec is used for 404 frames?",
         "How are HTTP errors 500 retried?",
         "What happens on exit?",
+        "What is the status code of an order with 3 items?",
+        "Why does get_size return 512?",
+        "When does the scheduler send 250?",
+        "What return code does malloc have for 0 bytes?",
+        "When did the loop exit 3 times?",
+        "Where do we exit with 2 threads still running?",
+        "Which status codes does the client retry?",
+        "Which status codes are considered successful?",
+        "What status codes are accepted by the health check?",
+        "Which HTTP codes does the proxy pass through?",
+        "What happens with status code 304?",
+        "What does the client do with status 404?",
+        "Which hooks run on exit code 1?",
+        "Where is status 404 mapped to NotFound?",
+        "Which class represents status 404?",
+        "What headers are sent with status 304?",
+        "What is the difference between exit code 1 and 2?",
+        "When is exit code 3 not an error?",
     ],
 )
 def test_other_questions_are_none_for_codes(question):
@@ -146,3 +166,40 @@ def test_the_file_that_a_question_names_is_meant(searcher_of):
 
 def test_without_a_place_the_search_answers(searcher_of):
     assert search([searcher_of(STATUSES)], "When does it respond with 418?").code_facts is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "response_time = 404",
+        "responseTimeout: 404",
+        "status_interval = 404",
+        "header_size = 404",
+        "failover_ms: 404",
+        "if status in listOf(HttpStatusCode.NotFound)",
+        "if ($e->getStatus() === Response::HTTP_NOT_FOUND) {",
+        "HttpStatusCode.NotFound -> {",
+        "StatusCode::NOT_FOUND => retry(),",
+        "if code in (404, 500):",
+    ],
+)
+def test_a_line_that_does_not_answer_with_a_status_is_not_listed(searcher_of, line):
+    files = {"a.kt": f"fun other() {{\n    {line}\n}}\n"}
+    facts = search([searcher_of(files)], "When is a 404 returned?").code_facts
+    assert facts is None or facts.kind != "codes"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "should_exit = 3",
+        "EXIT_TIMEOUT = 3",
+        "exit_count = 3",
+        "print('will exit 3 times')",
+        "text = '''\n    Exit 3 if nothing is found'''",
+    ],
+)
+def test_a_line_that_has_no_exit_code_is_not_listed(searcher_of, line):
+    files = {"a.py": f"def run():\n    {line}\n"}
+    facts = search([searcher_of(files)], "When does it exit with 3?").code_facts
+    assert facts is None or facts.kind != "codes"

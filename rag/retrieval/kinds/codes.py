@@ -29,15 +29,22 @@ _MAX_CONSTANTS = 8
 _MAX_OF_EACH = 6
 """How many places of each code are listed where all codes are asked for."""
 _NO_CODE = re.compile(r"\s*(?://|#(?!\s*define)|/?\*|--|\"|'|;;)|.*\b(?:assert\w*|expect)\b")
-_COMPARES = re.compile(r"(?:[=!<>]=|[<>]|\bcase|\bis|\bin|\bnot)[\s(]*\Z")
-_COMPARED = re.compile(r"\s*(?:[=!<>]=|[<>:])")
+_COMPARES = re.compile(
+    r"(?:[=!<>]=|(?<![-=])[<>]|\bcase|\bis|\bin|\bnot)"
+    r"(?:[\s(\[{]|listOf\b|\w{1,60}(?:\.|::)){0,6}\Z"
+)
+_COMPARED = re.compile(r"\s*(?:[=!<>]=|[<>:]|[-=]>)")
 _EXIT = re.compile(
     r"(?<![\w$.:])(?:[\w$]+(?:\.|::))*(?:_?exit|Exit|SystemExit|_Exit|exitCode|exit_code|setExitCode|exit_status"
-    r"|ExitCode(?:::from)?|ExitError)(?P<sign>\s*=(?!=)\s*|\s*:\s+|\s*\(\s*(?:(?:code|status)\s*=\s*)?|\s+)"
-    r"(?P<code>\d{1,3}\b)"
+    r"|ExitCode(?:::from)?|ExitError)(?:\s*=(?!=)\s*|\s*:\s+|\s*\(\s*(?:(?:code|status)\s*=\s*)?)"
+    r"(?P<code>\d{1,3}\b)|(?<![\w$.:])exit (?P<shell>\d{1,3})(?=\s*(?:\Z|[;|&})#`]|(?:if|unless)\b))"
 )
 _EXIT_CALL = re.compile(r"\A(?:_?exit|exit_?(?:code|status)|Exit|setExitCode|SystemExit)\Z", re.I)
 """What sets the code of the process, rather than names one."""
+_CONSTANT = re.compile(
+    r"(?!(?i:.*(?:time|delay|wait|count|interval|retr|_ms\b)))(?:[A-Z]|exit(?!s)|.*(?:code|status))"
+)
+"""What may be a constant of exit codes: not `should_exit` or `EXIT_TIMEOUT`."""
 _FATAL = re.compile(r"\blog(?:ger|rus)?\.Fatal(?:f|ln)?\(")
 """In Go these exit with 1."""
 _DECLARED = re.compile(
@@ -47,8 +54,9 @@ _DECLARED = re.compile(
     r"(?P<code>\d{1,3})(?!\w|\.\d)"
 )
 _NUMBERED = re.compile(
-    r"(?:[sS]tatus\w*|STATUS\w*|\bcode|WriteHeader|writeHead|\babort|HTTPError|HTTPException|send_error|set_status"
-    r"|http_response_code|\bhalt|\bhead|[rR]esponse|\berror|\bfail)\w*[\"']?"
+    r"(?:(?:[sS]tatus|STATUS|[rR]esponse(?=_?[cC]ode))(?:_?[cC]ode|_?CODE)?|\b(?:abort|code|error|fail|halt|head)"
+    r"|\b(?:abort|error|fail|halt)\w*(?=\s*\()|[rR]esponse\w*(?=\s*\()|WriteHeader|writeHead"
+    r"|HTTPError|HTTPException|send_error|set_status|http_response_code)[\"']?"
     r"(?:\s*\(\s*|\s*=(?!=)\s*|\s*:\s*|,\s*|\s+)(?:[^(){}\n\"'=<>]{0,30},\s*|\w+\s*=\s*)?(?P<code>[1-5]\d\d)\b(?!\.)"
 )
 _STATUS_NAME = re.compile(
@@ -136,15 +144,15 @@ def _exit_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
     constants: dict[str, int] = {}
     found = []
     for hit in _chunks(index, ["exit"]):
-        is_of_codes = "exit" in terms(f"{hit.scope} {hit.symbol}")
+        within = set(terms(f"{hit.scope} {hit.symbol}"))
         for line, text in _lines(hit.text, hit.start):
             name, code = _declared(text)
             site = _EXIT.search(text)
-            if name and (is_of_codes or "exit" in terms(name)) and not _EXIT_CALL.search(name):
+            if "exit" in within.union(terms(name)) and _CONSTANT.match(name) and not _EXIT_CALL.search(name):
                 constants[name] = code
                 found.append((hit.path, line, code, "declares"))
             elif site and not _COMPARES.search(text[: site.start()]):
-                found.append((hit.path, line, int(site["code"]), "exits with"))
+                found.append((hit.path, line, int(site["code"] or site["shell"]), "exits with"))
     if number in (None, 1):
         for hit in _chunks(index, ["fatal"]):
             lines = _lines(hit.text, hit.start) if hit.path.endswith(".go") else ()
@@ -192,9 +200,7 @@ def _statuses(line: str) -> Iterator[int]:
     """Yield the statuses that a line answers with."""
     for pattern in (_NUMBERED, _STATUS_NAME):
         for site in pattern.finditer(line):
-            if _COMPARES.search(line[: site.start()]) or re.match(
-                r"\s*(?:[=!<>]=|[<>:])", line[site.end() :]
-            ):
+            if _COMPARES.search(line[: site.start()]) or _COMPARED.match(line, site.end()):
                 continue
             given = site.groupdict()
             code = (

@@ -444,7 +444,8 @@ def _entries(folder: str, described: Mapping[str, object]) -> Iterator[str]:
     from `src/a`.
     """
     exports = described.get("exports")
-    exports = exports.get(".", exports) if isinstance(exports, dict) else exports
+    if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
+        exports = exports.get(".")  # the others are parts of the package
     given = [described.get(key) for key in ("source", "module", "main")]
     given += exports.values() if isinstance(exports, dict) else [exports]
     for entry in (posixpath.normpath(one) for one in given if isinstance(one, str)):

@@ -532,7 +532,11 @@ def test_a_package_of_a_workspace_is_imported_from_its_sources(manifest):
     assert called(graph, "charge") == [("packages/web/src/page.ts", 2, True)]
 
 
-def test_a_package_with_a_strange_manifest_has_no_entry():
-    manifest = '{"name": "pay", "main": 3, "exports": {".": null}}'
-    files = {"pay/package.json": manifest, "pay/a.js": "", "web.js": 'import pay from "pay";\npay();\n'}
-    assert survey_of(files).graph.definitions("pay") == []
+@pytest.mark.parametrize("exports", ['{".": null}', "3", '[1, {"a": 2}]', '{"./a": "./a.js"}'])
+def test_a_package_that_exports_no_file_as_itself_has_no_entry(exports):
+    files = {
+        "packages/pay/package.json": f'{{"name": "pay", "main": 3, "exports": {exports}}}',
+        "packages/pay/a.js": "export default function charge() {}\n",
+        "web.js": 'import pay from "pay";\npay();\n',
+    }
+    assert called(survey_of(files).graph, "charge") == []

@@ -44,6 +44,34 @@ def test_a_value_is_declared_and_used(searcher_of, question, places):
     assert judge([searcher], result).value == 1.0
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        "ports:\n  - name: http\n    port: 80\n",
+        "ports:\n- name: http\n  port: 80\n",
+        "ports: |\n  port: 80\n",
+        "ports: >-\n  port: 80\n",
+        "ports:\n\tport: 80\n",
+    ],
+)
+def test_lists_and_texts_declare_no_value(searcher_of, values):
+    files = {
+        "Chart.yaml": "name: a\n",
+        "values.yaml": values,
+        "templates/a.yaml": "a: {{ .Values.ports.port }}\n",
+    }
+    facts = search([searcher_of(files)], "What is .Values.ports.port?").code_facts
+    assert facts is not None and facts.summary == "`.Values.ports.port` is used in 1 place"
+
+
+def test_a_key_after_a_list_or_a_text_is_declared(searcher_of):
+    values = "args:\n- a: 1\ntext: |\n  x: 1\n\nimage:\n  tag: v\n"
+    files = {"Chart.yaml": "name: a\n", "values.yaml": values}
+    facts = search([searcher_of(files)], "What is .Values.image.tag?").code_facts
+    assert facts is not None and [item.start for item in facts.items] == [7]
+    assert facts.summary == "`.Values.image.tag` is declared in 1 place"
+
+
 def test_an_unknown_value_is_not_found(searcher_of):
     assert search([searcher_of(CHART)], "What is the default of .Values.image.size?").code_facts is None
 

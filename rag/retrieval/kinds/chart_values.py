@@ -14,7 +14,11 @@ from rag.retrieval.kinds.recognition import CHART_VALUE, chart_value
 from rag.types import CodeFacts
 
 _VALUES_FILE = re.compile(r"(?:^|/)values[\w.-]*\.ya?ml$")
-_KEY = re.compile(r"(?P<indent> *)(?P<key>[\w./-]+|\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'):(?:\s|$)")
+_KEY = re.compile(
+    r"(?P<indent> *)(?:-(?:\s|$)"
+    r"|(?P<key>[\w./-]+|\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'):(?:\s+(?P<text>[|>])|\s|$))"
+)
+"""A key, perhaps of a text in the lines below, or an item of a list."""
 _ASKS_USES = re.compile(r"\b(?:used|uses?|read|reads|referenced|rendered|who|effect|do)\b", re.I)
 _MAX_CHUNKS = 500
 _MAX_BLOCK = 12
@@ -32,7 +36,7 @@ def find(asked: Asked) -> CodeFacts | None:
     if not declared and not used:
         return None
     counts = (("declared", len(declared)), ("used", len(used)))
-    parts = " and ".join(f"{what} in {n} place{'s' * (n != 1)}" for what, n in counts)
+    parts = " and ".join(f"{what} in {n} place{'s' * (n != 1)}" for what, n in counts if n)
     places = [*used, *declared] if _ASKS_USES.search(text) else [*declared, *used]
     return code_facts(CHART_VALUE, f".Values.{name}", f"{named(f'.Values.{name}')} is {parts}", places)
 
@@ -50,14 +54,18 @@ def _declared(asked: Asked, index: ChunkIndex, name: str) -> Iterator[FactPlace]
 
 
 def _line_of(file: FileText, name: str) -> int:
-    """Return the line of a key, whose parts are joined by dots; 0 if the file does not have it."""
+    """Return the line of a key, whose parts are joined by dots; 0 if the file does not have it.
+
+    What is in a list or in a text has no key.
+    """
     outer: list[tuple[int, str]] = []
     for number, line in enumerate(file.lines, 1):
         if found := _KEY.match(line):
-            indent = len(found["indent"])
-            outer = [one for one in outer if one[0] < indent] + [(indent, found["key"].strip("\"'"))]
-            if ".".join(key for _, key in outer) == name:
+            indent, key = len(found["indent"]), (found["key"] or "-").strip("\"'")
+            outer = [one for one in outer if one[0] < indent]
+            if ".".join([*(one for _, one in outer), key]) == name:
                 return number
+            outer.append((indent, "" if found["text"] else key))
     return 0
 
 

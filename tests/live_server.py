@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,19 +112,32 @@ class Served:
 
 
 @cache
-def _share_type_adapters() -> None:
-    """Let all servers of the process use the same type adapters: making them is 36 % of the start of each."""
+def _share_what_fastapi_makes() -> None:
+    """Let all servers of the process use the same type adapters and signatures: each would make its own.
+
+    That is half of the time of the start of a server. Annotations are read from the globals of a module.
+    """
     v2: Any = import_module("fastapi._compat.v2")
-    made: dict[tuple[Any, ...], Any] = {}
-    make = v2.TypeAdapter
+    dependencies: Any = import_module("fastapi.dependencies.utils")
+    adapters: dict[tuple[Any, ...], Any] = {}
+    signatures: dict[tuple[Any, ...], Any] = {}
+    make, read = v2.TypeAdapter, dependencies._get_signature
 
     def adapter(kind: Any, *, config: Any = None) -> Any:
         key = (kind.__origin__, repr(kind), repr(config))  # equal unions may differ in their order
-        if key not in made:
-            made[key] = make(kind, config=config)
-        return made[key]
+        if key not in adapters:
+            adapters[key] = make(kind, config=config)
+        return adapters[key]
 
-    v2.TypeAdapter = adapter
+    def signature(call: Any) -> Any:
+        if type(call) is not FunctionType or call.__kwdefaults__ or hasattr(call, "__wrapped__"):
+            return read(call)
+        key = (call.__code__, repr(call.__defaults__))
+        if key not in signatures:
+            signatures[key] = read(call)
+        return signatures[key]
+
+    v2.TypeAdapter, dependencies._get_signature = adapter, signature
 
 
 @contextmanager
@@ -132,7 +146,7 @@ def serving(home: Path, **settings: Any) -> Iterator[Served]:
     from rag.serve.run import make_server
     from rag.serve.settings import ServerSettings
 
-    _share_type_adapters()
+    _share_what_fastapi_makes()
     engine = Settings(home=home / "rag-home", **settings.pop("engine", {}))
     given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, "processes": 0, **settings})
     server = make_server(given)

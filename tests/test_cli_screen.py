@@ -112,6 +112,17 @@ def test_each_place_is_shown_once() -> None:
     assert [text.count("/" + source.path.rpartition("/")[2]) for source in SOURCES] == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize(("kind", "rows"), [("lines", 32), ("failure", 18)])
+def test_lines_that_are_asked_for_have_the_whole_screen(kind: str, rows: int) -> None:
+    long = hit("app/long.py", 1, "".join(f"value_{n} = {n}\n" for n in range(1, 31)), "long")
+    item = CodeFact(Span("web", "app/long.py", 1, 30), long.text, location="web")
+    answer = shown(0.9).answer
+    answer.code_facts = CodeFacts(kind, "long", "`long` in `app/long.py`, lines 1-30 of 30", (item,), 1, 1)
+    quoted = [(1, "app/long.py", 1, 30)] * 2
+    text = drawn(ShownAnswer(answer, [NumberedSource(1, long)], quoted, {}))
+    assert text.count(" │ ") == min(rows - 1, 30) and ("value_30" in text) == (kind == "lines")
+
+
 def test_facts_are_a_list_before_the_quote() -> None:
     lines = CODE.splitlines()
     items = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -91,13 +92,22 @@ def forge() -> Iterator[Forge]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def with_wiki(committed_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample repository with a commit that adds its wiki."""
+    root = shutil.copytree(committed_sample, tmp_path_factory.mktemp("with_wiki") / "sample_repo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAG_HOME", str(root.parent / "rag-home"))
+        assert rag("wiki", ".", cwd=root).code == 0
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Add the wiki")
+    return root
+
+
 @pytest.fixture
-def checkout(sample_repo: Path, tmp_path: Path) -> Path:
+def checkout(with_wiki: Path, tmp_path: Path) -> Path:
     """A clone as actions/checkout makes it, on a pull request that has a wiki and changes nothing yet."""
-    assert rag("wiki", ".", cwd=sample_repo).code == 0
-    git(sample_repo, "add", "--all")
-    git(sample_repo, "commit", "--quiet", "--message", "Add the wiki")
-    git(tmp_path, "clone", "--quiet", f"file://{sample_repo}", "checkout")
+    git(tmp_path, "clone", "--quiet", f"file://{with_wiki}", "checkout")
     clone = tmp_path / "checkout"
     git(clone, "checkout", "--quiet", "--detach")
     return clone

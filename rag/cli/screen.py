@@ -30,6 +30,8 @@ _MAX_ROWS = 40
 _MIN_ROWS = 16
 _MAX_WIDTH = 100
 _MAX_QUOTE_ROWS = 18
+_ASKED_LINES = "lines"
+"""The kind of facts that are lines to show: as many as there is room for."""
 _NEXT_PLACES = 5
 _MAX_FACTS = 14
 _FEW_FACTS = 7
@@ -146,7 +148,8 @@ class _Page:
             return []
         hit, spans = self._ordered[0]
         head = self._place(hit, _range(hit), self._console.width)
-        return [self.text(), head, *self._code(hit, spans, min(rows, _MAX_QUOTE_ROWS))]
+        most = rows if facts and facts.kind == _ASKED_LINES else _MAX_QUOTE_ROWS
+        return [self.text(), head, *self._code(hit, spans, min(rows, most))]
 
     def places(self) -> list[Text]:
         """Return the next places, one on a line: its place, and the line that says most."""

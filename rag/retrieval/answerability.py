@@ -35,7 +35,7 @@ from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, fi
 from rag.retrieval.german import function_words
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.kinds import history
-from rag.retrieval.kinds.recognition import CALLERS, LINES, MESSAGE, is_pasted
+from rag.retrieval.kinds.recognition import CALLERS, CHART_VALUE, LINES, MESSAGE, is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
@@ -196,7 +196,7 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (history.NAME, LINES):
+    if facts.kind in (history.NAME, LINES, CHART_VALUE):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):

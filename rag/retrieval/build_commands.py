@@ -20,6 +20,16 @@ _ASKED = re.compile(
     r"(?: (?:do|run|execute|start|mean|work|(?:get )?(?:defined|declared|from|come from)))?\W*\Z",
     re.I,
 )
+_SCRIPT_ASKED = re.compile(
+    r"\A\W*(?:what (?:does|is|happens (?:in|on|with))|where (?:is|does)|how does|explain|describe"
+    r"|show(?: me)?)\s(?:the )?(?:npm |package\.json )?"
+    r"(?:script [`\"']?(?P<after>[a-z][\w:./-]{0,60}?)[`\"']?"
+    r"|[`\"']?(?P<before>[a-z][\w:./-]{0,60}?)[`\"']? (?:npm )?script)"
+    r"(?: (?:in|of|from) (?:the )?`?package\.json`?)?"
+    r"(?: (?:do|run|execute|start|mean|(?:get )?(?:defined|declared)))?\W*\Z",
+    re.I,
+)
+"""A question for a script whose tool is not named: "What does the script `dev` do?"."""
 _SCRIPT = r'^\s*"{name}"\s*:\s*["\[{{]'
 _FILES = {
     "make": (r"(?:^|/)(?:gnumakefile|makefile[^/]*|[^/]+\.(?:mk|am))$", r"^{name}(?:[ \t][^:=\n]*)?::?(?!=)"),
@@ -38,8 +48,24 @@ _FILES = {
 
 def build_command(text: str) -> Place | None:
     """Return where the command that a question is about would be defined; None if it is about none."""
-    asked = _ASKED.match(text) if len(text) <= _MAX_CHARS else None
-    if asked is None:
+    tool, name = _asked(text)
+    if not tool:
         return None
-    path, line = _FILES[asked["tool"].lower()]
-    return Place(path, line.format(name=re.escape(asked["name"])))
+    path, line = _FILES[tool]
+    return Place(path, line.format(name=re.escape(name)))
+
+
+def asked_script(text: str) -> str:
+    """Return the script of a `package.json` that a question is about; "" if it is about none."""
+    tool, name = _asked(text)
+    return name if tool in _PACKAGES.split() else ""
+
+
+def _asked(text: str) -> tuple[str, str]:
+    """Return the tool and the name of the command that a question is about; two "" if it is about none."""
+    if len(text) > _MAX_CHARS:
+        return "", ""
+    if asked := _ASKED.match(text):
+        return asked["tool"].lower(), asked["name"]
+    script = _SCRIPT_ASKED.match(text)
+    return ("npm", script["after"] or script["before"]) if script else ("", "")

@@ -19,7 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rag.analysis import terms
-from rag.retrieval.follow_ups import asked_again, is_whole_question, meant, whole_asked
+from rag.retrieval.follow_ups import (
+    asked_again,
+    is_whole_question,
+    meant,
+    other_as_it,
+    whole_asked,
+)
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
 from rag.types import Subject
@@ -132,6 +138,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     """Return the question with its context from the earlier exchanges, oldest first."""
     if question.fresh or not past:
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
+    if (text := other_as_it(question.text)) and (other := _other(past)):
+        question, past = parse_question(_of_last(text, past)), [*past, Exchange.about(other)]
     if correction := meant(question.text):
         return _corrected(correction, past, carry)
     question = _with_lines_of(question, past[-1])
@@ -194,6 +202,33 @@ def _only_corrects(exchange: Exchange) -> bool:
     """Return whether a question says only what the one before it meant, and asks nothing itself."""
     correction = meant(parse_question(exchange.question).text)
     return bool(correction) and not is_whole_question(correction)
+
+
+def _of_last(text: str, past: Sequence[Exchange]) -> str:
+    """Return a question; of a correction that says only "it" the last question."""
+    return _parsed(past[-1]).text if meant(text).strip(" ?.!").lower() == "it" else text
+
+
+def _other(past: Sequence[Exchange]) -> Subject | None:
+    """Return what "the other one" means: what was asked about before the last subject, or else the second
+    place of the answer with which that began.
+    """
+    about = [(place, exchange) for exchange in past if (place := _asked_place(exchange)) is not None]
+    if not about:
+        return None
+    last, began = about[-1]
+    earlier = (place for place, _ in reversed(about) if not _is_same(place, last))
+    return next(earlier, next((one for one in began.places if one.symbol and not _is_same(one, last)), None))
+
+
+def _asked_place(exchange: Exchange) -> Subject | None:
+    """Return the definition that a question was for; None if it was for something of another one."""
+    question = _parsed(exchange)
+    if exchange.is_set:
+        return exchange.subject
+    if not question.asks.isdisjoint(("callers", "tests")) or not (_own_terms(question) or question.names):
+        return exchange.subject
+    return next((place for place in exchange.places if place.symbol), None)
 
 
 def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:

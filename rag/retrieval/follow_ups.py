@@ -1,4 +1,5 @@
-"""Recognize follow-ups that correct the last question, and those that ask for the whole of what was shown.
+"""Recognize follow-ups that correct the last question, that ask for the whole of what was shown, or for "the
+other one" of two.
 
 A correction says what the last question meant: "no, I meant the parser", "no, the one with a timeout".
 """
@@ -36,6 +37,12 @@ _WHOLE = re.compile(
     r"(?:\W+please)?\W*",
     re.I,
 )
+_OTHER = re.compile(
+    r"\b(?:the|that) other(?: (?:one|function|method|class|definition))?"
+    r"(?=\W*\Z| (?:is|are|was|does|do|did|has|called|used|tested|covered|fails?|raises?|returns?|throws?|get"
+    r"|too|as well)\b)",
+    re.I,
+)
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
 _MAX_CHARS = 160
 
@@ -58,6 +65,11 @@ def asked_again(correction: str, last: str) -> str:
     if is_whole_question(correction) or _WHERE.match(correction):
         return correction
     return with_its_meaning(last, correction.strip(" ?.!"))
+
+
+def other_as_it(text: str) -> str:
+    """Return a question for "the other one" with "it" instead; "" if a text does not ask for that."""
+    return _OTHER.sub("it", text) if len(text) <= _MAX_CHARS and _OTHER.search(text) else ""
 
 
 def whole_asked(text: str) -> Literal["definition", "file", ""]:

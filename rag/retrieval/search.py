@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
+from rag.retrieval.build_commands import asked_script
 from rag.retrieval.code_words import code_words
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
@@ -34,7 +35,7 @@ from rag.retrieval.relations import (
     uses_signal,
 )
 from rag.retrieval.rerank import RERANKED, rerank
-from rag.retrieval.shown_definition import named_by
+from rag.retrieval.shown_definition import named_by, named_by_key
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
@@ -228,7 +229,10 @@ def _named(
     """Return hits of which the first k are named by what the question names, where they define it."""
     asked = asked_definition(question)
     names = [last_part(name) for name in (asked, asked.rstrip("?!"), *question.names) if name]
-    return [(named_by(index, hit, names), index) for hit, index in best[:k]] + list(best[k:])
+    named = [(named_by(index, hit, names), index) for hit, index in best[:k]]
+    if script := asked_script(question.text):
+        named = [(named_by_key(hit, script), index) for hit, index in named]
+    return named + list(best[k:])
 
 
 def _with_facts(facts: CodeFacts, best: Sequence[tuple[Hit, ChunkIndex]], k: int) -> tuple[Hit, ...]:

@@ -5,6 +5,7 @@ Small definitions share a chunk, which is named after the longest of them or aft
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -23,6 +24,15 @@ def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str]) -> Hit:
         return hit
     defined = {one.name: one for one in index.graph.defined_in(hit.path) if _begins_in(hit, one)}
     return next((_named(hit, defined[name]) for name in wanted if name in defined), hit)
+
+
+def named_by_key(hit: Hit, key: str) -> Hit:
+    """Return a hit of JSON named by one of its keys, if its lines have it below what it is named by."""
+    if not hit.path.endswith(".json") or hit.symbol == key:
+        return hit
+    if not re.search(rf'^\s*"{re.escape(key)}"\s*:', hit.text, re.MULTILINE):
+        return hit
+    return replace(hit, span=replace(hit.span, symbol=key, scope=hit.scope or hit.symbol))
 
 
 def named_at(index: ChunkIndex, hit: Hit, line: int) -> Hit:

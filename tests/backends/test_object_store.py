@@ -288,13 +288,13 @@ class TestUnreliableService:
         assert shelf.last_fetched("app") is None
 
 
-def test_wrong_credentials_are_refused(monkeypatch, tmp_path):
+def test_wrong_credentials_are_refused(moto, monkeypatch, tmp_path):
     file = tmp_path / "store"
     file.write_text("text")
-    with MotoServer(checking=True) as server:
-        for name, value in environment_of(server.url, secret=SECRET).items():
-            monkeypatch.setenv(name, value)
-        shelf = backends.open_shelf(Settings(home=tmp_path, stores="s3://bucket"))
+    for name, value in environment_of(moto.url, secret=SECRET).items():
+        monkeypatch.setenv(name, value)
+    shelf = backends.open_shelf(Settings(home=tmp_path, stores="s3://bucket"))
+    with moto.checking():
         for call in (
             lambda: shelf.current("app"),
             lambda: shelf.fetch("app"),

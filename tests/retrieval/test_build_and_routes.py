@@ -48,6 +48,8 @@ def searcher(searcher_of):
         ("Where is the target `make assets` defined?", "Makefile"),
         ("what does npm run dev do", "package.json"),
         ("What does pnpm build-all run?", "package.json"),
+        ("What does the script `build-all` do?", "package.json"),
+        ("Where is the dev script defined?", "package.json"),
         ("Which Node version is needed?", "package.json"),
         ("which base image does the Dockerfile use?", "Dockerfile"),
         ("What runs in CI?", ".github/workflows/ci.yml"),
@@ -61,8 +63,36 @@ def test_the_place_of_a_convention_comes_first(searcher, question, path):
     assert search([searcher], question).hits[0].path == path
 
 
+def test_a_script_is_headed_by_its_name(searcher_of):
+    scripts = "".join(f'    "step-{n}": "node tools/step.js --number {n} --verbose",\n' for n in range(120))
+    searcher = searcher_of({"package.json": f'{{\n  "scripts": {{\n{scripts}    "dev": "vite"\n  }}\n}}\n'})
+    for question, name in (
+        ("What does npm run dev do?", "dev"),
+        ("Where is the script `step-64`?", "step-64"),
+    ):
+        first = search([searcher], question).hits[0]
+        assert first.label == f"scripts.{name}" and f'"{name}"' in first.text
+
+
 @pytest.mark.parametrize(
-    "text", ["What does make sense here and why?", "make it faster", "What does the app do?", ""]
+    "text",
+    [
+        "What does make sense here and why?",
+        "make it faster",
+        "What does the app do?",
+        "",
+        "Which script is run first?",
+        "What does the scripting engine do?",
+        "Where is the script of the user stored and run?",
+        "How does a script get its arguments?",
+        "What is a script here?",
+        "Where is a script's output read?",
+        "show me the manuscript",
+        "describe how the script works",
+        "Where are scripts loaded?",
+        "What does transcript do?",
+        "What does the script that deploys do?",
+    ],
 )
 def test_other_questions_are_about_no_command(text):
     assert build_command(text) is None

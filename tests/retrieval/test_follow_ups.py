@@ -6,7 +6,7 @@ import pytest
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.context import CARRY, Exchange, in_context, subject_of
-from rag.retrieval.follow_ups import asked_again, meant, whole_asked
+from rag.retrieval.follow_ups import asked_again, meant, other_as_it, whole_asked
 from rag.retrieval.question import parse_question
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
@@ -84,6 +84,68 @@ def test_a_corrected_subject_is_that_of_the_next_question():
 
 
 @pytest.mark.parametrize(
+    ("text", "as_it"),
+    [
+        ("and the other one?", "and it?"),
+        ("is the other one tested?", "is it tested?"),
+        ("who calls the other?", "who calls it?"),
+        ("what if the other function fails?", "what if it fails?"),
+        ("show me the other one", "show me it"),
+        ("show me the other files", ""),
+        ("and in the other direction?", ""),
+        ("which one is the other side of the socket?", ""),
+        ("where are the other options?", ""),
+        ("on the other hand, is it fast?", ""),
+        ("does one call the other functions?", ""),
+        ("the other day it failed", ""),
+        ("where is the other one's name set?", ""),
+        ("what are the others?", ""),
+        ("is there another one?", ""),
+        ("are other ones used?", ""),
+        ("the otherwise branch", ""),
+        ("how does the other thread wait?", ""),
+        ("what is in the other repository?", ""),
+        ("why not the other way round?", ""),
+    ],
+)
+def test_the_other_one_is_asked_for(text, as_it):
+    assert other_as_it(text) == as_it
+
+
+OPEN = Subject("src/lock.py", "open_box", "Lock", 30, 40)
+SENT = Exchange("How is a message sent to the server?", (SEND,))
+
+
+@pytest.mark.parametrize(
+    ("past", "other"),
+    [
+        ([BEGUN, SENT], LOCK),
+        (
+            [
+                BEGUN,
+                Exchange("How is a message sent to the server?", (SEND,)),
+                Exchange("who calls it?", (OPEN,), SEND),
+            ],
+            LOCK,
+        ),
+        ([BEGUN, Exchange("and `send`?", (SEND,), LOCK)], LOCK),
+        ([Exchange("Where is the lock on a mailbox acquired?", (LOCK, OPEN))], OPEN),
+        ([Exchange.about(SEND), BEGUN], SEND),
+    ],
+)
+def test_the_other_one_is_the_subject_before_the_last_or_the_second_place(past, other):
+    sought = in_context(parse_question("is the other one tested?"), past, CARRY)
+    assert sought.subject == other
+    after = [*past, Exchange("is the other one tested?", (), sought.subject)]
+    assert in_context(parse_question("who calls it?"), after, CARRY).subject == other
+
+
+def test_without_another_subject_the_other_one_is_only_words():
+    sought = in_context(parse_question("is the other one tested?"), [BEGUN], CARRY)
+    assert sought.subject == LOCK and sought.question.text == "is the other one tested?"
+
+
+@pytest.mark.parametrize(
     ("text", "whole"),
     [
         ("show me the whole function", "definition"),
@@ -136,3 +198,11 @@ def test_the_whole_file_that_was_shown_is_shown(dialog):
 def test_a_correction_names_what_a_question_about_it_means(dialog):
     *_, answer = answers(dialog, "Where is put defined?", "who calls it?", "no, I meant `deliver`")
     assert answer.text.startswith("`deliver` is called in 1 place")
+
+
+def test_the_other_one_is_answered(dialog):
+    questions = ("Where is deliver defined?", "Where is deliver_all defined?", "who calls the other one?")
+    *_, answer = answers(dialog, *questions)
+    assert answer.text.startswith("`deliver` is called in 1 place")
+    *_, answer = answers(dialog, "Where is put defined?", "who calls `deliver`?", "no, the other one")
+    assert "`put`" in answer.text

@@ -45,21 +45,23 @@ class LocalDask:
         """The data folder of the workers, unless they are given another one."""
         return self.folder / "worker-home"
 
-    def add_worker(self, *, preload: str = "") -> None:
-        """Start a worker with one thread, and wait until it has joined."""
+    def add_worker(self, *, preload: str = "", count: int = 1) -> None:
+        """Start workers with one thread each, and wait until they have joined. With a script that they run
+        before, no second process waits to start them again.
+        """
         name = f"worker{len(self._processes)}"
         more: Sequence[str] = ()
         if preload:
             script = self.folder / f"{name}.py"
             script.write_text(preload)
-            more = ("--preload", str(script))
+            more = ("--no-nanny", "--preload", str(script))
         process = self._start(
-            name, "worker", self.tcp, "--nthreads", "1", "--no-dashboard", "--name", name,
-            "--local-directory", str(self.folder / name), *more,
+            name, "worker", self.tcp, "--nworkers", str(count), "--nthreads", "1", "--no-dashboard",
+            "--name", name, "--local-directory", str(self.folder / name), *more,
         )  # fmt: skip
         self._processes.append(process)
         log = self.folder / f"{name}.log"
-        until(lambda: "Registered to" in log.read_text())
+        until(lambda: log.read_text().count("Registered to") == count)
 
     def working(self) -> list[int]:
         """Return the processes of workers that run a job: a child has the lock of a store open."""

@@ -9,6 +9,7 @@ so a gateway in front of it obeys them (`tests.servers.proxy`); its own behaviou
 
 from __future__ import annotations
 
+import math
 import shutil
 import socket
 import subprocess
@@ -17,9 +18,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from rag.processes import Process, closed_environment, start
+from rag.processes import Process, start
 
 _PATIENCE_S = 120.0
 
@@ -90,20 +93,28 @@ class S3Server:
 
 
 class MotoServer(S3Server):
-    """moto's server. It checks credentials only if asked to, and then knows none."""
-
-    def __init__(self, *, checking: bool = False) -> None:
-        self._checking = checking
-        super().__init__()
+    """moto's server. It checks credentials only while it is asked to, and then knows none."""
 
     def _started(self) -> Process[bytes]:
-        more = {"INITIAL_NO_AUTH_ACTION_COUNT": "0"} if self._checking else {}
         return start(
             [sys.executable, "-c", _MOTO, str(self.port)],
-            environment=closed_environment(more),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Check the credentials of requests until the block ends."""
+        self._check_from(0)
+        try:
+            yield
+        finally:
+            self._check_from(math.inf)
+
+    def _check_from(self, number: float) -> None:
+        """Check the credentials of all requests but the next so many."""
+        url, plain = f"{self.url}/moto-api/reset-auth", {"Content-Type": "text/plain"}
+        urllib.request.urlopen(urllib.request.Request(url, str(number).encode(), plain), timeout=10).close()
 
     def create(self, bucket: str) -> None:
         request = urllib.request.Request(f"{self.url}/{bucket}", method="PUT")

@@ -31,8 +31,7 @@ from tests.servers.dask import LocalDask, local_dask, until
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDask]:
     """A cluster with two workers of one thread each."""
     with local_dask(tmp_path_factory.mktemp("dask")) as cluster:
-        cluster.add_worker()
-        cluster.add_worker()
+        cluster.add_worker(count=2)
         yield cluster
 
 

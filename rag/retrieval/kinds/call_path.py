@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from rag.code.languages import kind_of_path
 from rag.ports import CodeGraph
-from rag.types import CodeDefinition
+from rag.types import CodeDefinition, CodeUse
 
 _MAX_FOLLOWED = 300
 """How many definitions are read for what they call."""
@@ -20,6 +20,8 @@ _MAX_SEARCHED = 12
 _MAX_CALLERS = 40
 
 _Key = tuple[str, int]
+Calls = dict[_Key, list[tuple[CodeUse, CodeDefinition]]]
+"""What definitions call."""
 
 
 @dataclass(slots=True)
@@ -38,19 +40,26 @@ def key_of(one: CodeDefinition) -> _Key:
 
 
 class CallPaths:
-    """The chains of calls that begin at some definitions. What they call is read once."""
+    """The chains of calls that begin at some definitions; what is called is kept in `known`, if given."""
 
     def __init__(
-        self, graph: CodeGraph, beginnings: Sequence[CodeDefinition], limit: int = _MAX_FOLLOWED
+        self,
+        graph: CodeGraph,
+        beginnings: Sequence[CodeDefinition],
+        limit: int = _MAX_FOLLOWED,
+        known: Calls | None = None,
     ) -> None:
         self._graph = graph
+        calls = {} if known is None else known
         self._steps: dict[_Key, Step] = {}
         self._callers: dict[_Key, _Key] = {}
         waiting = [Step(one) for one in beginnings]
         self._steps.update((key_of(step.target), step) for step in waiting)
         while waiting and len(self._steps) < limit:
             caller = waiting.pop(0)
-            for use, target in graph.callees(caller.target):
+            if key_of(caller.target) not in calls:
+                calls[key_of(caller.target)] = graph.callees(caller.target)
+            for use, target in calls[key_of(caller.target)]:
                 key = key_of(target)
                 if key not in self._steps:
                     self._steps[key] = Step(target, use.line, use.certain)

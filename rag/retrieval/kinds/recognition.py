@@ -10,9 +10,11 @@ from functools import cache
 
 from rag.analysis import words
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
+from rag.retrieval.kinds.asked_codes import asked_code
 
 MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
 """The kinds, in the order in which their rules are tried."""
+CODES, CHART_VALUE = "codes", "chart_value"
 LINES = "lines"
 """The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
@@ -243,6 +245,9 @@ _EACH_END = 5_000
 _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
+_CHART_VALUE = re.compile(r"(?<![\w)])\$?\.Values((?:\.[A-Za-z_]\w*){1,8})")
+
+
 def kinds_of(text: str) -> list[str]:
     """Return the kinds that a question is of, in the order their rules are tried."""
     whole, text = text, text if len(text) <= 2 * _EACH_END else f"{text[:_EACH_END]}\n{text[-_EACH_END:]}"
@@ -340,6 +345,20 @@ def _asks_for_setting(text: str) -> bool:
     )
 
 
+def chart_value(text: str) -> str:
+    """Return the value of a Helm chart that a text names, without ".Values."; "" if it names none."""
+    found = _CHART_VALUE.search(text) if len(text) <= _MAX_CHARS else None
+    return found[1].lstrip(".") if found else ""
+
+
+def _asks_for_chart_value(text: str) -> bool:
+    return chart_value(text) != "" and _is_request(text)
+
+
+def _asks_for_codes(text: str) -> bool:
+    return asked_code(text) is not None
+
+
 def _is_request(text: str) -> bool:
     """Return whether a text asks for something, rather than states it, as a comment does."""
     return _REQUEST.search(text) is not None
@@ -353,7 +372,7 @@ def _asks_for_failures(text: str) -> bool:
 
 def _asks_for_steps(text: str) -> bool:
     """Return whether a question asks for what happens from one place to another."""
-    return bool(_TRACES.search(text) or _WAYS.search(text))
+    return bool(_TRACES.search(text) or _WAYS.search(text[:_MAX_CHARS]))
 
 
 def asks_only_for_way(text: str) -> bool:
@@ -362,6 +381,8 @@ def asks_only_for_way(text: str) -> bool:
 
 
 _RECOGNIZED = {
+    CHART_VALUE: _asks_for_chart_value,
+    CODES: _asks_for_codes,
     MESSAGE: _is_message,
     CALLERS: _asks_for_uses,
     LIST: _asks_for_all,

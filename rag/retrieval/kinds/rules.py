@@ -6,11 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.recognition import CALLERS, FAILURE, LINES, LIST, MESSAGE, SETTING, TRACE
+from rag.retrieval.kinds.recognition import (
+    CALLERS,
+    CHART_VALUE,
+    CODES,
+    FAILURE,
+    LINES,
+    LIST,
+    MESSAGE,
+    SETTING,
+    TRACE,
+)
 from rag.types import CodeFacts
 
 _RULES: Mapping[str, tuple[str, int]] = {
     LINES: ("lines", 0),
+    CHART_VALUE: ("chart_values", 0),
+    CODES: ("codes", 60),
     MESSAGE: ("messages", 12),
     CALLERS: ("callers", 0),
     LIST: ("lists", 60),

@@ -14,7 +14,7 @@ from rag.analysis import is_stop_word, terms, words
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.asked_definition import NAME, UNITS
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.call_path import CallPaths, Step, key_of
+from rag.retrieval.kinds.call_path import CallPaths, Calls, Step, key_of
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.synonyms import meanings
 from rag.types import CodeDefinition
@@ -61,20 +61,19 @@ def named_chain(asked: Asked, index: ChunkIndex) -> list[Step]:
     """
     question = asked.question.question
     text, graph = question.text[:_MAX_CHARS], index.graph
+    written = {*question.names, *(f"{one}?" for one in question.names)}
     for begin in _FROM.finditer(text):
-        name = _name(begin)
-        beginnings = _defined(graph, name)
-        end = next((e for e in _TO.finditer(text, begin.end()) if _defined(graph, _name(e))), None)
-        if not beginnings or end is None or _name(end) == name:
-            continue
-        written = {*question.names, *(f"{one}?" for one in question.names)}
-        is_written = not written.isdisjoint((name, _name(end)))
-        rest = text[: begin.start()] + text[begin.end() : end.start()] + text[end.end() :]
-        if not is_written and not _FRAME.issuperset(terms(rest)):
-            continue
-        ends = _defined(graph, _name(end))
-        paths = CallPaths(graph, beginnings)
-        return paths.to(ends) or paths.back_from(ends)
+        for end in _TO.finditer(text, begin.end()):
+            name, other = _name(begin), _name(end)
+            rest = text[: begin.start()] + text[begin.end() : end.start()] + text[end.end() :]
+            may_be = not written.isdisjoint((name, other)) or _FRAME.issuperset(terms(rest))
+            if name == other or not may_be or is_stop_word(name) or is_stop_word(other):
+                continue
+            if not (beginnings := _defined(graph, name)):
+                break
+            if ends := _defined(graph, other):
+                paths = CallPaths(graph, beginnings)
+                return paths.to(ends) or paths.back_from(ends)
     return []
 
 
@@ -84,7 +83,7 @@ def _name(match: re.Match[str]) -> str:
 
 def _defined(graph: CodeGraph, name: str) -> list[CodeDefinition]:
     """Return the functions and classes of a name; none if these are many."""
-    found = [] if is_stop_word(name) else graph.definitions(name) or graph.definitions(name.rstrip("?!"))
+    found = graph.definitions(name) or graph.definitions(name.rstrip("?!"))
     found = [one for one in found if one.unit != "section"]
     return found if len(found) <= _MAX_DEFINITIONS else []
 
@@ -93,7 +92,7 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
     """Return the chain of calls from a hit that has one description of the question to a hit that has the
     other; none if the question describes no two ends, or there is no chain. The hits have their terms.
     """
-    text = asked.question.question.text
+    text = asked.question.question.text[:_MAX_CHARS]
     found = next((m for m in (p.search(text) for p in _DESCRIBED) if m), None)
     if found is None:
         return []
@@ -101,8 +100,9 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
     beginnings = _best(hits, _weights(found["begin"], rarity))[:_BEGINNINGS]
     ends = _best(hits, _weights(found["end"], rarity))[:_ENDS]
     best: tuple[float, list[Step]] = (0.0, [])
+    known: Calls = {}
     for one, begins in beginnings:
-        paths = CallPaths(index.graph, [one], _READ_FROM_HIT)
+        paths = CallPaths(index.graph, [one], _READ_FROM_HIT, known)
         for other, fits in ends:
             if key_of(one) != key_of(other) and (steps := paths.to([other])):
                 best = max(best, (begins + fits - _LONGER * len(steps), steps), key=lambda each: each[0])

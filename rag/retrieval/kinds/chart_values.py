@@ -1,0 +1,84 @@
+"""Find where a value of a Helm chart is declared and used: "What is the default of .Values.image.tag?"."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from rag.analysis import terms
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
+from rag.retrieval.kinds.recognition import CHART_VALUE, chart_value
+from rag.types import CodeFacts
+
+_VALUES_FILE = re.compile(r"(?:^|/)values[\w.-]*\.ya?ml$")
+_KEY = re.compile(r"(?P<indent> *)(?P<key>[\w./-]+|\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'):(?:\s|$)")
+_ASKS_USES = re.compile(r"\b(?:used|uses?|read|reads|referenced|rendered|who|effect|do)\b", re.I)
+_MAX_CHUNKS = 500
+_MAX_BLOCK = 12
+"""How many lines of a value that is a block are shown."""
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the lines that declare the value, then those that use it, or the reverse if these are asked for;
+    None without any.
+    """
+    text = asked.question.question.text
+    name = chart_value(text)
+    declared = [place for index in asked.indexes for place in _declared(asked, index, name)]
+    used = [place for index in asked.indexes for place in _used(asked, index, name)]
+    if not declared and not used:
+        return None
+    counts = (("declared", len(declared)), ("used", len(used)))
+    parts = " and ".join(f"{what} in {n} place{'s' * (n != 1)}" for what, n in counts)
+    places = [*used, *declared] if _ASKS_USES.search(text) else [*declared, *used]
+    return code_facts(CHART_VALUE, f".Values.{name}", f"{named(f'.Values.{name}')} is {parts}", places)
+
+
+def _declared(asked: Asked, index: ChunkIndex, name: str) -> Iterator[FactPlace]:
+    """Yield the lines of the values files of charts that have a key; `values.yaml` comes before others."""
+    paths = [path for path in map(index.file_path, range(index.total_files)) if _VALUES_FILE.search(path)]
+    charts = [
+        path for path in paths if index.chunks_of(posixpath.join(posixpath.dirname(path), "Chart.yaml"))
+    ]
+    for path in sorted(charts or paths, key=lambda path: (posixpath.basename(path) != "values.yaml", path)):
+        file = asked.file(index, path)
+        if file is not None and (line := _line_of(file, name)):
+            yield FactPlace(file, line, "declares it with its default", _end(file.lines, line))
+
+
+def _line_of(file: FileText, name: str) -> int:
+    """Return the line of a key, whose parts are joined by dots; 0 if the file does not have it."""
+    outer: list[tuple[int, str]] = []
+    for number, line in enumerate(file.lines, 1):
+        if found := _KEY.match(line):
+            indent = len(found["indent"])
+            outer = [one for one in outer if one[0] < indent] + [(indent, found["key"].strip("\"'"))]
+            if ".".join(key for _, key in outer) == name:
+                return number
+    return 0
+
+
+def _end(lines: list[str], line: int) -> int:
+    """Return the last line of the block that a key opens."""
+    indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
+    last = line
+    for number, text in enumerate(lines[line : line + _MAX_BLOCK], line + 1):
+        if text.strip() and len(text) - len(text.lstrip()) <= indent:
+            break
+        last = number if text.strip() else last
+    return last
+
+
+def _used(asked: Asked, index: ChunkIndex, name: str) -> Iterator[FactPlace]:
+    """Yield the lines of templates that use the value."""
+    used = re.compile(rf"\.Values\.{re.escape(name)}(?![\w-])")
+    for term in terms(name)[-1:]:
+        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
+            hit = index.hit(chunk, 0.0, {})
+            lines = [n for n, line in enumerate(lines_of(hit.text), hit.start) if used.search(line)]
+            file = asked.file(index, hit.path) if lines and hit.kind != "doc" else None
+            if file is not None:
+                yield from (FactPlace(file, line, "uses it") for line in lines)

@@ -1,0 +1,229 @@
+"""Find the exit codes of a program and the HTTP status codes that it answers with.
+
+Lines that exit, or answer a request, with a number or a named constant are read from the text, in any
+language; lines that compare a code are not among them. A constant with the number is followed to its uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import numpy as np
+
+from rag.analysis import terms, words
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
+from rag.retrieval.kinds.asked_codes import AskedCode, asked_code
+from rag.retrieval.kinds.recognition import CODES
+from rag.retrieval.rank import is_aside
+from rag.types import CodeFacts, Hit
+
+_CODE = 0
+_MAX_CHUNKS = 600
+_MAX_LINE_CHARS = 300
+_MAX_CONSTANTS = 8
+_MAX_OF_EACH = 6
+"""How many places of each code are listed where all codes are asked for."""
+_NO_CODE = re.compile(r"\s*(?://|#(?!\s*define)|/?\*|--|\"|'|;;)|.*\b(?:assert\w*|expect)\b")
+_COMPARES = re.compile(r"(?:[=!<>]=|[<>]|\bcase|\bis|\bin|\bnot)[\s(]*\Z")
+_COMPARED = re.compile(r"\s*(?:[=!<>]=|[<>:])")
+_EXIT = re.compile(
+    r"(?<![\w$.:])(?:[\w$]+(?:\.|::))*(?:_?exit|Exit|SystemExit|_Exit|exitCode|exit_code|setExitCode|exit_status"
+    r"|ExitCode(?:::from)?|ExitError)(?P<sign>\s*=(?!=)\s*|\s*:\s+|\s*\(\s*(?:(?:code|status)\s*=\s*)?|\s+)"
+    r"(?P<code>\d{1,3}\b)"
+)
+_EXIT_CALL = re.compile(r"\A(?:_?exit|exit_?(?:code|status)|Exit|setExitCode|SystemExit)\Z", re.I)
+"""What sets the code of the process, rather than names one."""
+_FATAL = re.compile(r"\blog(?:ger|rus)?\.Fatal(?:f|ln)?\(")
+"""In Go these exit with 1."""
+_DECLARED = re.compile(
+    r"^\s*(?:#\s*define\s+(?P<macro>[A-Za-z_]\w*)\s+\(?"
+    r"|(?:(?:export|public|private|static|final|const|constexpr|pub|let|var|int|readonly)\s+)*"
+    r"(?P<name>[A-Za-z_]\w*)(?:\s*:\s*\w+|\s+\w+)?\s*(?:=(?!=)|\(|:(?!:))\s*)"
+    r"(?P<code>\d{1,3})(?!\w|\.\d)"
+)
+_NUMBERED = re.compile(
+    r"(?:[sS]tatus\w*|STATUS\w*|\bcode|WriteHeader|writeHead|\babort|HTTPError|HTTPException|send_error|set_status"
+    r"|http_response_code|\bhalt|\bhead|[rR]esponse|\berror|\bfail)\w*[\"']?"
+    r"(?:\s*\(\s*|\s*=(?!=)\s*|\s*:\s*|,\s*|\s+)(?:[^(){}\n\"'=<>]{0,30},\s*|\w+\s*=\s*)?(?P<code>[1-5]\d\d)\b(?!\.)"
+)
+_STATUS_NAME = re.compile(
+    r"(?:\bhttp\.Status|\b(?:HTTPStatus|HttpStatus|HttpStatusCode|StatusCodes?|Status|status)(?:\.|::)(?:HTTP_|Status)?"
+    r"(?:\d{3}_?)?|\bHTTP_(?:STATUS_)?(?:\d{3}_)?|\bSC_|\b(?:status|head|render)\b[^\n]{0,60}?:)"
+    r"(?P<name>[A-Za-z_]{2,40})\b"
+)
+_NAMED = {name.replace("_", "").lower(): status.value for name, status in HTTPStatus.__members__.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A line with a code; what it does is the reason to show it."""
+
+    index: ChunkIndex
+    path: str
+    line: int
+    code: int
+    reason: str
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the lines that exit or answer with a code, those of the best files first; None without any."""
+    wanted = asked_code(asked.question.question.text)
+    if wanted is None:
+        return None
+    read = _exit_sites if wanted.of == "exit" else _status_sites
+    sites = [site for index in asked.indexes for site in read(index, wanted.number)]
+    sites = _of_topic(asked, list(dict.fromkeys(sites)), wanted)
+    places = [
+        FactPlace(file, site.line, site.reason)
+        for site in sites
+        if (file := asked.file(site.index, site.path)) is not None and site.line <= len(file.lines)
+    ]
+    what = "exit" if wanted.of == "exit" else "status"
+    codes = sorted({site.code for site in sites})
+    if wanted.number is None:
+        count = f"{len(codes)} {what} code{'s' * (len(codes) != 1)}"
+        summary = f"{count} found: {', '.join(map(str, codes))}"
+    else:
+        lines = f"{len(sites)} line" + "s" * (len(sites) != 1)
+        summary = f"{what.capitalize()} code {wanted.number} is used in {lines}"
+    note = "Codes that are computed are not among them"
+    return code_facts(CODES, str(wanted.number or what), summary, places, note=note)
+
+
+def _of_topic(asked: Asked, sites: list[_Site], wanted: AskedCode) -> list[_Site]:
+    """Return the sites in the order of the ranking of their files; if the question has words of its own, only
+    those in files with the most of them in the path, or in those that the ranking has, if any.
+
+    Where all codes are asked for, they are sorted by code, and only some places of each are kept.
+    """
+    order = {path: place for place, path in enumerate(dict.fromkeys(one.hit.path for one in asked.best))}
+    own = {term for word in words(asked.question.question.text) for term in terms(word) if term.isalpha()}
+    if own := own - _FRAME:
+        held = {site.path: len(own.intersection(terms(site.path))) for site in sites}
+        most = max(held.values(), default=0)
+        sites = [site for site in sites if held[site.path] == most and (most or site.path in order)] or sites
+    sites.sort(key=lambda site: (is_aside(site.path), order.get(site.path, len(order)), site.path))
+    if wanted.number is not None:
+        is_last = _MEANS.search(asked.question.question.text) is None
+        return sorted(sites, key=lambda site: site.reason.startswith("declares") == is_last)
+    kept: list[_Site] = []
+    count: dict[int, int] = {}
+    for site in sorted(sites, key=lambda site: not site.reason.startswith("declares")):
+        count[site.code] = count.get(site.code, 0) + 1
+        if count[site.code] <= _MAX_OF_EACH:
+            kept.append(site)
+    return sorted(kept, key=lambda site: site.code)
+
+
+_MEANS = re.compile(r"\b(?:means?|meaning|defined|declared)\b", re.I)
+"""What asks for a declaration rather than its uses."""
+_FRAME = frozenset(
+    terms(
+        "exit exits exited code codes status statuses value values return returns returned http response with"
+        " mean means error errors program command tool process application there possible used uses list show"
+        " respond responds answer answers send sends sent get give all defined declared listed have has"
+    )
+)
+
+
+def _exit_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
+    """Yield the lines that exit with a code, or declare a constant of exit codes, and the uses of these."""
+    constants: dict[str, int] = {}
+    found = []
+    for hit in _chunks(index, ["exit"]):
+        is_of_codes = "exit" in terms(f"{hit.scope} {hit.symbol}")
+        for line, text in _lines(hit.text, hit.start):
+            name, code = _declared(text)
+            site = _EXIT.search(text)
+            if name and (is_of_codes or "exit" in terms(name)) and not _EXIT_CALL.search(name):
+                constants[name] = code
+                found.append((hit.path, line, code, "declares"))
+            elif site and not _COMPARES.search(text[: site.start()]):
+                found.append((hit.path, line, int(site["code"]), "exits with"))
+    if number in (None, 1):
+        for hit in _chunks(index, ["fatal"]):
+            lines = _lines(hit.text, hit.start) if hit.path.endswith(".go") else ()
+            found += [(hit.path, line, 1, "exits with") for line, text in lines if _FATAL.search(text)]
+    wanted = [name for name, code in constants.items() if number in (None, code)]
+    for name in wanted[:_MAX_CONSTANTS]:
+        found += [(*place, constants[name], "uses") for place in _uses(index, name)]
+    known = {(path, line) for path, line, _, reason in found if reason == "declares"}
+    for path, line, code, reason in found:
+        if number in (None, code) and (reason == "declares" or (path, line) not in known):
+            yield _Site(index, path, line, code, f"{reason} {code}")
+
+
+def _declared(line: str) -> tuple[str, int]:
+    """Return the constant that a line declares and its value; no name if it declares none."""
+    found = _DECLARED.match(line)
+    return (found["macro"] or found["name"], int(found["code"])) if found else ("", 0)
+
+
+def _uses(index: ChunkIndex, name: str) -> Iterator[tuple[str, int]]:
+    used = re.compile(rf"(?<![\w$.:])(?:\w{{1,60}}(?:\.|::)){{0,4}}{re.escape(name)}(?![\w$])")
+    for hit in _chunks(index, terms(name)[-1:]):
+        for line, text in _lines(hit.text, hit.start):
+            at = used.search(text)
+            if at and not _COMPARES.search(text[: at.start()]) and not _COMPARED.match(text, at.end()):
+                yield hit.path, line
+
+
+def _status_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
+    """Yield the lines that answer with a status."""
+    if number is None:
+        sought = ["status", "http", "abort", "writehead", "respons"]
+    else:
+        names = [name for name, status in HTTPStatus.__members__.items() if status.value == number]
+        sought = [str(number), *(term for name in names for term in terms(name)[-1:])]
+        sought += [term for name in names for term in terms("Status" + name.title().replace("_", ""))[-1:]]
+    for hit in _chunks(index, sought):
+        for line, text in _lines(hit.text, hit.start):
+            for code in _statuses(text):
+                if number in (None, code):
+                    yield _Site(index, hit.path, line, code, f"answers with {code}")
+
+
+def _statuses(line: str) -> Iterator[int]:
+    """Yield the statuses that a line answers with."""
+    for pattern in (_NUMBERED, _STATUS_NAME):
+        for site in pattern.finditer(line):
+            if _COMPARES.search(line[: site.start()]) or re.match(
+                r"\s*(?:[=!<>]=|[<>:])", line[site.end() :]
+            ):
+                continue
+            given = site.groupdict()
+            code = (
+                int(given["code"])
+                if "code" in given
+                else _NAMED.get(given["name"].replace("_", "").lower(), 0)
+            )
+            if code:
+                yield code
+
+
+def _chunks(index: ChunkIndex, sought: Sequence[str]) -> Iterator[Hit]:
+    """Yield the chunks of code that have one of some terms, at most `_MAX_CHUNKS`."""
+    held = [index.postings(term).chunks for term in dict.fromkeys(sought)]
+    chunks = np.unique(np.concatenate(held)) if held else np.zeros(0, np.int64)
+    chunks = chunks[index.kind[chunks] == _CODE]
+    for chunk in chunks[:_MAX_CHUNKS].tolist():
+        yield index.hit(chunk, 0.0, {})
+
+
+def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines that may be code, with their numbers; one that opens a call with the line after it."""
+    lines = lines_of(text)
+    joined = False
+    for number, line in enumerate(lines):
+        opens = line.rstrip().endswith("(") and number + 1 < len(lines)
+        if len(line) <= _MAX_LINE_CHARS and not _NO_CODE.match(line) and (opens or not joined):
+            yield (
+                start + number,
+                line.rstrip() + lines[number + 1].strip()[:_MAX_LINE_CHARS] if opens else line,
+            )
+        joined = opens

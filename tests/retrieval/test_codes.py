@@ -1,0 +1,148 @@
+"""Exit codes and status codes are found by the lines that set them, in any language."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.retrieval.kinds.asked_codes import asked_code
+from rag.retrieval.search import search
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("Which exit codes are there?", ("exit", None)),
+        ("What exit codes can the tool return?", ("exit", None)),
+        ("list all exit codes", ("exit", None)),
+        ("Where are the exit codes defined?", ("exit", None)),
+        ("Which return codes does it have?", ("exit", None)),
+        ("When does it exit with 3?", ("exit", 3)),
+        ("When does it return 3?", ("exit", 3)),
+        ("What does exit code 2 mean?", ("exit", 2)),
+        ("In which case is exit status 65 used?", ("exit", 65)),
+        ("Which status codes does the API return?", ("status", None)),
+        ("Which HTTP codes does the server send?", ("status", None)),
+        ("When does the server answer with a 404?", ("status", 404)),
+        ("When is 204 returned?", ("status", 204)),
+        ("Where do we respond with HTTP 413?", ("status", 413)),
+        ("Why do I get status code 429?", ("status", 429)),
+    ],
+)
+def test_a_question_for_codes_is_recognized(question, asked):
+    assert asked_code(question) == asked
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "When does the timer exit?",
+        "Where is the exit code of the child checked?",
+        "How is exit code 3 handled?",
+        "Where are status codes parsed?",
+        "What exit code do I get if the file is missing?",
+        "What is the exit code for a usage error?",
+        "When does parse return 0?",
+        "When does it return 3 items?",
+        "When does it return None?",
+        "How many status updates are sent?",
+        "Which status can an order have?",
+        "What is returned when the status is unknown?",
+        "Where is the return type of 200 functions inferred?",
+        "Which error codes are there?",
+        "Where is version 1.200 returned?",
+        "Exit code 1 is used here",
+        "Which codec is used for 404 frames?",
+        "How are HTTP errors 500 retried?",
+        "What happens on exit?",
+    ],
+)
+def test_other_questions_are_none_for_codes(question):
+    assert asked_code(question) is None
+
+
+def found(searcher_of, files, question):
+    facts = search([searcher_of(files)], question).code_facts
+    assert facts is not None and facts.kind == "codes"
+    return facts, [(item.path, item.start) for item in facts.items]
+
+
+EXITS = {
+    "src/errors.ts": "export enum ExitCode {\n  Success = 0,\n  Usage = 64,\n  Broken = 3,\n}\n",
+    "src/main.ts": (
+        "import { ExitCode } from './errors';\n\nexport function run(file) {\n  if (!file) {\n"
+        "    process.exit(ExitCode.Usage);\n  }\n  if (code === ExitCode.Broken) {\n    return;\n  }\n"
+        "  process.exitCode = 3;\n}\n"
+    ),
+    "tool.sh": "check() {\n  if [ $1 -eq 3 ]; then\n    exit 3\n  fi\n  exit 0\n}\n",
+    "app.py": "import sys\n\n\ndef main(argv):\n    if not argv:\n        sys.exit(64)\n"
+    "    raise SystemExit(3)\n",
+    "main.c": "#define EXIT_BROKEN 3\nint main(void) {\n  if (exit_code == 3)\n    exit(3);\n"
+    "  exit(EXIT_BROKEN);\n}\n",
+    "test/test_app.py": "def test_exit():\n    sys.exit(3)\n",
+}
+
+
+def test_the_places_of_one_exit_code(searcher_of):
+    facts, places = found(searcher_of, EXITS, "When does it exit with 3?")
+    assert sorted(places) == [
+        ("app.py", 7),
+        ("main.c", 1),
+        ("main.c", 4),
+        ("main.c", 5),
+        ("src/errors.ts", 4),
+        ("src/main.ts", 10),
+        ("tool.sh", 3),
+    ]
+    assert facts.summary == "Exit code 3 is used in 7 lines" and not facts.complete
+    _, places = found(searcher_of, EXITS, "What does exit code 64 mean?")
+    assert places[0] == ("src/errors.ts", 3) and set(places[1:]) == {("src/main.ts", 5), ("app.py", 6)}
+
+
+def test_all_exit_codes(searcher_of):
+    facts, _ = found(searcher_of, EXITS, "Which exit codes are there?")
+    assert facts.summary == "3 exit codes found: 0, 3, 64"
+
+
+STATUSES = {
+    "api/items.go": (
+        "package api\n\nfunc Items(w http.ResponseWriter) {\n\tif resp.StatusCode == http.StatusNotFound {\n"
+        "\t\treturn\n\t}\n\tw.WriteHeader(http.StatusNotFound)\n}\n"
+    ),
+    "api/items.py": "def items(request):\n    if status == 404:\n        pass\n"
+    "    return JsonResponse({}, status=404)\n",
+    "api/items.rb": "def items\n  render json: {}, status: :not_found\nend\n",
+    "api/items.ts": "export function items(res) {\n  return res.status(404).end();\n}\n",
+    "api/Items.java": "class Items {\n  Object get() {\n"
+    "    return new ResponseEntity(HttpStatus.NOT_FOUND);\n  }\n}\n",
+    "api/items.rs": "fn items() -> StatusCode {\n    StatusCode::NOT_FOUND\n}\n",
+    "api/items.php": "<?php\nfunction items() {\n  http_response_code(404);\n}\n",
+    "api/limit.py": "def limit(status):\n    if status in {403, 404}:\n        return\n"
+    "    raise HTTPError(\n        404,\n        'no such item',\n    )\n",
+    "api/size.py": "def size():\n    height = 404\n    return height\n",
+}
+
+
+def test_the_places_of_one_status(searcher_of):
+    facts, places = found(searcher_of, STATUSES, "When does it respond with 404?")
+    assert sorted(places) == [
+        ("api/Items.java", 3),
+        ("api/items.go", 7),
+        ("api/items.php", 3),
+        ("api/items.py", 4),
+        ("api/items.rb", 2),
+        ("api/items.rs", 2),
+        ("api/items.ts", 2),
+        ("api/limit.py", 4),
+    ]
+    facts, _ = found(searcher_of, STATUSES, "Which status codes does the api return?")
+    assert facts.summary == "1 status code found: 404"
+
+
+def test_the_file_that_a_question_names_is_meant(searcher_of):
+    _, places = found(searcher_of, STATUSES, "Which status codes does the limit return?")
+    assert places == [("api/limit.py", 4)]
+
+
+def test_without_a_place_the_search_answers(searcher_of):
+    assert search([searcher_of(STATUSES)], "When does it respond with 418?").code_facts is None

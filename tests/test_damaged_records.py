@@ -108,6 +108,8 @@ def test_damaged_text_and_numbers_are_read_as_far_as_possible() -> None:
     [
         {"sources": [{"location": "\ud800"}]},
         {"sources": [{"location": "a\0b"}]},
+        {"sources": [{"location": "/a", "ref": "\ud800"}]},
+        {"sources": [{"location": "/a", "ref": "a\0b"}]},
         {"turn_count": float("inf")},
         {"turn_count": {}},
         {"message_count": "many"},

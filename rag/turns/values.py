@@ -47,6 +47,7 @@ def conversation_of(record: Mapping[str, Any]) -> Conversation:
     found = _valid(conversation_from_record(record))
     for source in found.sources:
         _check_place(source.location)
+        _check_place(source.ref or "")
     check_bounds(found.ttl_s, found.keep_last)
     if found.forked_at is not None:
         valid_order(found.forked_at, least=-1)
@@ -61,11 +62,11 @@ def valid_order(number: Any, least: int = 0) -> int:
 
 
 def _check_place(path: str) -> None:
-    """Raise ValueError for what can be no path."""
+    """Raise ValueError for what can be no path and no name of a ref."""
     if not path.isascii():
         os.fsencode(path)  # raises UnicodeEncodeError
     if "\0" in path:
-        raise ValueError(f"{path!r} is no path")
+        raise ValueError(f"{path!r} has a NUL")
 
 
 def _valid(value: _T) -> _T:

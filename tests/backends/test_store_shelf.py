@@ -211,3 +211,14 @@ def test_a_pipe_in_the_folder_is_an_error_and_nobody_waits(tmp_path):
     )
     with pytest.raises(ShelfUnreachable, match=r"a\.json is no regular file"):
         shelf.current("a")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_a_lock_that_is_no_file_is_an_error_and_nothing_is_created_elsewhere(tmp_path, kind):
+    folder, lock = tmp_path / "shelf", tmp_path / "shelf" / ".lock"
+    folder.mkdir()
+    make = {"pipe": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "new"), "folder": os.mkdir}
+    make[kind](lock)
+    with pytest.raises(ShelfUnreachable):
+        FolderObjects(folder, timeout_s=5).swap("keys/a.json", b"{}", version=None)
+    assert not (tmp_path / "new").exists() and not (folder / "keys").exists()

@@ -26,6 +26,8 @@ from rag.errors import ShelfFull, ShelfRefused, ShelfUnreachable
 _BLOCK = 1 << 20
 _VERSIONED = 2 << 20
 _POLL_S = 0.02
+_TO_LOCK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+"""No link is followed: it would create a file elsewhere."""
 _TEMPORARY = ".tmp"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
@@ -152,7 +154,7 @@ class FolderObjects:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the folder, which the kernel releases when a process ends."""
         self._check_folder()
-        with (self._folder / ".lock").open("ab") as lock:
+        with _opened(self._folder / ".lock", _TO_LOCK) as lock:
             deadline = time.monotonic() + self._timeout_s
             while True:
                 try:
@@ -180,9 +182,9 @@ class FolderObjects:
             raise ShelfUnreachable(shelf=self.name, why=why) from error
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """Open a file to read. A pipe or a device in its place is an error, and is not waited for."""
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+def _opened(path: Path, flags: int = os.O_RDONLY) -> IO[bytes]:
+    """Open a file. A pipe or a device in its place is an error, and is not waited for."""
+    file = os.fdopen(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "wb" if flags else "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, f"{path.name} is no regular file")

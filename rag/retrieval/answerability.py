@@ -35,7 +35,7 @@ from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, fi
 from rag.retrieval.german import function_words
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.kinds import history
-from rag.retrieval.kinds.recognition import CALLERS, CHART_VALUE, LINES, MESSAGE, is_pasted
+from rag.retrieval.kinds.recognition import CALLERS, CHART_VALUE, CODES, LINES, MESSAGE, is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
@@ -325,6 +325,8 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
     text = _judged_text(found)
     held = set().union(*map(_terms_of, found.ranked[:CHECKED_HITS]))
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
+    if found.code_facts is not None and found.code_facts.kind == CODES:
+        held.add(found.code_facts.subject)  # "404", which the lines may have as a name
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}
     names, ignored = _names(text), function_words(text)

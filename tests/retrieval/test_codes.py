@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rag.retrieval.answerability import judge
 from rag.retrieval.kinds.asked_codes import asked_code
 from rag.retrieval.search import search
 
@@ -193,7 +194,7 @@ def test_a_line_that_does_not_answer_with_a_status_is_not_listed(searcher_of, li
     "line",
     [
         "should_exit = 3",
-        "EXIT_TIMEOUT = 3",
+        "EXIT_DELAY = 3",
         "exit_count = 3",
         "print('will exit 3 times')",
         "text = '''\n    Exit 3 if nothing is found'''",
@@ -203,3 +204,25 @@ def test_a_line_that_has_no_exit_code_is_not_listed(searcher_of, line):
     files = {"a.py": f"def run():\n    {line}\n"}
     facts = search([searcher_of(files)], "When does it exit with 3?").code_facts
     assert facts is None or facts.kind != "codes"
+
+
+def test_a_timeout_among_the_exit_codes_is_one(searcher_of):
+    files = {"status.py": "class ExitStatus:\n    SUCCESS = 0\n    ERROR_TIMEOUT = 3\n"}
+    assert found(searcher_of, files, "When does it exit with 3?")[1] == [("status.py", 3)]
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (404, "abort(Response::HTTP_NOT_FOUND);"),
+        (404, "response.setStatus(HttpServletResponse.SC_NOT_FOUND);"),
+        (404, "call.respond(HttpStatusCode.NotFound)"),
+        (500, "abort(Response::HTTP_INTERNAL_SERVER_ERROR);"),
+        (409, "http.Error(w, message, http.StatusConflict)"),
+    ],
+)
+def test_a_status_that_has_only_its_name_is_found(searcher_of, number, line):
+    searcher = searcher_of({"src/Pages.php": f"<?php\nfunction returned() {{\n    {line}\n}}\n"})
+    result = search([searcher], f"When is a {number} returned?")
+    assert result.code_facts is not None and [item.start for item in result.code_facts.items] == [3]
+    assert judge([searcher], result).unmet == ()

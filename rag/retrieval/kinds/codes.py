@@ -42,9 +42,9 @@ _EXIT = re.compile(
 _EXIT_CALL = re.compile(r"\A(?:_?exit|exit_?(?:code|status)|Exit|setExitCode|SystemExit)\Z", re.I)
 """What sets the code of the process, rather than names one."""
 _CONSTANT = re.compile(
-    r"(?!(?i:.*(?:time|delay|wait|count|interval|retr|_ms\b)))(?:[A-Z]|exit(?!s)|.*(?:code|status))"
+    r"(?!(?i:.*exit\w*(?:delay|wait|count|interval|retries|_ms)))(?:[A-Z]|exit(?!s)|.*(?:code|status))"
 )
-"""What may be a constant of exit codes: not `should_exit` or `EXIT_TIMEOUT`."""
+"""What may be a constant of exit codes: not `should_exit` or `EXIT_DELAY`."""
 _FATAL = re.compile(r"\blog(?:ger|rus)?\.Fatal(?:f|ln)?\(")
 """In Go these exit with 1."""
 _DECLARED = re.compile(
@@ -187,8 +187,9 @@ def _status_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
         sought = ["status", "http", "abort", "writehead", "respons"]
     else:
         names = [name for name, status in HTTPStatus.__members__.items() if status.value == number]
-        sought = [str(number), *(term for name in names for term in terms(name)[-1:])]
-        sought += [term for name in names for term in terms("Status" + name.title().replace("_", ""))[-1:]]
+        parts = [terms(name.replace("_", " ")) for name in names]
+        rarest = [min(each, key=lambda term: len(index.postings(term).chunks)) for each in parts if each]
+        sought = [str(number), *rarest]
     for hit in _chunks(index, sought):
         for line, text in _lines(hit.text, hit.start):
             for code in _statuses(text):

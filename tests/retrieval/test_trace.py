@@ -155,6 +155,18 @@ def test_a_plain_word_is_no_name_in_a_question_with_words_of_its_own(tmp_path: P
     assert other is None or other.note != named.note
 
 
+def test_a_chain_that_begins_at_its_end_is_none(tmp_path: Path, engine: Engine):
+    files = {
+        "line.py": "from upgrade import upgrade_session\n\n\ndef session_line(command):\n"
+        '    """Open a session for a command line."""\n    return upgrade_session(command)\n',
+        "upgrade.py": "def upgrade_session(old):\n"
+        '    """Upgrade the session of a request."""\n    return old\n',
+    }
+    searcher = engine.repository(written(tmp_path / "sessions", files)).searcher
+    question = "How does a request get from the command line to the session?"
+    assert search([searcher], question).code_facts is None
+
+
 def test_the_answer_lists_the_steps(tmp_path: Path, engine: Engine):
     dialog = Dialog(engine, [engine.repository(written(tmp_path / "parcels", JAVASCRIPT))])
     question = "Follow a parcel from shipping until its label is printed."

@@ -14,7 +14,7 @@ from rag.analysis import is_stop_word, terms, words
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.asked_definition import NAME, UNITS
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.call_path import CallPaths, Calls, Step, key_of
+from rag.retrieval.kinds.call_path import CallPaths, Calls, Step
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.synonyms import meanings
 from rag.types import CodeDefinition
@@ -101,10 +101,12 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
     ends = _best(hits, _weights(found["end"], rarity))[:_ENDS]
     best: tuple[float, list[Step]] = (0.0, [])
     known: Calls = {}
+    at_end = dict(ends)
     for one, begins in beginnings:
         paths = CallPaths(index.graph, [one], _READ_FROM_HIT, known)
         for other, fits in ends:
-            if key_of(one) != key_of(other) and (steps := paths.to([other])):
+            is_there = fits <= at_end.get(one, 0.0)  # a beginning that is the end as well leads nowhere
+            if not is_there and (steps := paths.to([other])):
                 best = max(best, (begins + fits - _LONGER * len(steps), steps), key=lambda each: each[0])
     return best[1]
 

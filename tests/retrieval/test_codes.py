@@ -226,3 +226,8 @@ def test_a_status_that_has_only_its_name_is_found(searcher_of, number, line):
     result = search([searcher], f"When is a {number} returned?")
     assert result.code_facts is not None and [item.start for item in result.code_facts.items] == [3]
     assert judge([searcher], result).unmet == ()
+
+
+def test_the_line_with_the_code_is_shown_where_another_opens_a_list_of_parameters(searcher_of):
+    files = {"a.php": "<?php\nfunction returned(\n    int $code = Response::HTTP_FORBIDDEN,\n) {\n}\n"}
+    assert found(searcher_of, files, "When is a 403 returned?")[1] == [("a.php", 3)]

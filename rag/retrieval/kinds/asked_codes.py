@@ -40,7 +40,7 @@ _ASKS_ONE = re.compile(
     r"(?=.*\b(?:mean|return|respond|answer|repl|send|sent|giv|sets?\b|uses?\b|exits?\b(?! code))))",
     re.I,
 )
-_OTHERWISE = re.compile(
+_EXCLUDED = re.compile(
     r"\b(?:handl|check|test(?:ed|s|ing)? |parse|caught|catch|retr[iy]|ignor|expect|logged|how\b|compar|mapp"
     r"|convert|turned|trigger|cached|accept|treat|consider|count as|differen|skip|exclud|represent|headers?\b"
     r"|body\b|not\b|instead\b|make\b|mean that\b|pass(?:es|ed)? (?:on|through))",
@@ -77,7 +77,7 @@ def asked_code(text: str) -> AskedCode | None:
         return AskedCode("exit", int(found[1]))
     exits = _EXIT.search(text)
     found = exits or _STATUS.search(text)
-    if not found or _OTHERWISE.search(text):
+    if not found or _EXCLUDED.search(text):
         return None
     of: Literal["exit", "status"] = "exit" if exits else "status"
     if numbers := _NUMBER.findall(text):

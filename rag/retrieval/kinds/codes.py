@@ -64,6 +64,8 @@ _STATUS_NAME = re.compile(
     r"(?:\d{3}_?)?|\bHTTP_(?:STATUS_)?(?:\d{3}_)?|\bSC_|\b(?:status|head|render)\b[^\n]{0,60}?:)"
     r"(?P<name>[A-Za-z_]{2,40})\b"
 )
+_TAKES_CODE = re.compile(r"status|respon|error|exception|abort|halt|head|fail|exit", re.I)
+"""What a call that takes a code may be named."""
 _NAMED = {name.replace("_", "").lower(): status.value for name, status in HTTPStatus.__members__.items()}
 
 
@@ -223,11 +225,14 @@ def _chunks(index: ChunkIndex, sought: Sequence[str]) -> Iterator[Hit]:
 
 
 def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yield the lines that may be code, with their numbers; one that opens a call with the line after it."""
+    """Yield the lines that may be code, with their numbers; one that opens a call that may take a code, with
+    the line after it.
+    """
     lines = lines_of(text)
     joined = False
     for number, line in enumerate(lines):
         opens = line.rstrip().endswith("(") and number + 1 < len(lines)
+        opens = opens and _TAKES_CODE.search(line[-_MAX_LINE_CHARS:]) is not None
         if len(line) <= _MAX_LINE_CHARS and not _NO_CODE.match(line) and (opens or not joined):
             yield (
                 start + number,

@@ -24,12 +24,16 @@ _SCRIPT_ASKED = re.compile(
     r"\A\W*(?:what (?:does|is|happens (?:in|on|with))|where (?:is|does)|how does|explain|describe"
     r"|show(?: me)?)\s(?:the )?(?:npm |package\.json )?"
     r"(?:script [`\"']?(?P<after>[a-z][\w:./-]{0,60}?)[`\"']?"
-    r"|[`\"']?(?P<before>[a-z][\w:./-]{0,60}?)[`\"']? (?:npm )?script)"
+    r"|(?!(?:author|bin|engine|file|licen[sc]e|main|module|name|type|url|user)s? )"
+    r"[`\"']?(?P<before>[a-z][\w:./-]{0,60}?)[`\"']? (?:npm )?script)"
     r"(?: (?:in|of|from) (?:the )?`?package\.json`?)?"
     r"(?: (?:do|run|execute|start|mean|(?:get )?(?:defined|declared)))?\W*\Z",
     re.I,
 )
-"""A question for a script whose tool is not named: "What does the script `dev` do?"."""
+"""A question for a script whose tool is not named: "What does the script `dev` do?".
+
+In "the type script" the word is that of another key of package.json.
+"""
 _SCRIPT = r'^\s*"{name}"\s*:\s*["\[{{]'
 _FILES = {
     "make": (r"(?:^|/)(?:gnumakefile|makefile[^/]*|[^/]+\.(?:mk|am))$", r"^{name}(?:[ \t][^:=\n]*)?::?(?!=)"),

@@ -183,6 +183,13 @@ class StoreMovesContract:
                 other_store.restore([*lines, line])
         assert other_store.namespaces() == []
 
+    @pytest.mark.parametrize("bad", ["a\0b", "\ud800"])
+    def test_a_source_that_could_not_be_read_again_is_refused(self, store: MemoryStore, bad: str) -> None:
+        for source in (Source(bad), Source("/a", bad)):
+            with pytest.raises(ValueError, match=r"NUL|surrogates"):
+                store.create_conversation(sources=[source])
+        assert store.conversations() == []
+
     def test_namespaces_are_those_that_hold_something(self, store: MemoryStore, clock: SteppedClock) -> None:
         assert store.namespaces() == []
         ada = store.create_conversation(namespace="ada")

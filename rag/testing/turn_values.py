@@ -127,7 +127,7 @@ messages = st.builds(
 globs = st.lists(texts, max_size=2).map(tuple)
 locations = texts.filter(_can_be_path)
 sources = st.lists(
-    st.builds(Source, locations, st.none() | texts, st.builds(Filters, globs, globs)), max_size=2
+    st.builds(Source, locations, st.none() | locations, st.builds(Filters, globs, globs)), max_size=2
 )
 namespaces = st.sampled_from(["", "ada"])
 names = st.sampled_from(["", "", "demo", "other"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -61,6 +62,21 @@ def check_bounds(ttl_s: float | None, keep_last: int | None = None) -> None:
         raise ValueError(f"ttl_s must be in seconds, above 0 and at most a hundred years, not {ttl_s}")
     if keep_last is not None and not (isinstance(keep_last, int) and 1 <= keep_last <= _MAX_KEEP_LAST):
         raise ValueError(f"keep_last must be from 1 to {_MAX_KEEP_LAST} turns, not {keep_last}")
+
+
+def check_sources(sources: Sequence[Source]) -> None:
+    """Reject locations and refs that no program can be given."""
+    for source in sources:
+        check_place(source.location)
+        check_place(source.ref or "")
+
+
+def check_place(text: str) -> None:
+    """Raise ValueError for what can be no path and no name of a ref."""
+    if not text.isascii():
+        os.fsencode(text)  # raises UnicodeEncodeError
+    if "\0" in text:
+        raise ValueError(f"{text!r} has a NUL")
 
 
 def check_rewind(to: int) -> None:

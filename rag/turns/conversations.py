@@ -50,6 +50,7 @@ class Conversations:
     ) -> Conversation:
         """Create a conversation, see `TurnStore`."""
         check.check_bounds(ttl_s, keep_last)
+        check.check_sources(sources)
         made = Conversation(
             str(uuid.uuid4()), namespace, name, tuple(sources), ttl_s=ttl_s, keep_last=keep_last
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -13,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rag.schema import conversation_from_record, message_from_record, turn_from_record
-from rag.turns.checks import check_bounds
+from rag.turns.checks import check_bounds, check_place, check_sources
 from rag.types import Conversation, DialogTurn, Message
 
 MAX_ORDER = 2**31
@@ -32,8 +31,8 @@ def turn_of(record: Mapping[str, Any]) -> DialogTurn:
     turn = _valid(turn_from_record(record))
     valid_order(turn.version)
     for citation in turn.citations:
-        _check_place(citation.span.path)
-        _check_place(citation.location)
+        check_place(citation.span.path)
+        check_place(citation.location)
     return turn
 
 
@@ -45,9 +44,7 @@ def message_of(record: Mapping[str, Any]) -> Message:
 def conversation_of(record: Mapping[str, Any]) -> Conversation:
     """Return the conversation of a record; raises as `turn_of`."""
     found = _valid(conversation_from_record(record))
-    for source in found.sources:
-        _check_place(source.location)
-        _check_place(source.ref or "")
+    check_sources(found.sources)
     check_bounds(found.ttl_s, found.keep_last)
     if found.forked_at is not None:
         valid_order(found.forked_at, least=-1)
@@ -59,14 +56,6 @@ def valid_order(number: Any, least: int = 0) -> int:
     if type(number) is not int or not least <= number < MAX_ORDER:
         raise ValueError(f"an order must be a whole number of at least {least}, not {number!r}")
     return number
-
-
-def _check_place(path: str) -> None:
-    """Raise ValueError for what can be no path and no name of a ref."""
-    if not path.isascii():
-        os.fsencode(path)  # raises UnicodeEncodeError
-    if "\0" in path:
-        raise ValueError(f"{path!r} has a NUL")
 
 
 def _valid(value: _T) -> _T:

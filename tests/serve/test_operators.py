@@ -112,10 +112,8 @@ def lines_of(served, log_format, act):
 
 def test_each_request_is_one_line_with_its_repository(served):
     def act():
-        path = "/api/ask?token=hidden"
-        reply = served.post(
-            path, QUESTION, headers={"X-Request-ID": "line-1", "User-Agent": "\u202e".encode()}
-        )
+        headers = {"X-Request-ID": "line-1", "User-Agent": "\u202e".encode(), "Cookie": "token=hidden"}
+        reply = served.post("/api/ask", QUESTION, headers=headers)
         act.size = len(reply.body)
         return "line-1"
 

@@ -77,9 +77,9 @@ class TurnStore(Protocol):
     ) -> Conversation:
         """Create a conversation.
 
-        `ttl_s` must be above 0 and `keep_last` at least 1, and no location or ref of a source may have a
-        NUL or a lone surrogate that is no byte of a file name, else ValueError. Raises ConversationMismatch if the
-        name is taken in this namespace.
+        `ttl_s` must be above 0, `keep_last` at least 1, and locations and refs of sources text that a
+        program can be given, else ValueError. Raises ConversationMismatch if the name is taken in this
+        namespace.
         """
         ...
 

@@ -13,6 +13,7 @@ from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.rank import chunk_at, is_bundle
 from rag.retrieval.shown_definition import named_at
 from rag.types import CodeFact, CodeFacts, Hit, Kind
+from rag.types.question_kinds import TRACE
 
 MAX_FACTS = 60
 """The largest number of facts that are returned; the others are only counted."""
@@ -22,7 +23,7 @@ _MAX_CHARS_READ = 4_000_000
 _LINES_AROUND = 300
 _FIRST_FACTS, _KEPT_HITS = 5, 3
 """How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
-_IN_ORDER, _HITS_IN_ORDER = frozenset({"trace"}), 7
+_IN_ORDER, _HITS_IN_ORDER = frozenset({TRACE}), 7
 """Kinds whose facts are listed in an order that is not their rank: only the first comes before the hits, and
 this many of these follow.
 """

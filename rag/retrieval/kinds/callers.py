@@ -17,11 +17,12 @@ from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text
-from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
+from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
 from rag.retrieval.rank import is_bundle
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Hit, UseRole
+from rag.types.question_kinds import CALLERS
 
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"

@@ -10,8 +10,9 @@ from rag.analysis import terms
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
-from rag.retrieval.kinds.recognition import CHART_VALUE, chart_value
+from rag.retrieval.kinds.recognition import chart_value
 from rag.types import CodeFacts
+from rag.types.question_kinds import CHART_VALUE
 
 _VALUES_FILE = re.compile(r"(?:^|/)values[\w.-]*\.ya?ml$")
 _KEY = re.compile(

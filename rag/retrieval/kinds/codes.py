@@ -18,9 +18,9 @@ from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
 from rag.retrieval.kinds.asked_codes import AskedCode, asked_code
-from rag.retrieval.kinds.recognition import CODES
 from rag.retrieval.rank import is_aside
 from rag.types import CodeFacts, Hit
+from rag.types.question_kinds import CODES
 
 _CODE = 0
 _MAX_CHUNKS = 600

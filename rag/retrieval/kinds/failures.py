@@ -17,10 +17,11 @@ from rag.code.languages import language_of_path
 from rag.lines import lines_of
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
-from rag.retrieval.kinds.recognition import FAILURE, without_quoted_names
+from rag.retrieval.kinds.recognition import without_quoted_names
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.pronouns import bare_pronoun, words_of_its_own
 from rag.types import CodeFacts
+from rag.types.question_kinds import FAILURE
 
 _OF_A_NAME = re.compile(
     rf"\A\W*what (?:(?:errors?|exceptions?) )?(?:does|can|will) {UNIT}{NAME}{AFTER} "

@@ -11,10 +11,10 @@ from rag.code.languages import kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
-from rag.retrieval.kinds.recognition import CALLERS
 from rag.retrieval.mentions import is_path
 from rag.top_k import distinct
 from rag.types import CodeFacts, CodeUse, Hit
+from rag.types.question_kinds import CALLERS
 
 _MAX_FILES = 12
 _MAX_CHUNKS = 200

@@ -11,10 +11,10 @@ from rag.analysis import is_stop_word, words
 from rag.ports import ChunkIndex
 from rag.retrieval.follow_ups import whole_asked
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
-from rag.retrieval.kinds.recognition import LINES
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import without_places
 from rag.types import CodeFacts
+from rag.types.question_kinds import LINES
 
 _SHOWING = frozenset("display explain file give happens open print quote read see show".split())
 _MAX_FILES = 4

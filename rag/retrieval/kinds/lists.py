@@ -33,8 +33,8 @@ from rag.retrieval.kinds.list_fit import (
     weights,
     words_of_phrase,
 )
-from rag.retrieval.kinds.recognition import LIST
 from rag.types import CodeFacts
+from rag.types.question_kinds import LIST
 
 _MIN_SCORE = 0.7
 _OTHER_FILES, _MEMBER_FILES = 40, 120

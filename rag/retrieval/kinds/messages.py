@@ -13,9 +13,10 @@ from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
-from rag.retrieval.kinds.recognition import MESSAGE, has_message, is_pasted, is_question
+from rag.retrieval.kinds.recognition import has_message, is_pasted, is_question
 from rag.retrieval.question import spelled_names
 from rag.types import CodeFacts
+from rag.types.question_kinds import MESSAGE
 
 _FILES = 12
 _MAX_LINE_CHARS = 500

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.recognition import (
+from rag.types import CodeFacts
+from rag.types.question_kinds import (
     CALLERS,
     CHART_VALUE,
     CODES,
@@ -17,7 +18,6 @@ from rag.retrieval.kinds.recognition import (
     SETTING,
     TRACE,
 )
-from rag.types import CodeFacts
 
 _RULES: Mapping[str, tuple[str, int]] = {
     LINES: ("lines", 0),

@@ -32,12 +32,13 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
-from rag.retrieval.kinds.recognition import SETTING, is_pasted
+from rag.retrieval.kinds.recognition import is_pasted
 from rag.retrieval.kinds.word_lines import Flags, WordLines, beginning, near
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
 from rag.retrieval.synonyms import meanings
 from rag.types import CodeFacts
+from rag.types.question_kinds import SETTING
 
 _FILES = 12
 _MAX_LINES_READ = 12_000

@@ -18,10 +18,11 @@ from rag.analysis import term_set, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, Ranked, code_facts, named
 from rag.retrieval.kinds.call_path import Step, key_of
-from rag.retrieval.kinds.recognition import TRACE, asks_only_for_way
+from rag.retrieval.kinds.recognition import asks_only_for_way
 from rag.retrieval.kinds.trace_ends import described_chain, named_chain
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeDefinition, CodeFacts, Hit
+from rag.types.question_kinds import TRACE
 
 _BEGINNINGS = 6
 """How many of the best definitions the chain may begin at."""

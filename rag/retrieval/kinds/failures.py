@@ -167,7 +167,7 @@ def _facts(
         what = f"that return{'s' * (len(failing) == 1)} or fail{'s' * (len(failing) == 1)}"
         note = _LAST_TOO if language_of_path(file.path) in _LAST_IS_RETURNED else ""
     return code_facts(
-        FAILURE, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing)
+        asked, FAILURE, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing)
     )
 
 

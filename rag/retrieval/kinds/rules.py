@@ -40,7 +40,11 @@ def hits_for(kinds: Sequence[str]) -> int:
 
 def find(asked: Asked, kinds: Sequence[str]) -> CodeFacts | None:
     """Return the facts of the first of these kinds that has some."""
-    return next((found for name in kinds if (found := _rules(name)(asked)) is not None), None)
+    for name in kinds:
+        asked.limits.clear()  # what was read for another kind
+        if (found := _rules(name)(asked)) is not None:
+            return found
+    return None
 
 
 def _rules(kind: str) -> Callable[[Asked], CodeFacts | None]:

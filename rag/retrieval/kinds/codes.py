@@ -70,7 +70,7 @@ _TAKES_CODE = re.compile(r"status|respon|error|exception|abort|halt|head|fail|ex
 """What a call that takes a code may be named."""
 _OF_FUNCTION = re.compile(
     r"\b(?:does|do|did|will|would|can) `?(?:\w+(?:\.|::))*(\w+)`?(?:\(\))?`?"
-    r" (?:return|respond|answer|reply|send|exit)\b",
+    r" (?:return|respond|answer|reply|send)\b",
     re.I,
 )
 """A question with a word that may be the name of a function: "When does count return 200?"."""

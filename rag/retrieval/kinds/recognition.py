@@ -11,12 +11,17 @@ from functools import cache
 from rag.analysis import words
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked_codes import asked_code
+from rag.types.question_kinds import (
+    CALLERS,
+    CHART_VALUE,
+    CODES,
+    FAILURE,
+    LIST,
+    MESSAGE,
+    SETTING,
+    TRACE,
+)
 
-MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
-"""The kinds, in the order in which their rules are tried."""
-CODES, CHART_VALUE = "codes", "chart_value"
-LINES = "lines"
-"""The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
@@ -380,7 +385,7 @@ def asks_only_for_way(text: str) -> bool:
     return _TRACES.search(text) is None
 
 
-_RECOGNIZED = {
+_RECOGNIZED = {  # in the order in which their rules are tried
     CHART_VALUE: _asks_for_chart_value,
     CODES: _asks_for_codes,
     MESSAGE: _is_message,

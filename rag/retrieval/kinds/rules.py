@@ -14,6 +14,7 @@ from rag.retrieval.kinds.recognition import (
     LINES,
     LIST,
     MESSAGE,
+    POSSIBLE_SETTING,
     SETTING,
     TRACE,
 )
@@ -29,6 +30,7 @@ _RULES: Mapping[str, tuple[str, int]] = {
     SETTING: ("settings", 60),
     FAILURE: ("failures", 12),
     TRACE: ("trace", 50),
+    POSSIBLE_SETTING: ("settings", 60),
 }
 """The module with the rules of each kind, and the number of hits that they need."""
 

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,12 +39,23 @@ def test_the_version_is_that_of_the_distribution():
         ("import rag", ["numpy", "adalflow", "openai", "faiss", "typer"]),
         ("import rag.cli", ["numpy", "adalflow", "openai", "faiss", "tiktoken", "jinja2"]),
         ("from rag import Engine", ["adalflow", "openai", "faiss"]),
+        ("from rag import RAG", ["mcp"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(code, absent):
     check = f"{code}\nimport sys\nprint([name for name in {absent!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_mcp_tools_of_adalflow_are_imported_when_they_are_used(monkeypatch):
+    core = import_module("rag.adal").adalflow.core
+    monkeypatch.setitem(sys.modules, "adalflow.core.mcp_tool", SimpleNamespace(MCPToolManager="a class"))
+    assert core.MCPToolManager == "a class"
+    monkeypatch.setitem(sys.modules, "adalflow.core.mcp_tool", None)
+    assert core.MCPToolManager is None
+    with pytest.raises(AttributeError, match="no attribute 'MCP'"):
+        core.MCP  # noqa: B018 - the access is the test
 
 
 FORMER = [("rag.memory.unified", "UnifiedMemory", "rag.memory.user_memory", "UnifiedMemory")]

@@ -24,6 +24,7 @@ pytest.importorskip("mcp", reason="the mcp extra is not installed")
 from rag.backends.tiktoken_counter import open_counter
 from rag.serve.mcp import server as mcp_server
 from rag.serve.mcp.arguments import lines_seen
+from rag.serve.mcp.sdk import caller_in
 from rag.serve.telemetry import JsonFormatter
 
 TOOLS = {
@@ -474,8 +475,8 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
 
 def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., Served]) -> None:
     unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
-    assert mcp_server._caller(unknown, serve().service).namespace == ""
-    assert mcp_server._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
+    assert caller_in(unknown, serve().service).namespace == ""
+    assert caller_in(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
 def test_turns_reveal_no_folder_of_the_server_to_remote_callers(

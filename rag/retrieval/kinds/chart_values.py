@@ -10,8 +10,9 @@ from rag.analysis import terms
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
-from rag.retrieval.kinds.recognition import CHART_VALUE, chart_value
+from rag.retrieval.kinds.recognition import chart_value
 from rag.types import CodeFacts
+from rag.types.question_kinds import CHART_VALUE
 
 _VALUES_FILE = re.compile(r"(?:^|/)values[\w.-]*\.ya?ml$")
 _KEY = re.compile(
@@ -20,7 +21,6 @@ _KEY = re.compile(
 )
 """A key, perhaps of a text in the lines below, or an item of a list."""
 _ASKS_USES = re.compile(r"\b(?:used|uses?|read|reads|referenced|rendered|who|effect|do)\b", re.I)
-_MAX_CHUNKS = 500
 _MAX_BLOCK = 12
 """How many lines of a value that is a block are shown."""
 
@@ -32,13 +32,15 @@ def find(asked: Asked) -> CodeFacts | None:
     text = asked.question.question.text
     name = chart_value(text)
     declared = [place for index in asked.indexes for place in _declared(asked, index, name)]
-    used = [place for index in asked.indexes for place in _used(asked, index, name)]
+    used = [(index, *at) for index in asked.indexes for at in _used(asked, index, name)]
     if not declared and not used:
         return None
     counts = (("declared", len(declared)), ("used", len(used)))
     parts = " and ".join(f"{what} in {n} place{'s' * (n != 1)}" for what, n in counts if n)
-    places = [*used, *declared] if _ASKS_USES.search(text) else [*declared, *used]
-    return code_facts(CHART_VALUE, f".Values.{name}", f"{named(f'.Values.{name}')} is {parts}", places)
+    uses = [place for one in used if (place := asked.place(*one, "uses it"))]
+    places = [*uses, *declared] if _ASKS_USES.search(text) else [*declared, *uses]
+    summary, count = f"{named(f'.Values.{name}')} is {parts}", len(declared) + len(used)
+    return code_facts(asked, CHART_VALUE, f".Values.{name}", summary, places, count=count)
 
 
 def _declared(asked: Asked, index: ChunkIndex, name: str) -> Iterator[FactPlace]:
@@ -80,13 +82,10 @@ def _end(lines: list[str], line: int) -> int:
     return last
 
 
-def _used(asked: Asked, index: ChunkIndex, name: str) -> Iterator[FactPlace]:
+def _used(asked: Asked, index: ChunkIndex, name: str) -> Iterator[tuple[str, int]]:
     """Yield the lines of templates that use the value."""
     used = re.compile(rf"\.Values\.{re.escape(name)}(?![\w-])")
-    for term in terms(name)[-1:]:
-        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
-            hit = index.hit(chunk, 0.0, {})
-            lines = [n for n, line in enumerate(lines_of(hit.text), hit.start) if used.search(line)]
-            file = asked.file(index, hit.path) if lines and hit.kind != "doc" else None
-            if file is not None:
-                yield from (FactPlace(file, line, "uses it") for line in lines)
+    for hit in asked.hits_with(index, terms(name)[-1:]):
+        for number, line in enumerate(lines_of(hit.text) if hit.kind != "doc" else (), hit.start):
+            if used.search(line):
+                yield hit.path, number

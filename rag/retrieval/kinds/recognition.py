@@ -11,14 +11,19 @@ from functools import cache
 from rag.analysis import words
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked_codes import asked_code
+from rag.types.question_kinds import (
+    CALLERS,
+    CHART_VALUE,
+    CODES,
+    FAILURE,
+    LIST,
+    MESSAGE,
+    SETTING,
+    TRACE,
+)
 
-MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
-"""The kinds, in the order in which their rules are tried."""
-CODES, CHART_VALUE = "codes", "chart_value"
 POSSIBLE_SETTING = "possible setting"
 """The kind of a question that a setting may answer, though it asks for none: "Can I have it quiet?"."""
-LINES = "lines"
-"""The kind of a question that names lines, which is recognized by these alone."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
@@ -193,7 +198,7 @@ _MAY_BE_SET = re.compile(
     r"\bhow (?:do|can|could|would|should) (?:i|we|you|one|users)\b"
     r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|you|it|they|users|the|an?)\b|\bis there (?:a|any) way\b"
     r"|\bhow (?:many|much|long|big|large|often|far|old|high|deep|wide|small)\b"
-    r"|\bout of the box\b|\b(?:told|asked|said) otherwise\b|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
+    r"|\bout of the box\b|\bunless\b|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
     r"|\b(?:which|what) variable\b|\bswitch\b|\bturn\b[^?]{0,60}\b(?:on|off)\b|\bget rid\b",
     re.I,
 )
@@ -396,7 +401,7 @@ def asks_only_for_way(text: str) -> bool:
     return _TRACES.search(text) is None
 
 
-_RECOGNIZED = {
+_RECOGNIZED = {  # in the order in which their rules are tried
     CHART_VALUE: _asks_for_chart_value,
     CODES: _asks_for_codes,
     MESSAGE: _is_message,

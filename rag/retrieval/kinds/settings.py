@@ -32,12 +32,13 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
-from rag.retrieval.kinds.recognition import SETTING, asks_for_setting, is_pasted
+from rag.retrieval.kinds.recognition import asks_for_setting, is_pasted
 from rag.retrieval.kinds.word_lines import Flags, WordLines, beginning, near
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
 from rag.retrieval.synonyms import meanings
 from rag.types import CodeFacts
+from rag.types.question_kinds import SETTING
 
 _FILES = 12
 _MAX_LINES_READ = 12_000
@@ -184,6 +185,7 @@ def find(asked: Asked) -> CodeFacts | None:
     places.sort(key=lambda one: first_of[one.text] is not one)  # repeated lines last
     name = places[0].what.name
     facts = list(_constants(asked, places[0]))
+    every = {(id(one.file), one.line) for one in facts} | {(id(one.file), one.line) for one in places}
     facts += [
         FactPlace(one.file, one.line, _REASONS[sorts[id(one)]].format(one.what.name), one.what.end)
         for one in places[:_MAX_PLACES]
@@ -194,8 +196,8 @@ def find(asked: Asked) -> CodeFacts | None:
     if not literal and not _is_named(asked, name):
         summary = f"No setting was found by name; the nearest is {named(name)}, {where}"
         facts = [replace(fact, certain=False) for fact in facts]
-        return code_facts(SETTING, name, summary, facts, is_doubtful=True)
-    return code_facts(SETTING, name, summary, facts)
+        return code_facts(asked, SETTING, name, summary, facts, count=len(every), is_doubtful=True)
+    return code_facts(asked, SETTING, name, summary, facts, count=len(every))
 
 
 def _is_good(setting: _Setting, is_asked: bool) -> bool:

@@ -18,10 +18,11 @@ from rag.analysis import term_set, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, Ranked, code_facts, named
 from rag.retrieval.kinds.call_path import Step, key_of
-from rag.retrieval.kinds.recognition import TRACE, asks_only_for_way
+from rag.retrieval.kinds.recognition import asks_only_for_way
 from rag.retrieval.kinds.trace_ends import described_chain, named_chain
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeDefinition, CodeFacts, Hit
+from rag.types.question_kinds import TRACE
 
 _BEGINNINGS = 6
 """How many of the best definitions the chain may begin at."""
@@ -90,9 +91,11 @@ def find(asked: Asked) -> CodeFacts | None:
     for one, hit in _definitions(graph, ranked):
         hits.setdefault(one, set(terms(one.name))).update(term_set(hit.text))
     if path := described_chain(asked, index, hits):
-        return _facts(asked, index, _followed(graph, _joined(path)), path[-1], _ONLY_FITTING)
+        return _facts(asked, index, _followed(asked, graph, _joined(path)), path[-1], _ONLY_FITTING)
     chosen = None if asks_only_for_way(asked.question.question.text) else _best_chain(graph, list(hits))
-    return None if chosen is None else _facts(asked, index, _followed(graph, chosen), None, _ONLY_FITTING)
+    return (
+        None if chosen is None else _facts(asked, index, _followed(asked, graph, chosen), None, _ONLY_FITTING)
+    )
 
 
 def _facts(asked: Asked, index: ChunkIndex, chain: Step, end: Step | None, note: str) -> CodeFacts | None:
@@ -103,7 +106,7 @@ def _facts(asked: Asked, index: ChunkIndex, chain: Step, end: Step | None, note:
         return None
     name, last = chain.target.qualified_name, (end or steps[-1][0]).target.qualified_name
     summary = f"From {named(name)} to {named(last)} in {len(places)} steps"
-    return code_facts(TRACE, name, summary, places, note=note)
+    return code_facts(asked, TRACE, name, summary, places, note=note)
 
 
 def _joined(path: Sequence[Step]) -> Step:
@@ -142,7 +145,7 @@ def _definitions(graph: _Graph, ranked: Sequence[Ranked]) -> Iterator[tuple[Code
                 break
 
 
-def _followed(graph: _Graph, chain: Step) -> Step:
+def _followed(asked: Asked, graph: _Graph, chain: Step) -> Step:
     """Return a chain with the best further calls of its steps, at most `_MAX_STEPS` in all."""
     path = [chain]
     while path[-1].calls and len(path[-1].calls) == 1:
@@ -159,6 +162,8 @@ def _followed(graph: _Graph, chain: Step) -> Step:
         known.add(key)
         caller.calls.append(step)
         waiting += [(graph.fit(one.target), step, one) for one in graph.calls(step.target)]
+    others = {key_of(one.target) for *_, one in waiting} - known
+    asked.first([*known, *others], max(len(known), _MAX_STEPS), "steps are shown")
     return chain
 
 

@@ -260,7 +260,6 @@ RULES = (
     Rule("conversation: twice as much for a facet", ("retrieval.search.in_context",), _carried(facet=1.0)),
     Rule("conversation: the first question", ("retrieval.search.in_context",), _carried(question=0.0)),
     Rule("conversation: the last question", ("retrieval.search.in_context",), _carried(last=0.0)),
-    Rule("conversation: its name", ("retrieval.search.in_context",), _carried(symbol=0.0)),
     Rule("conversation: its file", ("retrieval.search.near_signal",), _zeros),
     Rule("conversation: its users", ("retrieval.search.uses_signal",), _zeros),
     Rule("conversation: not its definition", ("retrieval.search.defined_factor",), _ones),

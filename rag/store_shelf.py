@@ -89,6 +89,8 @@ class StoreShelf(Protocol):
     ) -> Published:
         """Upload the files that the shelf does not have yet, and make them the current generation.
 
+        Files of the current generation that were lost are uploaded again.
+
         Args:
             key: the key.
             files: by name. They must not change during the call.

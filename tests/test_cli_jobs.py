@@ -57,6 +57,17 @@ def test_a_second_run_continues_an_unfinished_one(repositories: Path, tmp_path: 
     assert fresh.code == 0 and "4 indexed, 0 failed in" in fresh.err
 
 
+@pytest.mark.parametrize("again", [(), ("--again",)])
+def test_a_home_that_cannot_be_written_is_one_error_at_once(
+    repositories: Path, again: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_HOME", "/proc/self/home")
+    done = rag_process("index", "--list-file", repositories, *again)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert "cannot write /proc/self/home/lists" in line and "RAG_HOME" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

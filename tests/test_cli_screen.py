@@ -185,6 +185,25 @@ def test_how_sure_it_is_in_words() -> None:
     assert certainty(shown().answer, []) == ""
 
 
+@pytest.mark.parametrize(
+    ("kind", "certain", "end"),
+    [
+        ("trace", 3, "."),
+        ("trace", 2, " — not sure."),
+        ("codes", 3, "."),
+        ("chart_value", 3, "."),
+        ("message", 3, "."),
+        ("callers", 2, "."),
+        ("failure", 3, " — not sure."),
+        ("list", 3, " — not sure."),
+    ],
+)
+def test_what_certain_facts_say_is_not_doubted(kind: str, certain: int, end: str) -> None:
+    facts = CodeFacts(kind, "sign", "From `sign` to `key` in 3 steps", (), 3, certain)
+    answer = replace(shown(0.1).answer, code_facts=facts)
+    assert certainty(answer, SOURCES[:2]) == f"{facts.summary}{end}"
+
+
 @given(st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=9), st.integers(12, 80))
 def test_a_path_is_shortened_in_the_middle(parts: list[str], width: int) -> None:
     place = "/".join(parts) + ":120-140"

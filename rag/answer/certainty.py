@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rag.quoting import one_line, visible
 from rag.types import Answer, Hit
+from rag.types.question_kinds import CALLERS, FAILURE, LIST, SETTING
 
 SURE, LIKELY = 0.65, 0.4
 """The least probability that the first place is right for "sure" and "likely"."""
@@ -13,6 +14,8 @@ SURE, LIKELY = 0.65, 0.4
 _RIVALS = 3
 _RIVAL_SCORE = 0.8
 """The share of the first place's score from which another place competes with it."""
+_CHOSEN_BY_RANK = frozenset({FAILURE, LIST, SETTING})
+"""Kinds whose facts are certain only if the ranking has chosen the right definition, list or setting."""
 
 
 def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
@@ -40,9 +43,12 @@ def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
 
 
 def _states_its_doubt(answer: Answer, probability: float) -> bool:
-    """Return whether the sentence says itself how sure it is, as of callers."""
+    """Return whether the sentence says itself how sure it is, as of callers, or what it says is certain."""
     facts = answer.code_facts
-    return facts is not None and (facts.is_only_nearest or (facts.kind == "callers" and probability < LIKELY))
+    if facts is None or probability >= LIKELY:
+        return facts is not None and facts.is_only_nearest
+    is_certain = facts.kind not in _CHOSEN_BY_RANK and facts.certain_count == facts.count
+    return facts.is_only_nearest or facts.kind == CALLERS or is_certain
 
 
 def named(hit: Hit) -> str:

@@ -21,6 +21,7 @@ from rag.cut_code import Constructs
 from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
+from rag.types.question_kinds import LINES, LIST
 
 QUOTED_SOURCES = 3
 _NAMED_SOURCES = 5
@@ -58,10 +59,6 @@ _FACET_LINES = (
     ),
 )
 """What a question asks of a definition, and the lines in which code does that."""
-_LISTED = "list"
-"""The kind of facts of which all lines are shown: quotes show what is around them."""
-_ASKED_LINES = "lines"
-"""The kind of facts that are lines to show, with a few around a single one."""
 _AROUND = 3
 _MAX_ASKED_LINES = 60
 _CONTEXT_WEIGHT = 0.4
@@ -163,9 +160,10 @@ class _Query:
         if _CALLERS.search(question):
             called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
         found = prepared.code_facts
-        items = found.items if found and found.kind != _LISTED else ()
+        # All lines of a list are shown: quotes show what is around them.
+        items = found.items if found and found.kind != LIST else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
-        shown = found.items if found and found.kind == _ASKED_LINES else ()
+        shown = found.items if found and found.kind == LINES else ()
         return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet, facts, shown)
 
     def score(self, line: str) -> float:

@@ -21,6 +21,7 @@ from rag.cut_code import parts_of
 from rag.lines import lines_of
 from rag.quoting import CONTROLS, visible
 from rag.types import Answer, CodeFact, Hit, NumberedSource
+from rag.types.question_kinds import LINES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,8 +31,6 @@ _MAX_ROWS = 40
 _MIN_ROWS = 16
 _MAX_WIDTH = 100
 _MAX_QUOTE_ROWS = 18
-_ASKED_LINES = "lines"
-"""The kind of facts that are lines to show: as many as there is room for."""
 _NEXT_PLACES = 5
 _MAX_FACTS = 14
 _FEW_FACTS = 7
@@ -148,7 +147,7 @@ class _Page:
             return []
         hit, spans = self._ordered[0]
         head = self._place(hit, _range(hit), self._console.width)
-        most = rows if facts and facts.kind == _ASKED_LINES else _MAX_QUOTE_ROWS
+        most = rows if facts and facts.kind == LINES else _MAX_QUOTE_ROWS
         return [self.text(), head, *self._code(hit, spans, min(rows, most))]
 
     def places(self) -> list[Text]:

@@ -14,7 +14,7 @@ from rag.code.reference_queries import has_references
 from rag.lines import lines_of
 from rag.types import CodeDefinition, CodeUse
 
-_MAX_POSSIBLE = 30
+MAX_POSSIBLE = 30
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25
@@ -313,7 +313,7 @@ class UseSearch:
             return family(language) not in self._families, kind != "code"
 
         possible = sorted((use for use in lines.values() if not use.certain), key=distance)
-        left_out = set(possible[_MAX_POSSIBLE:])
+        left_out = set(possible[MAX_POSSIBLE:])
         return [use for use in lines.values() if use not in left_out]
 
 

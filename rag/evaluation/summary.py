@@ -141,7 +141,7 @@ def machine() -> str:
 
 
 def _group(by: str, name: str, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> QuestionGroup:
-    weights = _Resampling([question.conversation for question in questions])
+    weights = Resampling([question.conversation for question in questions])
     first = outcomes[0]
     rows = []
     for outcome in outcomes:
@@ -165,7 +165,7 @@ def _values(measure: Measure, outcome: Outcome, questions: Sequence[Question]) -
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-class _Resampling:
+class Resampling:
     """Bootstrap over conversations: the turns of one are drawn together, since they are not independent.
 
     A single question is a conversation of one. Percentile intervals, as in Efron, Tibshirani: An Introduction

@@ -34,8 +34,7 @@ from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.german import function_words
 from rag.retrieval.instructions import without_instructions
-from rag.retrieval.kinds import history
-from rag.retrieval.kinds.recognition import CALLERS, CHART_VALUE, CODES, LINES, MESSAGE, is_pasted
+from rag.retrieval.kinds.recognition import is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.members import missing_part
@@ -46,6 +45,7 @@ from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.retrieval.synonyms import meanings
 from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
+from rag.types.question_kinds import CALLERS, CHART_VALUE, CODES, HISTORY, LINES, MESSAGE
 
 CHECKED_HITS = 3
 """How many of the best hits are checked, together, for the words of the question."""
@@ -196,7 +196,7 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (history.NAME, LINES, CHART_VALUE):
+    if facts.kind in (HISTORY, LINES, CHART_VALUE):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):

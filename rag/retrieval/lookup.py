@@ -23,7 +23,7 @@ _BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
 _NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
 _MAX_LINE_CHARS = 500
 """A longer line is not treated as a definition; nobody wrote it by hand."""
-_MAX_CHUNKS_READ = 2_000
+MAX_CHUNKS_READ = 2_000
 """Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 
 
@@ -138,7 +138,7 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
     patterns, hyphenated = _Patterns.of(symbol), _Patterns.of(symbol, "-")
     read = []
-    for chunk in found.chunks[found.body > 0][:_MAX_CHUNKS_READ].tolist():
+    for chunk in found.chunks[found.body > 0][:MAX_CHUNKS_READ].tolist():
         hit = index.hit(chunk, 1.0, {})
         written = hyphenated if hit.language in HYPHENATED else patterns
         use = _use(hit, written, skips_head=chunk in defining)

@@ -19,7 +19,7 @@ from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.german import in_english
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.recognition import LINES, is_answered_by_rules, kinds_of, relation_of
+from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of, relation_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
@@ -40,6 +40,7 @@ from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.types import CodeFacts, Hit, Subject
+from rag.types.question_kinds import LINES
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
-from rag.retrieval.kinds.history import NAME as HISTORY
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
 from rag.serve.access.rate_limits import Limiter
@@ -40,6 +39,7 @@ from rag.service.open_backends import FailedGenerator
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
+from rag.types.question_kinds import HISTORY
 
 OnStep = Callable[[TraceStep], Awaitable[None]]
 """Receives a step of a second look as soon as it was made."""

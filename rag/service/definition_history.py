@@ -9,10 +9,11 @@ from pathlib import Path
 from rag.corpus.line_history import Change, LineHistory, history_of_lines
 from rag.lines import lines_of
 from rag.retrieval.kinds.asked import merged_hits
-from rag.retrieval.kinds.history import NAME, Asks, HistorySubject, asked_about, subject_of
+from rag.retrieval.kinds.history import Asks, HistorySubject, asked_about, subject_of
 from rag.retrieval.search import RetrievalResult
 from rag.service.repository import Repository
 from rag.types import CodeFact, CodeFacts, Source
+from rag.types.question_kinds import HISTORY
 
 NO_HISTORY = "the answer is based on a published index, and the history is not on this machine"
 _SHOWN_CHANGES = 8
@@ -61,7 +62,7 @@ def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFac
     if history.is_edited and changes:
         note = "; ".join(filter(None, [note, "its lines have changes that are not committed"]))
     return CodeFacts(
-        kind=NAME,
+        kind=HISTORY,
         subject=subject.name,
         summary=_summary(asks, subject.name, history),
         items=tuple(_fact(subject, reason) for reason in reasons or ["its definition today"]),

@@ -19,12 +19,12 @@ from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
-from rag.retrieval.kinds.recognition import LINES
 from rag.retrieval.lookup import uses
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, Hit
+from rag.types.question_kinds import CALLERS, LINES, LIST
 
 DEPTH = 24
 """Ranked chunks that are considered for each part of a question."""
@@ -110,14 +110,14 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
         found.remarks.append(f"{facts.summary}{note}.")
         found.facts += _definitions(repository, [facts.subject], ())
         found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
-        found.facts += _members(repository, first if facts.kind == "list" else ())
+        found.facts += _members(repository, first if facts.kind == LIST else ())
     found.places += defined
     is_name = len(words(part)) == 1
     if is_name and facts is None:
         found.places += _callers(repository, names)
-    if facts is None or facts.kind != "callers":  # these are all uses already
+    if facts is None or facts.kind != CALLERS:  # these are all uses already
         found.places += _mentions(repository, names, paths)
-    if facts is not None and facts.kind == "list" and not first:
+    if facts is not None and facts.kind == LIST and not first:
         found.places += _mentions(repository, [facts.subject], paths)
     found.places += _lines_of_files(repository, part, result) if paths or not first else []
     answered = bool(first) or (bool(matches) and is_name)
@@ -180,7 +180,7 @@ def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeF
     items = [item for item in facts.items if item.path]
     if question.paths and not any(_in_paths(item.path, question.paths) for item in items):
         return [], items
-    if facts.kind == "list":
+    if facts.kind == LIST:
         about = term_set(facts.subject) & term_set(result.sought.question.text)
         if not about or (named and facts.subject not in question.names):
             return [], items

@@ -308,6 +308,29 @@ class StoreShelfContract:
         with pytest.raises(ShelfDamaged, match="a file of app is missing"):
             shelf.fetch("app")
 
+    @pytest.mark.parametrize("texts", [{"a": "1", "b": "22"}, {"a": "1", "b": "22", "c": "333"}])
+    @pytest.mark.parametrize("damage", ["lost", "cut"])
+    def test_publishing_again_repairs_lost_files(
+        self,
+        open_shelf: OpenShelf,
+        made: MakeFiles,
+        raw: RawPlace,
+        texts: dict[str, str],
+        damage: str,
+    ) -> None:
+        shelf = open_shelf()
+        first = self.publish(shelf, "app", made(a="1", b="22"))
+        lost = self.object_of(raw, "22")
+        raw.remove(lost)
+        if damage == "cut":
+            raw.write(lost, b"2")
+        done = shelf.publish("app", made(**texts), about=ABOUT, expect=first)
+        assert done.uploaded_files == len(texts) - 1
+        again = shelf.publish("app", made(**texts), about=ABOUT, expect=done.generation.id)
+        assert again.uploaded_files == 0
+        found = self.texts(open_shelf(cache="new").fetch("app").folder)
+        assert sorted(found.values()) == sorted(texts.values())
+
     @pytest.mark.parametrize(
         "change",
         [

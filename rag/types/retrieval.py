@@ -10,10 +10,13 @@ from rag.display.frames import frame
 from rag.display.html import code, framed, place, table
 from rag.display.svg import plain
 from rag.types.code import Located, Span, pickled_by_arguments
+from rag.types.question_kinds import LIST, SETTING
 from rag.types.source import Kind, Unit
 
 MAX_QUESTION_CHARS = 16_000
 """The maximum length of a question, in characters."""
+MAX_HITS = 1_000
+"""The maximum number of hits of a search."""
 MAX_HISTORY = 20
 """The maximum number of earlier questions in a request; each of them is searched too."""
 
@@ -121,7 +124,7 @@ class CodeFacts:
     @property
     def is_only_nearest(self) -> bool:
         """Whether the summary says of all places that they are only the nearest to what was asked for."""
-        return self.kind in ("list", "setting") and not self.certain_count
+        return self.kind in (LIST, SETTING) and not self.certain_count
 
     @property
     def is_about_one_place(self) -> bool:

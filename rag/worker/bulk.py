@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from rag.errors import SettingsError, SourceError
+from rag.errors import SettingsError, SourceError, StoreUnwritable
 from rag.job_queue import Jobs, QueuedJob
 from rag.resources import make_private
 from rag.service import locate
@@ -125,18 +125,24 @@ class FinishedSources:
                 continue
         return found
 
-    def add(self, text: str) -> None:
-        """Add a line. Raises SettingsError if that cannot be stored."""
-        try:
+    def add(self, *texts: str) -> None:
+        """Add lines; none, to learn whether they can be stored. Raises StoreUnwritable if they cannot."""
+        with self._translated():
             make_private(self._path.parent)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(text) + "\n")
-        except OSError as error:
-            raise SettingsError(f"cannot write {self._path}: {error}; free some disk space") from error
+                file.writelines(json.dumps(text) + "\n" for text in texts)
 
     def forget(self) -> None:
-        """Forget all lines."""
-        self._path.unlink(missing_ok=True)
+        """Forget all lines. Raises StoreUnwritable."""
+        with self._translated():
+            self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnwritable(path=str(self._path), why=error.strerror or str(error)) from error
 
 
 @contextmanager
@@ -184,8 +190,10 @@ def index_all(
         ended: is called with each outcome, as soon as it is known.
 
     Raises:
+        StoreUnwritable: what is finished cannot be stored.
         StoreError, ProviderError: the queue or cluster cannot be used.
     """
+    finished.add()  # a home that cannot be written is an error now, not of every repository
     done = finished.read()
     found: list[BulkOutcome] = []
     requests: dict[str, JobRequest] = {}

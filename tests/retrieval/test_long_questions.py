@@ -9,9 +9,10 @@ import pytest
 from rag.answer.citations import resolve
 from rag.retrieval.answerability import _names, judge
 from rag.retrieval.code_words import _table
-from rag.retrieval.kinds.recognition import CALLERS, kinds_of
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import Searcher, search_in_turn
+from rag.types.question_kinds import CALLERS
 
 LONG = 16_000
 

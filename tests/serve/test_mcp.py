@@ -24,6 +24,7 @@ pytest.importorskip("mcp", reason="the mcp extra is not installed")
 from rag.backends.tiktoken_counter import open_counter
 from rag.serve.mcp import server as mcp_server
 from rag.serve.mcp.arguments import lines_seen
+from rag.serve.mcp.sdk import caller_in
 from rag.serve.telemetry import JsonFormatter
 
 TOOLS = {
@@ -387,6 +388,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("read_span", {"path": "a.py:3-4", "start_line": 9}, "disagree"),
         ("read_span", {"path": "a.py", "start": 3, "start_line": 9}, "given twice"),
         ("explore", {"questions": "x"}, "no argument `questions`; did you mean `question`?"),
+        ("explore", {"question": "x", "zz": 1}, "no argument `zz`. Its arguments: question, "),
         ("explore", {}, "explore needs `question`"),
         ("explore", {"question": "x", "budget": 5}, "`budget` of explore"),
         ("explore", {"question": "x", "seen": ["a.py"]}, "not a place"),
@@ -474,8 +476,8 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
 
 def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., Served]) -> None:
     unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
-    assert mcp_server._caller(unknown, serve().service).namespace == ""
-    assert mcp_server._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
+    assert caller_in(unknown, serve().service).namespace == ""
+    assert caller_in(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
 def test_turns_reveal_no_folder_of_the_server_to_remote_callers(

@@ -1,4 +1,4 @@
-"""What each signal of the ranking is worth: all of them but one, on the dev questions."""
+"""What each signal of the ranking is worth, all of them but one, on the dev questions; then each rule."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rag.service import Engine
 from rag.settings import Settings
 from tools.benchmarks.bench import QUESTIONS, Bench, show, where
 from tools.benchmarks.quality import DEPTH, repositories_of
+from tools.benchmarks.rule_ablation import rule_ablation
 
 SUMS = ("lexical", "synonym", "dense", "symbol", "mention", "path", "file", "about")
 """Signals that are added: switched off at 0."""
@@ -32,7 +33,7 @@ _KINDS = ("newcomer", "first", "docstring", "follow-up")
 
 
 def ablation(bench: Bench) -> None:
-    """What each signal of the ranking is worth on the dev questions."""
+    """What each signal of the ranking is worth on the dev questions, and each rule on those by kind."""
     questions = read_questions([QUESTIONS / "dev.jsonl", QUESTIONS / "dev_conversations.jsonl"])
     folders = repositories_of(QUESTIONS / "dev_repositories.toml", questions, bench.cache)
     scores: dict[str, dict[str, Scores]] = {}
@@ -52,6 +53,7 @@ def ablation(bench: Bench) -> None:
     columns, rows = _table(summary)
     show("What NDCG@10 loses without a signal (95 %), and the lines of newcomers' questions", columns, rows)
     _write(bench.results, summary, columns, rows)
+    rule_ablation(bench)
 
 
 def variants(searcher: Searcher) -> Mapping[str, Searcher]:

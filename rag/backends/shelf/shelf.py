@@ -4,6 +4,7 @@
     objects/<aa>/<sha256>        a file of one or more generations
 
 A publisher uploads the missing files and then swaps the pointer, so a killed one changes nothing for readers.
+Files of the current generation that were lost are missing too, so publishing it again repairs it.
 `collect_garbage` may remove a file that no pointer names once it is old. A publisher therefore uploads a file
 again that is neither in the generation it replaces nor recent; if that generation is replaced meanwhile, the
 swap fails.
@@ -69,16 +70,16 @@ class ObjectShelf:
         present, version = self._replaceable(key)
         found = None if present is None else present.id
         new = described(key, [_hashed(name, file) for name, file in files.items()], about, self._clock())
-        if present is not None and found == new.id:
-            return Published(present, 0, 0)  # also the second try of a call whose outcome was unknown
-        if found != expect:
+        if found not in (expect, new.id):
             raise ShelfConflict(shelf=self.name, key=key, expected=expect, found=found)
-        known = set() if present is None else {file.sha256 for file in present.files}
+        named = set() if present is None else {file.sha256 for file in present.files}
         uploaded = []
         for file in {file.sha256: file for file in new.files}.values():
-            if file.sha256 not in known and not self._is_recent(file):
+            if not self._is_kept(file, is_named=file.sha256 in named):
                 self._upload(file, files[file.name])
                 uploaded.append(file.size_bytes)
+        if present is not None and found == new.id:  # also the second try of a call with unknown outcome
+            return Published(present, len(uploaded), sum(uploaded))
         if not self._swapped(new, version):
             present = self.current(key)
             if present is None or present.id != new.id:
@@ -175,12 +176,13 @@ class ObjectShelf:
                 return True
             return self._objects.swap(name, to_document(new), version=version)
 
-    def _is_recent(self, file: ShelfFile) -> bool:
+    def _is_kept(self, file: ShelfFile, *, is_named: bool) -> bool:
+        """Return whether the place has a file and keeps it: the current pointer names it, or it is new."""
         state = self._objects.state(_object_name(file.sha256))
         return (
             state is not None
             and state.size_bytes == file.size_bytes
-            and self._clock() - state.modified < _RECENT
+            and (is_named or self._clock() - state.modified < _RECENT)
         )
 
     def _upload(self, file: ShelfFile, path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse, islice
+from typing import TypeVar
+
+import numpy as np
 
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
@@ -12,23 +15,31 @@ from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.rank import chunk_at, is_bundle
 from rag.retrieval.shown_definition import named_at
+from rag.top_k import distinct
 from rag.types import CodeFact, CodeFacts, Hit, Kind
+from rag.types.question_kinds import TRACE
 
 MAX_FACTS = 60
 """The largest number of facts that are returned; the others are only counted."""
 _MAX_FILES_READ = 40
 _MAX_CHARS_READ = 4_000_000
 """Limits of the files read for one question."""
+MAX_CHUNKS = 600
+"""How many chunks with a term are read for one question."""
+INCOMPLETE = "may be incomplete: "
+"""The beginning of a note on what may be missing."""
 _LINES_AROUND = 300
 _FIRST_FACTS, _KEPT_HITS = 5, 3
 """How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
-_IN_ORDER, _HITS_IN_ORDER = frozenset({"trace"}), 7
+_IN_ORDER, _HITS_IN_ORDER = frozenset({TRACE}), 7
 """Kinds whose facts are listed in an order that is not their rank: only the first comes before the hits, and
 this many of these follow.
 """
 _NAMED_HITS = 10
 """How many of the first hits are named by the definition that has the fact, where another names the chunk."""
 _MAX_NAME_CHARS = 120
+_CODE = 0
+_One = TypeVar("_One")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +79,14 @@ class FactPlace:
 class Asked:
     """A question of a kind: the question, the stores, and the best hits of the ranking.
 
-    Files are read through `file`, which bounds how many and how much; it returns None beyond that.
+    Files are read through `file`, which bounds how many and how much; it returns None beyond that. `limits`
+    are the limits that were met and left something out, which the note of the facts names.
     """
 
     question: ContextualQuestion
     indexes: Sequence[ChunkIndex]
     best: Sequence[Ranked]
+    limits: dict[str, None] = field(default_factory=dict)
     _files: dict[tuple[int, str], FileText | None] = field(default_factory=dict)
     _chars_read: int = 0
 
@@ -85,6 +98,28 @@ class Asked:
                 return None
             self._files[key] = self._read(index, path)
         return self._files[key]
+
+    def place(
+        self, index: ChunkIndex, path: str, line: int, reason: str, *, certain: bool = True
+    ) -> FactPlace | None:
+        """Return a line as a fact; None if `file` does not return its file, or that is shorter."""
+        file = self.file(index, path)
+        return FactPlace(file, line, reason, certain=certain) if file and line <= len(file.lines) else None
+
+    def first(self, found: list[_One], most: int, what: str) -> list[_One]:
+        """Return at most this many; if there are more, the facts say that only these "chunks were read"."""
+        if len(found) > most:
+            self.limits[f"only {most:,} {what}"] = None
+        return found[:most]
+
+    def hits_with(self, index: ChunkIndex, wanted: Iterable[str], *, code: bool = False) -> Iterator[Hit]:
+        """Yield the chunks that have one of some terms, at most `MAX_CHUNKS`; with `code` only code."""
+        held = [index.postings(term).chunks for term in wanted]
+        chunks = distinct(np.concatenate(held)) if held else np.zeros(0, np.int32)
+        if code:
+            chunks = chunks[index.kind[chunks] == _CODE]
+        for chunk in self.first(chunks.tolist(), MAX_CHUNKS, "chunks were read"):
+            yield index.hit(chunk, 0.0, {})
 
     def best_files(self, limit: int) -> list[FileText]:
         """Return the texts of the files of the best hits, best first, at most `limit`.
@@ -144,6 +179,7 @@ def named(text: str) -> str:
 
 
 def code_facts(
+    asked: Asked,
     kind: str,
     subject: str,
     summary: str,
@@ -151,25 +187,33 @@ def code_facts(
     *,
     note: str = "",
     count: int = 0,
+    certain_count: int | None = None,
     is_doubtful: bool = False,
 ) -> CodeFacts | None:
     """Return places as facts, each once, at most `MAX_FACTS`; None without a certain one, unless
     `is_doubtful`.
 
-    With a `note`, which says what may be missing, they are not complete. `count` is the number of facts if
-    some of the places only lead to them, 0 for that of the places.
+    With a `note`, which says what may be missing, or if a limit was met, they are not complete. `count` is
+    the number of facts if some of the places only lead to them, or not all are places, 0 for that of the
+    places; `certain_count` that of the certain ones, None for all if a place is certain.
     """
     places = list({(id(one.file), one.line): one for one in places}.values())
     certain = sum(one.certain for one in places)
     if not places or not (certain or is_doubtful):
         return None
+    limits = "; ".join(asked.limits)
+    if limits and INCOMPLETE not in note:
+        limits = INCOMPLETE + limits
+    note = "; ".join(filter(None, (note, limits)))
+    if certain_count is None:
+        certain_count = (count or certain) if certain else 0
     return CodeFacts(
         kind=kind,
         subject=subject,
         summary=summary,
         items=tuple(_fact(one) for one in places[:MAX_FACTS]),
         count=count or len(places),
-        certain_count=(count or certain) if certain else 0,
+        certain_count=certain_count,
         complete=not note,
         note=note,
     )

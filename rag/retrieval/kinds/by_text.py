@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from rag.analysis import terms
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.lookup import uses
+from rag.retrieval.kinds.asked import Asked
+from rag.retrieval.lookup import MAX_CHUNKS_READ, uses
 from rag.types import CodeUse, Hit, UseRole
 
-_MAX_CHUNKS = 500
 _MAX_LINE_CHARS = 400
 _TYPE = (
     r"\b(?:class|interface|struct|enum|object|protocol|extension|record|trait|actor)\s+[\w.]+(?:<[^{]*?>)?"
@@ -28,10 +28,14 @@ _NO_USE = re.compile(
 )
 
 
-def uses_by_text(index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]) -> Iterator[CodeUse]:
+def uses_by_text(
+    asked: Asked, index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]
+) -> Iterator[CodeUse]:
     """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
     comments. None of them is certain.
     """
+    for term in terms(name)[-1:]:
+        asked.first(index.postings(term).chunks.tolist(), MAX_CHUNKS_READ, "chunks were read")
     held = [use for use in uses(index, name) if wanted(use.hit)]
     for use in [use for use in held if use.calls] or held:
         role: UseRole = "call" if use.calls else "mention"
@@ -41,14 +45,12 @@ def uses_by_text(index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]) ->
                 yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
 
 
-def subtypes_by_text(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
+def subtypes_by_text(asked: Asked, index: ChunkIndex, name: str) -> Iterator[CodeUse]:
     """Yield the lines of code that declare a type with another one of a name as its base."""
     base = rf"(?<![\w$]){re.escape(name)}(?![\w$])"
     declares = re.compile(rf"{_TYPE}{_EXTENDS}{base}|{_OTHERS.format(base)}")
-    for term in terms(name)[-1:]:
-        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
-            hit = index.hit(chunk, 0.0, {})
-            if hit.kind in ("code", "test"):
-                for number, line in enumerate(lines_of(hit.text), hit.start):
-                    if len(line) <= _MAX_LINE_CHARS and declares.search(line):
-                        yield CodeUse(hit.path, number, hit.label, "base", certain=False)
+    for hit in asked.hits_with(index, terms(name)[-1:]):
+        if hit.kind in ("code", "test"):
+            for number, line in enumerate(lines_of(hit.text), hit.start):
+                if len(line) <= _MAX_LINE_CHARS and declares.search(line):
+                    yield CodeUse(hit.path, number, hit.label, "base", certain=False)

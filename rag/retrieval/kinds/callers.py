@@ -7,21 +7,25 @@ of a name, the words of the question choose.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
+from rag.code.graph_files import MAX_FILES
 from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
 from rag.code.name_resolution import COMMON
+from rag.code.use_search import MAX_POSSIBLE
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
-from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.by_text import subtypes_by_text, uses_by_text
-from rag.retrieval.kinds.recognition import CALLERS, NEGATED, relation_of, subject_of_tests
+from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
 from rag.retrieval.rank import is_bundle
+from rag.top_k import distinct
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Hit, UseRole
+from rag.types.question_kinds import CALLERS
 
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
@@ -48,8 +52,9 @@ _BASE = re.compile(
     re.I,
 )
 """The name of a type after a word for what extends it: "which classes extend Base"."""
-_MAX_CANDIDATES = 40
 _MAX_LINE_CHARS = 400
+_DOC = 2
+_MAX_CANDIDATES = 40
 _MAX_TARGETS = 12
 _SAYS = {
     "callers": ("called", "calls"),
@@ -72,7 +77,7 @@ _UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
 _RAISES = re.compile(r"\b(?:raise|throw|panic\w*|abort|die|fail|reject|Err|bail|ensure)\b")
 """What a line holds that raises the error that it names."""
 _MAX_UNRESOLVED = 3
-_OPEN = "may be incomplete: names and types that are only known at run time are not resolved"
+_OPEN = f"{INCOMPLETE}names and types that are only known at run time are not resolved"
 _DOUBT = "Where the type of an object is not known, its name decides"
 _SPAN = re.compile(r"(?<!`)`+([^`\n]{1,200})`+")
 
@@ -98,21 +103,20 @@ def find(asked: Asked) -> CodeFacts | None:
     target = subject.targets[0]
     if target.unit == "section" and relation in ("callers", "importers", "raisers"):
         relation = "uses"
-    uses = _uses(subject.index, relation, subject.targets)
+    uses = _uses(asked, subject, relation)
     if relation == "raisers":
         raising = [use for use in uses if _RAISES.search(_line(asked, subject.index, use))]
         relation, uses = ("raisers", raising) if raising else ("uses", uses)
     if relation == "callers" and not uses:
-        uses = _uses(subject.index, "uses", subject.targets)  # passed on, or a class that is only named
+        uses = _uses(asked, subject, "uses")  # passed on, or a class that is only named
         uses = uses or _qualified(asked, subject)
     if relation in ("subclasses", "implementers") and not uses:
-        uses = list(dict.fromkeys(subtypes_by_text(subject.index, target.name)))
+        uses = list(dict.fromkeys(subtypes_by_text(asked, subject.index, target.name)))
     if language_of_path(target.path) == TEMPLATE and relation in ("callers", "uses"):
         uses = []  # the manifests that include it are not in the graph
     if relation in ("callers", "uses") and not uses and target.unit != "section" and _is_rare(subject):
-        uses = [
-            use for use in uses_by_text(subject.index, target.name, _is_code) if not _is_within(use, target)
-        ]
+        by_text = uses_by_text(asked, subject.index, target.name, _is_code)
+        uses = [use for use in by_text if not _is_within(use, target)]
     uses, bundled = _without_bundles(subject.index, uses)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
@@ -120,12 +124,16 @@ def find(asked: Asked) -> CodeFacts | None:
         return None if relation in ("implementers", "tests") else _unused(asked, subject, relation)
     uses.sort(key=lambda use: (not use.certain, kind_of_path(use.path) == "test"))
     places = list(_places(asked, subject, uses, relation))
+    counts = len(_lines(uses)), len(_lines(use for use in uses if use.certain))
     return code_facts(
+        asked,
         CALLERS,
         target.qualified_name,
-        _summary(relation, subject, uses),
+        _summary(relation, subject, *counts),
         places,
         note="; ".join(filter(None, ("" if all(use.certain for use in uses) else _DOUBT, bundled))),
+        count=counts[0],
+        certain_count=counts[1],
         is_doubtful=True,
     )
 
@@ -140,19 +148,35 @@ def _without_bundles(index: ChunkIndex, uses: list[CodeUse]) -> tuple[list[CodeU
     return kept, f"{len(uses) - len(kept)} more are in files that repeat this code: {where}"
 
 
-def _uses(index: ChunkIndex, relation: str, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+def _uses(asked: Asked, subject: _Subject, relation: str) -> list[CodeUse]:
+    index, targets = subject.index, subject.targets
     if relation == "tests":
-        return tests_of(index, targets)
+        return tests_of(asked, index, targets)
     graph = index.graph
     of_one: Callable[[CodeDefinition], list[CodeUse]]
     if relation in ("callers", "uses", "raisers"):
-        return list(graph.callers(targets) if relation == "callers" else graph.uses(targets))
+        uses = list(graph.callers(targets) if relation == "callers" else graph.uses(targets))
+        _name_limits(asked, subject, uses)
+        return uses
     if relation == "importers":
         return [use for path in dict.fromkeys(t.path for t in targets) for use in graph.importers(path)]
     of_one = graph.overrides if relation == "overrides" else graph.subclasses
     found = {use: None for target in targets for use in of_one(target)}
     own = {(target.path, target.start) for target in targets}
     return [use for use in found if (use.path, use.line) not in own or len(targets) == 1]
+
+
+def _name_limits(asked: Asked, subject: _Subject, uses: Sequence[CodeUse]) -> None:
+    """Note which limits of the graph were met: it reads some of the files with a name, and returns some of
+    the possible uses.
+    """
+    index = subject.index
+    for term in terms(subject.targets[0].name)[-1:]:
+        chunks = index.postings(term).chunks
+        files = distinct(index.file[chunks[index.kind[chunks] != _DOC]])
+        asked.first(files.tolist(), MAX_FILES, "files with the name were read")
+    if sum(not use.certain for use in uses) >= MAX_POSSIBLE:
+        asked.limits[f"only {MAX_POSSIBLE} possible uses are counted"] = None
 
 
 def _is_rare(subject: _Subject) -> bool:
@@ -188,16 +212,18 @@ def _line(asked: Asked, index: ChunkIndex, use: CodeUse) -> str:
 def _places(asked: Asked, subject: _Subject, uses: Sequence[CodeUse], relation: str) -> Iterator[FactPlace]:
     name = subject.targets[0].name
     for use in uses:
-        file = asked.file(subject.index, use.path)
-        if file is not None and use.line <= len(file.lines):
-            verb = "mentions" if use.role == "mention" and relation == "callers" else _SAYS[relation][1]
-            yield FactPlace(file, use.line, f"{verb} {name}", certain=use.certain)
+        verb = "mentions" if use.role == "mention" and relation == "callers" else _SAYS[relation][1]
+        place = asked.place(subject.index, use.path, use.line, f"{verb} {name}", certain=use.certain)
+        if place is not None:
+            yield place
 
 
-def _summary(relation: str, subject: _Subject, uses: Sequence[CodeUse]) -> str:
-    name, count = subject.targets[0].qualified_name, len({(use.path, use.line) for use in uses})
-    certain = len({(use.path, use.line) for use in uses if use.certain})
-    verb = _SAYS[relation][0]
+def _lines(uses: Iterable[CodeUse]) -> set[tuple[str, int]]:
+    return {(use.path, use.line) for use in uses}
+
+
+def _summary(relation: str, subject: _Subject, count: int, certain: int) -> str:
+    name, verb = subject.targets[0].qualified_name, _SAYS[relation][0]
     places = f"{count} place" + ("s" if count != 1 else "")
     if not certain:
         return f"`{name}` is possibly {verb} in {places}"
@@ -218,10 +244,11 @@ def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
         summary = f"{summary} that could be resolved; {which} of that name could not"
     places = [FactPlace(file, target.start, f"defines {target.name}")]
     for use in unresolved[:_MAX_UNRESOLVED]:
-        used = asked.file(subject.index, use.path)
-        if used is not None and use.line <= len(used.lines):
-            places.append(FactPlace(used, use.line, f"{_SAYS[relation][1]} {target.name}", certain=False))
+        verb = _SAYS[relation][1]
+        if used := asked.place(subject.index, use.path, use.line, f"{verb} {target.name}", certain=False):
+            places.append(used)
     found = code_facts(
+        asked,
         CALLERS,
         target.qualified_name,
         summary + ("; it is exported" if target.is_exported else ""),
@@ -240,15 +267,26 @@ def _subject(asked: Asked) -> _Subject | None:
     for name in spelled_names(_OWNER.sub(" ", positive)):
         for index in asked.indexes:
             if whole := [one for one in index.graph.definitions(name) if one.name == name]:
-                return _Subject(index, _chosen(whole[:_MAX_CANDIDATES], text, positive, name)[:_MAX_TARGETS])
+                chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name)
+                return _considered(asked, index, whole, chosen)
     for name, is_sure in _names(positive):
         for index in asked.indexes:
-            if found := index.graph.definitions(name)[:_MAX_CANDIDATES]:
-                originals = [one for one in found if not is_bundle(index, one.path)]
-                chosen = _chosen(originals or found, text, positive, name)
+            if found := index.graph.definitions(name):
+                some = found[:_MAX_CANDIDATES]
+                originals = [one for one in some if not is_bundle(index, one.path)]
+                chosen = _chosen(originals or some, text, positive, name)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
-                    return _Subject(index, chosen[:_MAX_TARGETS])
+                    return _considered(asked, index, found, chosen)
     return _in_focus(asked)
+
+
+def _considered(
+    asked: Asked, index: ChunkIndex, found: list[CodeDefinition], chosen: list[CodeDefinition]
+) -> _Subject:
+    """Return the subject of those that were chosen among the first that were found."""
+    what = "definitions of the name were considered"
+    asked.first(found, _MAX_CANDIDATES, what)
+    return _Subject(index, asked.first(chosen, _MAX_TARGETS, what))
 
 
 def _names(text: str) -> Iterator[tuple[str, bool]]:
@@ -298,5 +336,5 @@ def _in_focus(asked: Asked) -> _Subject | None:
         found = [one for one in index.graph.definitions(meant.symbol) if one.path == meant.path]
         same = [one for one in found if one.scope == meant.scope]
         if found:
-            return _Subject(index, (same or found)[:_MAX_TARGETS])
+            return _considered(asked, index, [], same or found)
     return None

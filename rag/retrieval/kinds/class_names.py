@@ -13,7 +13,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.ports import ChunkIndex
-from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked
+from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, FileText, Ranked
 from rag.retrieval.kinds.line_series import shapes_of
 
 _CODE, _CLASS = 0, 1
@@ -78,7 +78,7 @@ def classes_named(asked: Asked, sought: Sequence[str]) -> tuple[list[FactPlace],
         line = _declaring(file, name) if file else 0
         if file and line:
             places.append(FactPlace(file, line, "has the word in its name"))
-    note = "" if len(places) == len(best) else f"may be incomplete: only {len(read)} files were read"
+    note = "" if len(places) == len(best) else f"{INCOMPLETE}only {len(read)} files were read"
     return (places, note) if len(places) >= _MIN_CLASSES else ([], "")
 
 

@@ -11,19 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-import numpy as np
-
-from rag.analysis import terms, words
+from rag.analysis import is_stop_word, terms, words
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
-from rag.retrieval.kinds.asked_codes import AskedCode, asked_code
-from rag.retrieval.kinds.recognition import CODES
+from rag.retrieval.kinds.asked import Asked, code_facts
+from rag.retrieval.kinds.asked_codes import REGISTERED, AskedCode, asked_code
 from rag.retrieval.rank import is_aside
-from rag.types import CodeFacts, Hit
+from rag.types import CodeFacts
+from rag.types.question_kinds import CODES
 
-_CODE = 0
-_MAX_CHUNKS = 600
 _MAX_LINE_CHARS = 300
 _MAX_CONSTANTS = 8
 _MAX_OF_EACH = 6
@@ -64,8 +60,22 @@ _STATUS_NAME = re.compile(
     r"(?:\d{3}_?)?|\bHTTP_(?:STATUS_)?(?:\d{3}_)?|\bSC_|\b(?:status|head|render)\b[^\n]{0,60}?:)"
     r"(?P<name>[A-Za-z_]{2,40})\b"
 )
+_ARGUMENT = r"(?:[fru]?\"[^\"\n]{0,80}\"|[fru]?'[^'\n]{0,80}'|[^(){}\n\"'=<>,]{1,30}(?:\([^()\n]{0,60}\))?)"
+_AFTER_BODY = re.compile(
+    r"(?<!\w)(?:\w*[rR]esponse\w*|abort|halt|send_error|HTTPError|HTTPException|http\.Error)\s*\(\s*"
+    rf"(?:{_ARGUMENT},\s*){{1,2}}(?P<code>[1-5]\d\d)\b(?!\.)"
+)
+"""A call with a status after the body of the answer: `Response("no such item", 404)`."""
 _TAKES_CODE = re.compile(r"status|respon|error|exception|abort|halt|head|fail|exit", re.I)
 """What a call that takes a code may be named."""
+_OF_FUNCTION = re.compile(
+    r"\b(?:does|do|did|will|would|can) `?(?:\w+(?:\.|::))*(\w+)`?(?:\(\))?`?"
+    r" (?:return|respond|answer|reply|send)\b",
+    re.I,
+)
+"""A question with a word that may be the name of a function: "When does count return 200?"."""
+_MIN_DECLARED = 3
+"""Lines that declare this many statuses under names of their own say what there is, not what is answered."""
 _NAMED = {name.replace("_", "").lower(): status.value for name, status in HTTPStatus.__members__.items()}
 
 
@@ -86,30 +96,26 @@ def find(asked: Asked) -> CodeFacts | None:
     if wanted is None:
         return None
     read = _exit_sites if wanted.of == "exit" else _status_sites
-    sites = [site for index in asked.indexes for site in read(index, wanted.number)]
-    sites = _of_topic(asked, list(dict.fromkeys(sites)), wanted)
-    places = [
-        FactPlace(file, site.line, site.reason)
-        for site in sites
-        if (file := asked.file(site.index, site.path)) is not None and site.line <= len(file.lines)
-    ]
+    sites = [site for index in asked.indexes for site in read(asked, index, wanted.number)]
+    sites = _in_function(asked, _of_topic(asked, list(dict.fromkeys(sites)), wanted))
+    found = (asked.place(site.index, site.path, site.line, site.reason) for site in _shown(sites, wanted))
+    places = [place for place in found if place]
     what = "exit" if wanted.of == "exit" else "status"
     codes = sorted({site.code for site in sites})
     if wanted.number is None:
-        count = f"{len(codes)} {what} code{'s' * (len(codes) != 1)}"
-        summary = f"{count} found: {', '.join(map(str, codes))}"
+        number = f"{len(codes)} {what} code{'s' * (len(codes) != 1)}"
+        summary = f"{number} found: {', '.join(map(str, codes))}"
     else:
         lines = f"{len(sites)} line" + "s" * (len(sites) != 1)
         summary = f"{what.capitalize()} code {wanted.number} is used in {lines}"
     note = "Codes that are computed are not among them"
-    return code_facts(CODES, str(wanted.number or what), summary, places, note=note)
+    count = len({(site.path, site.line) for site in sites})
+    return code_facts(asked, CODES, str(wanted.number or what), summary, places, note=note, count=count)
 
 
 def _of_topic(asked: Asked, sites: list[_Site], wanted: AskedCode) -> list[_Site]:
     """Return the sites in the order of the ranking of their files; if the question has words of its own, only
     those in files with the most of them in the path, or in those that the ranking has, if any.
-
-    Where all codes are asked for, they are sorted by code, and only some places of each are kept.
     """
     order = {path: place for place, path in enumerate(dict.fromkeys(one.hit.path for one in asked.best))}
     own = {term for word in words(asked.question.question.text) for term in terms(word) if term.isalpha()}
@@ -118,16 +124,41 @@ def _of_topic(asked: Asked, sites: list[_Site], wanted: AskedCode) -> list[_Site
         most = max(held.values(), default=0)
         sites = [site for site in sites if held[site.path] == most and (most or site.path in order)] or sites
     sites.sort(key=lambda site: (is_aside(site.path), order.get(site.path, len(order)), site.path))
+    is_last = wanted.number is not None and _MEANS.search(asked.question.question.text) is None
+    return sorted(sites, key=lambda site: site.reason.startswith("declares") == is_last)
+
+
+def _in_function(asked: Asked, sites: list[_Site]) -> list[_Site]:
+    """Return the sites that are in the function that the question names, if it names one."""
+    named = _OF_FUNCTION.search(asked.question.question.text)
+    if named is None or is_stop_word(named[1]):
+        return sites
+    defined = [
+        (id(index), one)
+        for index in asked.indexes
+        for one in index.graph.definitions(named[1])
+        if one.unit == "function"
+    ]
+    if not defined:
+        return sites
+    return [
+        site
+        for site in sites
+        if any(
+            (id(site.index), site.path) == (index, one.path) and one.start <= site.line <= one.end
+            for index, one in defined
+        )
+    ]
+
+
+def _shown(sites: Sequence[_Site], wanted: AskedCode) -> list[_Site]:
+    """Return the sites to show: where all codes are asked for, some of each, by code."""
     if wanted.number is not None:
-        is_last = _MEANS.search(asked.question.question.text) is None
-        return sorted(sites, key=lambda site: site.reason.startswith("declares") == is_last)
-    kept: list[_Site] = []
-    count: dict[int, int] = {}
-    for site in sorted(sites, key=lambda site: not site.reason.startswith("declares")):
-        count[site.code] = count.get(site.code, 0) + 1
-        if count[site.code] <= _MAX_OF_EACH:
-            kept.append(site)
-    return sorted(kept, key=lambda site: site.code)
+        return [*sites]
+    of_code: dict[int, list[_Site]] = {}
+    for site in sites:
+        of_code.setdefault(site.code, []).append(site)
+    return [site for _, found in sorted(of_code.items()) for site in found[:_MAX_OF_EACH]]
 
 
 _MEANS = re.compile(r"\b(?:means?|meaning|defined|declared)\b", re.I)
@@ -141,11 +172,11 @@ _FRAME = frozenset(
 )
 
 
-def _exit_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
+def _exit_sites(asked: Asked, index: ChunkIndex, number: int | None) -> Iterator[_Site]:
     """Yield the lines that exit with a code, or declare a constant of exit codes, and the uses of these."""
     constants: dict[str, int] = {}
     found = []
-    for hit in _chunks(index, ["exit"]):
+    for hit in asked.hits_with(index, ["exit"], code=True):
         within = set(terms(f"{hit.scope} {hit.symbol}"))
         for line, text in _lines(hit.text, hit.start):
             name, code = _declared(text)
@@ -156,12 +187,12 @@ def _exit_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
             elif site and not _COMPARES.search(text[: site.start()]):
                 found.append((hit.path, line, int(site["code"] or site["shell"]), "exits with"))
     if number in (None, 1):
-        for hit in _chunks(index, ["fatal"]):
+        for hit in asked.hits_with(index, ["fatal"], code=True):
             lines = _lines(hit.text, hit.start) if hit.path.endswith(".go") else ()
             found += [(hit.path, line, 1, "exits with") for line, text in lines if _FATAL.search(text)]
     wanted = [name for name, code in constants.items() if number in (None, code)]
-    for name in wanted[:_MAX_CONSTANTS]:
-        found += [(*place, constants[name], "uses") for place in _uses(index, name)]
+    for name in asked.first(wanted, _MAX_CONSTANTS, "constants were followed to their uses"):
+        found += [(*place, constants[name], "uses") for place in _uses(asked, index, name)]
     known = {(path, line) for path, line, _, reason in found if reason == "declares"}
     for path, line, code, reason in found:
         if number in (None, code) and (reason == "declares" or (path, line) not in known):
@@ -174,16 +205,16 @@ def _declared(line: str) -> tuple[str, int]:
     return (found["macro"] or found["name"], int(found["code"])) if found else ("", 0)
 
 
-def _uses(index: ChunkIndex, name: str) -> Iterator[tuple[str, int]]:
+def _uses(asked: Asked, index: ChunkIndex, name: str) -> Iterator[tuple[str, int]]:
     used = re.compile(rf"(?<![\w$.:])(?:\w{{1,60}}(?:\.|::)){{0,4}}{re.escape(name)}(?![\w$])")
-    for hit in _chunks(index, terms(name)[-1:]):
+    for hit in asked.hits_with(index, terms(name)[-1:], code=True):
         for line, text in _lines(hit.text, hit.start):
             at = used.search(text)
             if at and not _COMPARES.search(text[: at.start()]) and not _COMPARED.match(text, at.end()):
                 yield hit.path, line
 
 
-def _status_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
+def _status_sites(asked: Asked, index: ChunkIndex, number: int | None) -> Iterator[_Site]:
     """Yield the lines that answer with a status."""
     if number is None:
         sought = ["status", "http", "abort", "writehead", "respons"]
@@ -192,17 +223,28 @@ def _status_sites(index: ChunkIndex, number: int | None) -> Iterator[_Site]:
         parts = [terms(name.replace("_", " ")) for name in names]
         rarest = [min(each, key=lambda term: len(index.postings(term).chunks)) for each in parts if each]
         sought = [str(number), *rarest]
-    for hit in _chunks(index, sought):
-        for line, text in _lines(hit.text, hit.start):
+    for hit in asked.hits_with(index, sought, code=True):
+        lines = list(_lines(hit.text, hit.start))
+        declared = {line: name for line, text in lines if (name := _declared_status(text))}
+        is_table = len(set(declared.values())) >= _MIN_DECLARED
+        for line, text in lines:
             for code in _statuses(text):
-                if number in (None, code):
+                if number in (None, code) and not (is_table and line in declared):
                     yield _Site(index, hit.path, line, code, f"answers with {code}")
+
+
+def _declared_status(line: str) -> str:
+    """Return the constant to which a line gives a registered status; "" if it is no such line."""
+    name, code = _declared(line)
+    return name if code in REGISTERED and not re.match(rf"\s*{name}\s*\(", line) else ""
 
 
 def _statuses(line: str) -> Iterator[int]:
     """Yield the statuses that a line answers with."""
-    for pattern in (_NUMBERED, _STATUS_NAME):
+    for pattern in (_NUMBERED, _AFTER_BODY, _STATUS_NAME):
         for site in pattern.finditer(line):
+            if pattern is _STATUS_NAME and _declared_status(line):
+                continue
             if _COMPARES.search(line[: site.start()]) or _COMPARED.match(line, site.end()):
                 continue
             given = site.groupdict()
@@ -213,15 +255,6 @@ def _statuses(line: str) -> Iterator[int]:
             )
             if code:
                 yield code
-
-
-def _chunks(index: ChunkIndex, sought: Sequence[str]) -> Iterator[Hit]:
-    """Yield the chunks of code that have one of some terms, at most `_MAX_CHUNKS`."""
-    held = [index.postings(term).chunks for term in dict.fromkeys(sought)]
-    chunks = np.unique(np.concatenate(held)) if held else np.zeros(0, np.int64)
-    chunks = chunks[index.kind[chunks] == _CODE]
-    for chunk in chunks[:_MAX_CHUNKS].tolist():
-        yield index.hit(chunk, 0.0, {})
 
 
 def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:

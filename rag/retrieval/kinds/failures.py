@@ -17,10 +17,11 @@ from rag.code.languages import language_of_path
 from rag.lines import lines_of
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_facts, named
-from rag.retrieval.kinds.recognition import FAILURE, without_quoted_names
+from rag.retrieval.kinds.recognition import without_quoted_names
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.pronouns import bare_pronoun, words_of_its_own
 from rag.types import CodeFacts
+from rag.types.question_kinds import FAILURE
 
 _OF_A_NAME = re.compile(
     rf"\A\W*what (?:(?:errors?|exceptions?) )?(?:does|can|will) {UNIT}{NAME}{AFTER} "
@@ -166,7 +167,7 @@ def _facts(
         what = f"that return{'s' * (len(failing) == 1)} or fail{'s' * (len(failing) == 1)}"
         note = _LAST_TOO if language_of_path(file.path) in _LAST_IS_RETURNED else ""
     return code_facts(
-        FAILURE, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing)
+        asked, FAILURE, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing)
     )
 
 

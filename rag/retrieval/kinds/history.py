@@ -18,7 +18,6 @@ from rag.retrieval.mentions import is_path
 from rag.retrieval.question import last_part
 from rag.types import Hit
 
-NAME = "history"
 Asks = Literal["changed", "introduced"]
 
 _MADE = r"(?:added|introduced|created|written|implemented|born)"

@@ -10,14 +10,13 @@ from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
-from rag.retrieval.kinds.recognition import CALLERS
+from rag.retrieval.kinds.asked import INCOMPLETE, Asked, code_facts, named
 from rag.retrieval.mentions import is_path
 from rag.top_k import distinct
-from rag.types import CodeFacts, CodeUse, Hit
+from rag.types import CodeFacts, CodeUse
+from rag.types.question_kinds import CALLERS
 
 _MAX_FILES = 12
-_MAX_CHUNKS = 200
 _MAX_LINE_CHARS = 400
 _NAME = r"([\w$-]{3,}(?:(?:\.|::|/)[\w$-]+)*)"
 _MODULE = re.compile(
@@ -26,7 +25,7 @@ _MODULE = re.compile(
     re.I,
 )
 _IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
-_OPEN = "may be incomplete: only imports that can be followed are counted"
+_OPEN = f"{INCOMPLETE}only imports that can be followed are counted"
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -35,17 +34,25 @@ def find(asked: Asked) -> CodeFacts | None:
         paths = _files_named(index, asked)
         uses = [use for path in paths for use in index.graph.importers(path)]
         certain = bool(uses)
-        uses = uses or [use for path in paths for use in _unresolved(index, path)]
-        places = []
-        for use in dict.fromkeys(uses):
-            file = asked.file(index, use.path)
-            if file is not None and use.line <= len(file.lines):
-                places.append(FactPlace(file, use.line, f"imports {paths[0]}", certain=use.certain))
-        if places:
-            count = len({(place.file.path, place.line) for place in places})
+        uses = uses or [use for path in paths for use in _unresolved(asked, index, path)]
+        found = [
+            asked.place(index, use.path, use.line, f"imports {paths[0]}", certain=use.certain) for use in uses
+        ]
+        if places := [place for place in found if place]:
+            count = len({(use.path, use.line) for use in uses})
             verb = "imported" if certain else "possibly imported"
             summary = f"{named(paths[0])} is {verb} in {count} place" + "s" * (count != 1)
-            return code_facts(CALLERS, paths[0], summary, places, note=_OPEN, is_doubtful=True)
+            return code_facts(
+                asked,
+                CALLERS,
+                paths[0],
+                summary,
+                places,
+                note=_OPEN,
+                count=count,
+                certain_count=len({(use.path, use.line) for use in uses if use.certain}),
+                is_doubtful=True,
+            )
     return None
 
 
@@ -56,16 +63,18 @@ def of_models(asked: Asked) -> CodeFacts | None:
             if not _is_model(index, name):
                 continue
             refers = re.compile(rf"\b(?:ref|source)\s*\([^()]*[\"']{re.escape(name)}[\"']\s*[,)]")
-            places = []
-            for hit in _holding(index, name):
-                file = asked.file(index, hit.path) if hit.path.endswith((".sql", ".py", ".yml")) else None
-                for number, line in enumerate(lines_of(hit.text), hit.start):
-                    if file is not None and len(line) <= _MAX_LINE_CHARS and refers.search(line):
-                        places.append(FactPlace(file, number, f"refers to {name}"))
-            places.sort(key=lambda one: kind_of_path(one.file.path) == "test")
-            if places:
-                summary = f"{named(name)} is referred to in {len(places)} place" + "s" * (len(places) != 1)
-                return code_facts(CALLERS, name, summary, places, is_doubtful=True)
+            at = [
+                (hit.path, number)
+                for hit in asked.hits_with(index, terms(name)[-1:])
+                if hit.path.endswith((".sql", ".py", ".yml"))
+                for number, line in enumerate(lines_of(hit.text), hit.start)
+                if len(line) <= _MAX_LINE_CHARS and refers.search(line)
+            ]
+            at.sort(key=lambda one: kind_of_path(one[0]) == "test")
+            found = [asked.place(index, *one, f"refers to {name}") for one in at]
+            if places := [place for place in found if place]:
+                summary = f"{named(name)} is referred to in {len(at)} place" + "s" * (len(at) != 1)
+                return code_facts(asked, CALLERS, name, summary, places, count=len(at), is_doubtful=True)
     return None
 
 
@@ -83,13 +92,6 @@ def _paths(index: ChunkIndex) -> Iterator[str]:
     return (index.file_path(file) for file in range(index.total_files))
 
 
-def _holding(index: ChunkIndex, name: str) -> Iterator[Hit]:
-    """Yield the chunks that have a name, some of them if they are many."""
-    for term in terms(name)[-1:]:
-        for chunk in index.postings(term).chunks[:_MAX_CHUNKS].tolist():
-            yield index.hit(chunk, 0.0, {})
-
-
 def _files_named(index: ChunkIndex, asked: Asked) -> list[str]:
     """Return the files that the question names by path, or as a module; none if these are many."""
     question = asked.question.question
@@ -104,11 +106,11 @@ def _files_named(index: ChunkIndex, asked: Asked) -> list[str]:
     return []
 
 
-def _unresolved(index: ChunkIndex, path: str) -> Iterator[CodeUse]:
+def _unresolved(asked: Asked, index: ChunkIndex, path: str) -> Iterator[CodeUse]:
     """Yield the lines that import the name of a file, in a language whose imports are not followed."""
     stem = PurePosixPath(path).stem
     importing = re.compile(rf"{_IMPORTING}(?<![\w-]){re.escape(stem)}(?![\w-])")
-    for hit in _holding(index, stem):
+    for hit in asked.hits_with(index, terms(stem)[-1:]):
         if hit.kind in ("code", "test") and hit.path != path:
             for number, line in enumerate(lines_of(hit.text), hit.start):
                 if importing.match(line):

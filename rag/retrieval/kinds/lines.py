@@ -11,10 +11,10 @@ from rag.analysis import is_stop_word, words
 from rag.ports import ChunkIndex
 from rag.retrieval.follow_ups import whole_asked
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
-from rag.retrieval.kinds.recognition import LINES
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import without_places
 from rag.types import CodeFacts
+from rag.types.question_kinds import LINES
 
 _SHOWING = frozenset("display explain file give happens open print quote read see show".split())
 _MAX_FILES = 4
@@ -47,7 +47,10 @@ def find(asked: Asked) -> CodeFacts | None:
         summary = f"{of_what}{named(file.path)}, {which} of {size}"
     if others := {other.path for other, *_ in shown} - {file.path}:
         summary += f"; {len(others)} other file" + ("s are" if len(others) > 1 else " is") + " shown as well"
-    return code_facts(LINES, file.path, summary, [place for one in shown for place in _by_chunk(*one)])
+    ranges = [(file, *_within(asked, file, first, last)) for file, first, last in shown]
+    return code_facts(
+        asked, LINES, file.path, summary, [place for one in ranges for place in _by_chunk(*one)]
+    )
 
 
 def _definition(asked: Asked, file: FileText, first: int, last: int) -> tuple[int, int, str]:
@@ -70,7 +73,7 @@ def _files(asked: Asked, mentioned: str) -> list[FileText]:
     """Return the files that a mention means: the one with exactly this path, else all that end with it."""
     found = [(index, path) for index in asked.indexes for path in _paths(index, mentioned)]
     exact = [one for one in found if one[1] == mentioned]
-    files = (asked.file(*one) for one in (exact or found)[:_MAX_FILES])
+    files = (asked.file(*one) for one in asked.first(exact or found, _MAX_FILES, "files are shown"))
     return [file for file in files if file is not None and file.lines]
 
 
@@ -79,9 +82,15 @@ def _paths(index: ChunkIndex, mentioned: str) -> Iterator[str]:
     return (path for path in every if is_path(path, mentioned) and index.chunks_of(path))
 
 
+def _within(asked: Asked, file: FileText, first: int, last: int) -> tuple[int, int]:
+    """Return the first and last line of a range that are shown."""
+    first, last = min(first, len(file.lines)), min(last, len(file.lines))
+    shown = asked.first([*range(first, last + 1)], _MAX_LINES, "lines of a range are shown")
+    return first, first + len(shown) - 1
+
+
 def _by_chunk(file: FileText, first: int, last: int) -> Iterator[FactPlace]:
     """Yield the lines in parts, each within one chunk."""
-    first, last = min(first, len(file.lines)), min(last, first + _MAX_LINES - 1, len(file.lines))
     while first <= last:
         end = max(min(file.index.lines(file.chunk_at(first))[1], last), first)
         yield FactPlace(file, first, "the lines asked for", end=end)

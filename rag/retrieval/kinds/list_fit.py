@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import fsum
 
@@ -40,7 +40,7 @@ _MOST_MEMBERS, _SOME_MEMBERS = 0.8, 0.15
 """The weights of the words that most, or some, of the names of the members hold."""
 _RANK, _FILE_RANK, _SIZE, _FEW, _TEST, _DOC, _ASIDE = 0.2, 0.15, 0.02, -0.3, -0.35, -0.15, -0.2
 _NAMED, _PLURAL, _ONE_MEMBER = 0.2, 0.15, -0.3
-_NEAR = 30
+_NEAR, _NEXT_LINES = 30, 3
 _FEW_MEMBERS = 3
 _MANY = 12
 _HOLDERS = (
@@ -165,6 +165,8 @@ class Fit:
     series: Series
     score: float
     parts: tuple[tuple[FileText, Series], ...] = ()
+    is_cut: bool = False
+    """Whether lines next to the members were not read."""
 
 
 def phrase_of(asked: Asked) -> str:
@@ -204,12 +206,19 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
             if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
                 fit = _fit(asked, file, series, wanted, rank)
                 if fit is not None:
-                    yield fit
+                    yield replace(fit, is_cut=_is_cut(file, lines, series))
     for parts in shared.values():
         if len({id(file) for _, file, _ in parts}) >= _MIN_FILES:
             fit = _shared_fit(asked, parts, wanted)
             if fit is not None:
                 yield fit
+
+
+def _is_cut(file: FileText, lines: Sequence[str], series: Series) -> bool:
+    """Return whether lines near the first or last member of a series are not among those that were read."""
+    first, last = (min(series.members), max(series.members)) if series.members else (1, 1)
+    near = slice(max(first - 1 - _NEXT_LINES, 0), last + _NEXT_LINES)
+    return file.lines[near] != lines[near]
 
 
 def _with_records(lines: Sequence[str], every: Sequence[Series]) -> list[Series]:

@@ -16,7 +16,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
-from rag.retrieval.kinds.asked import MAX_FACTS, Asked, FactPlace, FileText, code_facts, named
+from rag.retrieval.kinds.asked import INCOMPLETE, MAX_FACTS, Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
 from rag.retrieval.kinds.folder_list import folder_named
 from rag.retrieval.kinds.line_series import Series, series_of, shapes_of
@@ -33,8 +33,8 @@ from rag.retrieval.kinds.list_fit import (
     weights,
     words_of_phrase,
 )
-from rag.retrieval.kinds.recognition import LIST
 from rag.types import CodeFacts
+from rag.types.question_kinds import LIST
 
 _MIN_SCORE = 0.7
 _OTHER_FILES, _MEMBER_FILES = 40, 120
@@ -84,7 +84,7 @@ def _derived(asked: Asked) -> CodeFacts | None:
             places, note, count = _everywhere(asked, file, Series("subclass", name, 0, 0), [])
             if places:
                 summary = f"{named(name)} has {count} direct subclasses"
-                return code_facts(LIST, name, summary, places, note=note, count=count)
+                return code_facts(asked, LIST, name, summary, places, note=note, count=count)
     return None
 
 
@@ -102,7 +102,7 @@ def _classes(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFac
     if not places or (is_fit and found and 2 * found.count >= len(places)):
         return None
     summary = f"{len(places)} classes have names that fit {named(phrase)}"
-    return code_facts(LIST, phrase, summary, places, note=note)
+    return code_facts(asked, LIST, phrase, summary, places, note=note)
 
 
 def _folder(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFacts | None:
@@ -116,7 +116,7 @@ def _folder(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFact
     if not places or (best and best.series.shape not in SHARED and 2 * claimed >= count):
         return None
     summary = f"{named(folder)} fits best; it has {count} members"
-    return code_facts(LIST, folder, summary, places, count=count)
+    return code_facts(asked, LIST, folder, summary, places, count=count)
 
 
 def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
@@ -133,7 +133,8 @@ def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
 def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts | None:
     """Return the members of a series as facts, completed from other files; a base class comes before them."""
     file, series = best.file, best.series
-    subject, note = subject_of(file, series), ""
+    subject = subject_of(file, series)
+    note = f"{INCOMPLETE}only lines near the best hits were read" if best.is_cut else ""
     base: list[FactPlace] = []
     places, every = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members], 0
     if best.parts or (series.shape in SHARED and series.anchor not in _EVERYWHERE):
@@ -158,7 +159,9 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     # A base class that is named is one of the "error classes" that are asked for, but no "storage type".
     is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or CLASS_TERMS.isdisjoint(wanted))
     places = [*base, *places] if is_asked_for else [*places, *base]
-    return code_facts(LIST, subject, summary, places, note=note, count=count, is_doubtful=not is_claimed)
+    return code_facts(
+        asked, LIST, subject, summary, places, note=note, count=count, is_doubtful=not is_claimed
+    )
 
 
 def _none_found(asked: Asked) -> str:
@@ -216,7 +219,7 @@ def _everywhere(
         if (other := asked.file(index, path, most=_MEMBER_FILES)) is not None:
             places.append(FactPlace(other, line, f"member of {named(subject)}"))
     is_partial = is_partial and not (series.shape == "subclass" and index.graph.definitions(series.anchor))
-    return places, f"may be incomplete: only {_OTHER_FILES} files were read" if is_partial else "", count
+    return places, f"{INCOMPLETE}only {_OTHER_FILES} files were read" if is_partial else "", count
 
 
 def _subclasses(index: ChunkIndex, name: str) -> list[tuple[str, int]]:

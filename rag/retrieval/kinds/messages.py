@@ -13,9 +13,10 @@ from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
-from rag.retrieval.kinds.recognition import MESSAGE, has_message, is_pasted, is_question
+from rag.retrieval.kinds.recognition import has_message, is_pasted, is_question
 from rag.retrieval.question import spelled_names
 from rag.types import CodeFacts
+from rag.types.question_kinds import MESSAGE
 
 _FILES = 12
 _MAX_LINE_CHARS = 500
@@ -85,9 +86,10 @@ def find(asked: Asked) -> CodeFacts | None:
     file, number = at
     place = FactPlace(file, number, "writes the message")
     constant = _CONSTANT.match(file.lines[number - 1][:_MAX_LINE_CHARS])
-    uses = list(_uses(asked, file, number, constant[1])) if constant else []
+    uses = [*islice(_uses(asked, file, number, constant[1]), _MAX_USES + 1)] if constant else []
+    uses = asked.first(uses, _MAX_USES, "uses of the constant are shown")
     text = " ".join(file.lines[number - 1].split())[:80]
-    return code_facts(MESSAGE, text, "The message is written here", [place, *uses])
+    return code_facts(asked, MESSAGE, text, "The message is written here", [place, *uses])
 
 
 def _names_definition(asked: Asked) -> bool:
@@ -220,12 +222,9 @@ def _lower(text: str) -> list[str]:
 
 def _uses(asked: Asked, near: FileText, number: int, name: str) -> Iterator[FactPlace]:
     """Yield lines of the best files that use a constant, in its own file first."""
-    word, left = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)"), _MAX_USES
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     for file in (near, *(one for one in asked.best_files(_FILES) if one is not near)):
         for at, line in enumerate(file.lines, 1):
-            if not left:
-                return
             is_other = file is not near or at != number
             if is_other and name in line and word.search(line[:_MAX_LINE_CHARS]):
-                left -= 1
                 yield FactPlace(file, at, f"uses `{name}`")

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.recognition import (
+from rag.retrieval.kinds.recognition import POSSIBLE_SETTING
+from rag.types import CodeFacts
+from rag.types.question_kinds import (
     CALLERS,
     CHART_VALUE,
     CODES,
@@ -17,7 +19,6 @@ from rag.retrieval.kinds.recognition import (
     SETTING,
     TRACE,
 )
-from rag.types import CodeFacts
 
 _RULES: Mapping[str, tuple[str, int]] = {
     LINES: ("lines", 0),
@@ -29,6 +30,7 @@ _RULES: Mapping[str, tuple[str, int]] = {
     SETTING: ("settings", 60),
     FAILURE: ("failures", 12),
     TRACE: ("trace", 50),
+    POSSIBLE_SETTING: ("settings", 60),
 }
 """The module with the rules of each kind, and the number of hits that they need."""
 
@@ -40,7 +42,11 @@ def hits_for(kinds: Sequence[str]) -> int:
 
 def find(asked: Asked, kinds: Sequence[str]) -> CodeFacts | None:
     """Return the facts of the first of these kinds that has some."""
-    return next((found for name in kinds if (found := _rules(name)(asked)) is not None), None)
+    for name in kinds:
+        asked.limits.clear()  # what was read for another kind
+        if (found := _rules(name)(asked)) is not None:
+            return found
+    return None
 
 
 def _rules(kind: str) -> Callable[[Asked], CodeFacts | None]:

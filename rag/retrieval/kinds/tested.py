@@ -15,6 +15,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
+from rag.retrieval.kinds.asked import Asked
 from rag.retrieval.kinds.by_text import uses_by_text
 from rag.types import CodeDefinition, CodeUse, Hit
 
@@ -25,7 +26,7 @@ _MAX_FILES = 12
 """How many files are read for tests that are named after a definition."""
 
 
-def tests_of(index: ChunkIndex, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+def tests_of(asked: Asked, index: ChunkIndex, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
     """Return the uses of some definitions of one name in tests, then the tests that are named after it.
 
     First are the uses in tests that are named after it; certain ones come before others.
@@ -34,8 +35,10 @@ def tests_of(index: ChunkIndex, targets: Sequence[CodeDefinition]) -> list[CodeU
     found = [use for use in index.graph.uses(targets) if _is_in_test(index, use)]
     if not any(use.certain for use in found):
         known = {(use.path, use.line) for use in found}
-        found += [use for use in uses_by_text(index, name, _is_test) if (use.path, use.line) not in known]
-    named = list(_named_after(index, name))
+        found += [
+            use for use in uses_by_text(asked, index, name, _is_test) if (use.path, use.line) not in known
+        ]
+    named = list(_named_after(asked, index, name))
     found.sort(key=lambda use: (not use.certain, not _is_in(use, named), use.role != "call"))
     return [*found, *(one for one in named if not any(_is_in(use, [one]) for use in found))]
 
@@ -53,7 +56,7 @@ def _is_in_test(index: ChunkIndex, use: CodeUse) -> bool:
     return begin is not None and begin.string.count("\n", 0, begin.start()) < use.line
 
 
-def _named_after(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
+def _named_after(asked: Asked, index: ChunkIndex, name: str) -> Iterator[CodeUse]:
     """Yield the definitions in tests whose names have all words of a name in a row.
 
     A name of one word must be all of the test's name, without the word for a test.
@@ -64,7 +67,8 @@ def _named_after(index: ChunkIndex, name: str) -> Iterator[CodeUse]:
         return
     chunks = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), holding)
     files = index.file[chunks[index.kind[chunks] == _TEST]].tolist()
-    for path in map(index.file_path, list(dict.fromkeys(files))[:_MAX_FILES]):
+    paths = [index.file_path(file) for file in dict.fromkeys(files)]
+    for path in asked.first(paths, _MAX_FILES, "files of tests were read"):
         for one in index.graph.defined_in(path):
             words = [word for word in _words(one.name) if word not in _TEST_WORDS]
             places = range(len(words) - len(own) + 1) if len(own) > 1 or words == own else ()

@@ -1,6 +1,6 @@
 """The tools for what is remembered: facts, and the turns whose sources may have changed since.
 
-Plain functions like those of `rag.serve.mcp.tools`, with the same replies: a text, and structured values.
+Plain functions like those of `rag.serve.mcp.toolbox`, with the same replies: a text, and structured values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rag.serve.access.keys import Caller
 from rag.serve.api.json_models import JsonModels
 from rag.serve.api.rendering import Renderer
 from rag.serve.errors import BadRequest
-from rag.serve.mcp.tools import ToolReply
+from rag.serve.mcp.toolbox import ToolReply
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service.facts import (

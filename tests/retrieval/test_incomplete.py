@@ -1,0 +1,155 @@
+"""Facts that are cut at a limit say so: by a note that more may exist, or by a count above what is listed."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+from rag.retrieval.kinds.asked import Asked
+from rag.retrieval.search import search
+
+EXITS = {
+    f"app/{name}.ts": (
+        f"const EXIT_{name.upper()} = 3;\n\nexport function run() {{\n  process.exit(3);\n}}\n\n"
+        f"export function stop() {{\n  process.exit(EXIT_{name.upper()});\n}}\n"
+    )
+    for name in ("bake", "glaze", "fire")
+}
+ONE_EXIT = {"app/bake.ts": EXITS["app/bake.ts"]}
+STATUS = {f"api/{name}.py": f"def {name}():\n    abort(404)\n" for name in ("bake", "glaze", "fire")}
+CHART = {
+    "Chart.yaml": "name: web\n",
+    "values.yaml": "image:\n  tag: v1\n",
+    **{f"templates/{name}.yaml": "image: {{ .Values.image.tag }}\n" for name in ("pod", "job", "cron")},
+}
+CALLS = {
+    "shop/kiln.py": "def heat_kiln(hours):\n    return hours\n",
+    **{
+        f"shop/{name}.py": (f"from shop.kiln import heat_kiln\n\n\ndef {name}():\n    return heat_kiln(3)\n")
+        for name in ("bake", "glaze", "fire")
+    },
+    **{
+        f"tests/test_{name}.py": f"def test_heat_kiln_{name}():\n    assert {name}()\n"
+        for name in ("bake", "glaze")
+    },
+}
+DOORS = {
+    f"shop/{name}.py": (
+        f"class {name.title()}:\n    def open_door(self):\n        return 1\n\n\n"
+        f"def use_{name}():\n    {name.title()}().open_door()\n"
+    )
+    for name in ("bake", "glaze", "fire")
+}
+UNKNOWN = {
+    "shop/door.py": "class Door:\n    def open_door(self):\n        return 1\n",
+    "shop/use.py": "def use(one):\n    one.open_door()\n\n\ndef again(one):\n    one.open_door()\n",
+}
+TASKS = {
+    "shop/kiln.py": "def heat_kiln(hours):\n    return hours\n",
+    **{f"{name}/tasks.yaml": f"{name}:\n  run: heat_kiln\n" for name in ("bake", "glaze", "fire")},
+}
+LUA = {
+    "lib/heat.lua": "function heat_kiln()\n  return 1\nend\n",
+    **{f"bin/{name}.lua": 'require "lib.heat"\n\nheat_kiln()\n' for name in ("bake", "glaze", "fire")},
+}
+MODELS = {
+    "models/stg_kilns.sql": "select 1 as id\n",
+    **{f"models/{name}.sql": "select * from {{ ref('stg_kilns') }}\n" for name in ("bake", "glaze", "fire")},
+}
+TYPES = {
+    "Kiln.dart": "abstract class Kiln {\n  void heat();\n}\n",
+    **{f"{name}.dart": f"class {name} extends Kiln {{\n}}\n" for name in ("Gas", "Wood", "Electric")},
+}
+ERRORS = {
+    f"shop/{name}.go": f"package shop\n\ntype {name.title()}Error struct {{\n\tHours int\n}}\n"
+    for name in ("bake", "glaze", "fire", "door")
+}
+PLUGINS = {
+    f"shop/{name}.py": f'register_glaze("{name}", {name})\nregister_glaze("{name}2", {name})\n'
+    for name in ("bake", "glaze", "fire", "door")
+}
+COLORS = {
+    "shop/color.py": "from enum import Enum\n\n\nclass GlazeColor(Enum):\n"
+    + "".join(f"    {name} = {n}\n" for n, name in enumerate(("RED", "OCHRE", "UMBER", "COBALT", "JADE")))
+}
+MESSAGE = {
+    "shop/kiln.py": (
+        'OPEN_DOOR = "the door of the kiln is open, close it before firing"\n\n\n'
+        "def fire():\n    raise ValueError(OPEN_DOOR)\n\n\ndef glaze():\n    raise TypeError(OPEN_DOOR)\n"
+    )
+}
+SETTING = {
+    "shop/config.py": "# How many hours a kiln fires.\nFIRING_HOURS = 12\n",
+    "shop/options.py": 'parser.add_argument("--firing-hours", default=12)\n',
+}
+FAILING = {
+    "shop/kiln.py": (
+        "def fire_kiln(kiln):\n    if kiln.open:\n        raise ValueError\n    if kiln.cold:\n"
+        "        raise TypeError\n    return kiln\n"
+    )
+}
+STEPS = {
+    "bakery/orders.py": (
+        "from bakery.oven import bake_loaf\n\n\ndef accept_order(order):\n"
+        '    """Accept an order and see that the loaf gets baked."""\n'
+        "    check_order(order)\n    return bake_loaf(order)\n\n\n"
+        'def check_order(order):\n    """Check that the order names a flour."""\n    return order.flour\n'
+    ),
+    "bakery/oven.py": (
+        'def bake_loaf(flour):\n    """Bake a loaf: the oven is heated, then the dough goes in."""\n'
+        '    heat_oven(220)\n\n\ndef heat_oven(degrees):\n    """Heat the oven."""\n    return degrees\n'
+    ),
+}
+NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "glaze", "fire")}
+
+
+@pytest.mark.parametrize(
+    ("limit", "question", "files"),
+    [
+        ("asked.MAX_CHUNKS", "When does it exit with 3?", EXITS),
+        ("codes._MAX_CONSTANTS", "When does it exit with 3?", EXITS),
+        ("codes._MAX_OF_EACH", "Which exit codes are there?", ONE_EXIT),
+        ("asked.MAX_CHUNKS", "When does it answer with a 404?", STATUS),
+        ("asked.MAX_CHUNKS", "Where is .Values.image.tag used?", CHART),
+        ("asked.MAX_FACTS", "Where is .Values.image.tag used?", CHART),
+        ("asked.Asked.file", "Where is .Values.image.tag used?", CHART),
+        ("asked.MAX_FACTS", "Who calls heat_kiln?", CALLS),
+        ("asked.Asked.file", "Who calls heat_kiln?", CALLS),
+        ("callers.MAX_FILES", "Who calls heat_kiln?", CALLS),
+        ("callers.MAX_POSSIBLE", "Who calls open_door?", UNKNOWN),
+        ("tested._MAX_FILES", "Which tests cover heat_kiln?", CALLS),
+        ("callers._MAX_TARGETS", "Who calls open_door?", DOORS),
+        ("callers._MAX_CANDIDATES", "Who calls open_door?", DOORS),
+        ("by_text.MAX_CHUNKS_READ", "Who uses heat_kiln?", TASKS),
+        ("asked.MAX_CHUNKS", "Who imports lib/heat.lua?", LUA),
+        ("asked.MAX_CHUNKS", "What uses stg_kilns?", MODELS),
+        ("asked.MAX_CHUNKS", "Which classes extend Kiln?", TYPES),
+        ("lists._OTHER_FILES", "List all registered glazes.", PLUGINS),
+        ("class_names._MAX_FILES", "List all error classes.", ERRORS),
+        ("list_fit._MAX_LINES_READ", "List all glaze colors.", COLORS),
+        ("messages._MAX_USES", "the door of the kiln is open, close it before firing", MESSAGE),
+        ("settings._MAX_PLACES", "What is the default of FIRING_HOURS?", SETTING),
+        ("failures._MAX_PLACES", "What happens if fire_kiln fails?", FAILING),
+        ("trace._MAX_STEPS", "What happens from accepting an order until the oven is heated?", STEPS),
+        ("lines._MAX_LINES", "Show me lines 1 to 3 of bake/kiln.py", NAMES),
+        ("lines._MAX_FILES", "Show me line 2 of kiln.py", NAMES),
+    ],
+)
+def test_facts_that_are_cut_at_a_limit_say_so(searcher_of, monkeypatch, limit, question, files):
+    searcher = searcher_of(files)
+    whole = search([searcher], question).code_facts
+    assert whole is not None and not says_more(whole), "it is whole without the limit"
+    if limit == "asked.Asked.file":
+        monkeypatch.setitem(Asked.file.__kwdefaults__, "most", 1)
+    else:
+        module, name = limit.split(".")
+        least = {"_MAX_FILES": 3 if module == "class_names" else 1, "_MAX_LINES_READ": 7}.get(name, 1)
+        monkeypatch.setattr(import_module(f"rag.retrieval.kinds.{module}"), name, least)
+    cut = search([searcher], question).code_facts
+    assert cut is not None and cut.kind == whole.kind and says_more(cut), cut
+
+
+def says_more(facts):
+    return re.search(r"only (?:\d|lines near)", facts.note) is not None or facts.count > len(facts.items)

@@ -596,6 +596,8 @@ def test_a_conversation_branches_and_goes_back(conversation):
     assert (forked["name"], forked["forked_after"], forked["turn_count"]) == ("again", 1, 1)
     assert rag("turns", "fork", "7", *of).code == 2
     assert rag("turns", "rewind", "1", *of, stdin="n\n").code == 2
+    beyond = rag("turns", "rewind", "9", *of, "--yes")
+    assert (beyond.code, "has no turn 9" in beyond.err) == (2, True)
     assert rag("turns", "rewind", "1", *of, "--yes").out == "removed 1 turn of login\n"
     assert rag("turns", "undo", "2", *of).code == 2
     assert rag("turns", "undo", *of, "--json").json["taken_back"] == 1

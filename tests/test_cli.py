@@ -284,22 +284,22 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
     assert set(found) == {
-        *("question", "taken", "confidence", "coverage", "results", "seconds"),
+        *("question", "taken", "confidence", "coverage", "hits", "results", "seconds"),
         *("code_facts", "remarks", "matches", "mode"),
     }
-    assert len(found["results"]) == 3
-    assert set(found["results"][0]) == {
+    assert len(found["hits"]) == 3 and found["results"] == found["hits"]
+    assert set(found["hits"][0]) == {
         *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
         *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location", "reason"),
         *OLD_OUTPUT["cli"].keys() - {"order", "forked_at", "steps"},
     }
-    scores = [hit["score"] for hit in found["results"]]
+    scores = [hit["score"] for hit in found["hits"]]
     assert scores == sorted(scores, reverse=True)
-    for hit in found["results"]:
+    for hit in found["hits"]:
         lines = (sample_repo / hit["path"]).read_text().splitlines(keepends=True)
         assert "".join(lines[hit["start_line"] - 1 : hit["end_line"]]) == hit["text"]
     plain = rag("search", sample_repo, SIGNED, "-k", 3).out
-    assert [hit["place"] in plain for hit in found["results"]] == [True] * 3
+    assert [hit["place"] in plain for hit in found["hits"]] == [True] * 3
 
 
 def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
-from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, say
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import RagError
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.resources import make_private
 
 if TYPE_CHECKING:

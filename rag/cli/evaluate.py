@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import counted, errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import SettingsError
+from rag.quoting import counted
 from rag.types import MAX_HITS
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from rag.cli import options
 from rag.cli.ask import chosen_for, split_words
 from rag.cli.terminal import (
     NOTHING_FOUND,
-    counted,
     errors_as_exit_codes,
     json_text,
     opened_engine,
@@ -29,7 +28,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.schema import to_json, with_old_names
 from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
 

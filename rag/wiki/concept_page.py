@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rag.code.symbols import Symbol
+from rag.quoting import counted
 from rag.wiki import diagrams
 from rag.wiki.facts import short_name
 from rag.wiki.fields import fields_of
@@ -42,7 +43,7 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     if drawn is not None:
         caption = (
             "An arrow leads from a definition to one that it certainly calls. "
-            f"{diagrams.left_out(drawn, 'definitions', 'calls')}"
+            f"{diagrams.left_out(drawn, 'definition', 'call')}"
         )
         yield Part(f"## How it works\n\n{drawn.markdown}\n\n{caption}", "the diagram of calls")
     types = [symbol for symbol in ranked if symbol.unit == "class" and not facts.scope(symbol)]
@@ -96,7 +97,7 @@ def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: Ci
     more = " and other folders" if len(folders) > 3 else ""
     named = ", ".join(code(posixpath.basename(path)) for path in paths[:_NAMED_FILES])
     rest = len(paths) - _NAMED_FILES
-    others = f" and {rest:,} other file{'' if rest == 1 else 's'}" if rest > 0 else ""
+    others = f" and {counted(rest, 'other file')}" if rest > 0 else ""
     sentences = [f"{named}{others} in {where}{more}." if paths else ""]
     after = {target: n for (source, target), n in context.between.items() if source == page.id}
     before = {source: n for (source, target), n in context.between.items() if target == page.id}
@@ -121,7 +122,7 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
             for field in declared[:_MAX_FIELDS]
         ]
         rest = len(declared) - _MAX_FIELDS
-        more = f"\n\n{rest:,} more fields." if rest > 0 else ""
+        more = f"\n\n{counted(rest, 'more field')}." if rest > 0 else ""
         parts.append("Fields:\n\n" + "\n".join(rows) + more)
     members = [s for s in _inside(context, symbol, symbol.path) if s.public]
     members += _methods_elsewhere(context, symbol)
@@ -207,7 +208,7 @@ def _files(
     rest = [path for path in paths if path not in described[:_MAX_FILES]]
     if rest:
         rows = [_one_line(context, path, cited) for path in sorted(rest)[:_MAX_OTHERS]]
-        more = f"\n\n{len(rest) - _MAX_OTHERS:,} more files." if len(rest) > _MAX_OTHERS else ""
+        more = f"\n\n{counted(len(rest) - _MAX_OTHERS, 'more file')}." if len(rest) > _MAX_OTHERS else ""
         yield Part("## Other files\n\n" + "\n".join(rows) + more, f"{len(rest):,} other files")
 
 
@@ -308,5 +309,5 @@ def _tests(context: PageContext, paths: Sequence[str], cited: CitationWriter) ->
         best = sorted(counts, key=lambda path: (-counts[path], path))
         rows = [f"- {cited.file(path, len(survey.files[path].lines))}" for path in best[:_MAX_TESTS]]
         rest = len(best) - _MAX_TESTS
-        more = f"\n\n{rest:,} more test files import or call it." if rest > 0 else ""
+        more = f"\n\nNot listed: {counted(rest, 'more test file')}." if rest > 0 else ""
         yield Part("## Tested by\n\n" + "\n".join(rows) + more, "the tests")

@@ -388,6 +388,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("read_span", {"path": "a.py:3-4", "start_line": 9}, "disagree"),
         ("read_span", {"path": "a.py", "start": 3, "start_line": 9}, "given twice"),
         ("explore", {"questions": "x"}, "no argument `questions`; did you mean `question`?"),
+        ("explore", {"question": "x", "zz": 1}, "no argument `zz`. Its arguments: question, "),
         ("explore", {}, "explore needs `question`"),
         ("explore", {"question": "x", "budget": 5}, "`budget` of explore"),
         ("explore", {"question": "x", "seen": ["a.py"]}, "not a place"),

@@ -16,6 +16,7 @@ from rag.cli import options
 from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import SettingsError
 from rag.quoting import counted
+from rag.types import MAX_HITS
 
 if TYPE_CHECKING:
     from rag.evaluation.answers import Shares
@@ -99,7 +100,9 @@ def evaluate(
             "Includes questions without answers.",
         ),
     ] = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of results of each system.")] = 50,
+    k: Annotated[
+        int, typer.Option("-k", min=1, max=MAX_HITS, help="The number of results of each system.")
+    ] = 50,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(

@@ -30,7 +30,7 @@ from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import counted, visible
 from rag.schema import to_json, with_old_names
-from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
+from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -47,7 +47,7 @@ def search(
     words: options.SearchWords,
     *,
     repo: options.Repositories = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of hits.")] = 10,
+    k: Annotated[int, typer.Option("-k", help=f"The number of hits, 1 to {MAX_HITS:,}.")] = 10,
     batch: Annotated[
         bool,
         typer.Option(
@@ -91,6 +91,9 @@ def search(
         with opened_engine(settings, yes=yes) as engine:
             from rag.service.search import SearchQuery
 
+            query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
+            if not batch:
+                query.check()  # before anything is indexed
             wanted, note = _sources(engine, sources, question, mode, index)
             repositories = [
                 engine.repository(source, refreshing=not no_refresh, else_old=True) for source in wanted
@@ -99,7 +102,6 @@ def search(
                 _serve_batch(engine, repositories, k, within.only, refreshing=not no_refresh)
                 return
             opened = time.perf_counter()
-            query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
             found = _found(engine, repositories, query)
             searched = time.perf_counter()
             for remark in (*([note] if note else []), *found.remarks):
@@ -298,8 +300,8 @@ def _checked_request(request: Any, default_k: int) -> SearchQuery:
     if not isinstance(history, list) or not all(isinstance(text, str) for text in history):
         raise ValueError('"history" must be a list of earlier questions')
     _check_history(history)
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000:
-        raise ValueError('"k" must be a whole number from 1 to 1000')
+    if not isinstance(k, int) or isinstance(k, bool):
+        raise ValueError('"k" must be a whole number')
     return SearchQuery(query, k=k, earlier=history)
 
 

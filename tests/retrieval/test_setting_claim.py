@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rag.retrieval.kinds import settings
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.search import search
 from rag.service import Engine
 from rag.settings import Settings
@@ -136,3 +137,49 @@ def test_what_a_named_function_returns_is_no_setting(tmp_path: Path, engine: Eng
     source = "import os\n\n\ndef kiln_port(given):\n    return given or os.environ.get('KILN_PORT')\n"
     found = facts(engine, tmp_path, "what does kiln_port return if nothing is set", kiln_dot_py=source)
     assert (found.kind, found.subject) == ("failure", "kiln_port")
+
+
+DESCRIBED = '''\
+class KilnTmpDir(Setting):
+    name = "kiln_tmp_dir"
+    section = "Kiln"
+    default = None
+    desc = """A directory to use for the heartbeat file of the kiln.
+
+    A disk can block it for a long time.
+    """
+
+
+class MaxFirings(Setting):
+    name = "max_firings"
+    section = "Kiln"
+    default = 0
+    desc = """The number of firings after which the kiln restarts, against cracks."""
+'''
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("Can the heartbeat file of the kiln be put on a RAM disk?", "kiln_tmp_dir"),
+        ("How do I have the kiln restart after some firings?", "max_firings"),
+        ("How big is max_firings normally?", "max_firings"),
+    ],
+)
+def test_what_a_described_setting_does_is_answered_by_it(
+    tmp_path: Path, engine: Engine, question: str, name: str
+) -> None:
+    assert facts(engine, tmp_path, question, kiln_dot_py=DESCRIBED).subject == name
+
+
+def test_what_no_description_says_is_searched(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "kiln.py").write_text(DESCRIBED)
+    found = search([engine.repository(str(tmp_path)).searcher], "How do I teach the dog to use the disk?")
+    assert found.code_facts is None
+
+
+@pytest.mark.parametrize(
+    "question", ["Where is it decided how large a pot may be?", "What glazes can a kiln have?"]
+)
+def test_a_question_for_a_place_or_a_list_is_answered_by_no_setting(question: str) -> None:
+    assert not {"setting", "possible setting"} & {*kinds_of(question)}

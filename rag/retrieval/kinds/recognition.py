@@ -22,6 +22,8 @@ from rag.types.question_kinds import (
     TRACE,
 )
 
+POSSIBLE_SETTING = "possible setting"
+"""The kind of a question that a setting may answer, though it asks for none: "Can I have it quiet?"."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
@@ -192,6 +194,14 @@ _NO_SETTING = re.compile(
     r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
     re.I,
 )
+_MAY_BE_SET = re.compile(
+    r"\bhow (?:do|can|could|would|should) (?:i|we|you|one|users)\b"
+    r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|you|it|they|users|the|an?)\b|\bis there (?:a|any) way\b"
+    r"|\bhow (?:many|much|long|big|large|often|far|old|high|deep|wide|small)\b"
+    r"|\bout of the box\b|\bunless\b|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
+    r"|\b(?:which|what) variable\b|\bswitch\b|\bturn\b[^?]{0,60}\b(?:on|off)\b|\bget rid\b",
+    re.I,
+)
 _FAILURES = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
@@ -273,7 +283,7 @@ def kinds_of(text: str) -> list[str]:
 
 def is_answered_by_rules(text: str) -> bool:
     """Return whether the rules of its kind look for the answer of a question, in the order of the search."""
-    return is_pasted(text) or not {MESSAGE, TRACE}.issuperset(kinds_of(text))
+    return is_pasted(text) or not {MESSAGE, TRACE, POSSIBLE_SETTING}.issuperset(kinds_of(text))
 
 
 def is_pasted(text: str) -> bool:
@@ -342,12 +352,18 @@ def _asks_for_all(text: str) -> bool:
     )
 
 
-def _asks_for_setting(text: str) -> bool:
+def asks_for_setting(text: str) -> bool:
+    """Return whether a question asks for a setting or its default."""
     return (
         _is_request(text)
         and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
         and not _NO_SETTING.search(text)
     )
+
+
+def _may_ask_for_setting(text: str) -> bool:
+    may_be_set = _MAY_BE_SET.search(text) is not None and not _NO_SETTING.search(text)
+    return may_be_set and _is_request(text) and not asks_for_setting(text)
 
 
 def chart_value(text: str) -> str:
@@ -391,7 +407,8 @@ _RECOGNIZED = {  # in the order in which their rules are tried
     MESSAGE: _is_message,
     CALLERS: _asks_for_uses,
     LIST: _asks_for_all,
-    SETTING: _asks_for_setting,
+    SETTING: asks_for_setting,
     FAILURE: _asks_for_failures,
     TRACE: _asks_for_steps,
+    POSSIBLE_SETTING: _may_ask_for_setting,
 }

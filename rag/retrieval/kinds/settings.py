@@ -32,7 +32,7 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
-from rag.retrieval.kinds.recognition import is_pasted
+from rag.retrieval.kinds.recognition import asks_for_setting, is_pasted
 from rag.retrieval.kinds.word_lines import Flags, WordLines, beginning, near
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
@@ -74,6 +74,8 @@ _VALUE = re.compile(
 )
 _HAS_NUMBER, _HAS_SWITCH = 0.1, -0.2
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
+_MIN_DESCRIBED_SCORE = 0.35
+"""Of a setting with a description, where the question asks for none: that is what it would be asked by."""
 _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
@@ -170,7 +172,7 @@ def find(asked: Asked) -> CodeFacts | None:
     settings = _Settings(asked)
     literal = _literal(asked, settings)
     best = literal or settings.best()
-    if best is None or (not literal and (best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE)):
+    if best is None or not (literal or _is_good(best, asks_for_setting(text))):
         return None
     if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
         return None  # any other setting is not what was asked for
@@ -196,6 +198,13 @@ def find(asked: Asked) -> CodeFacts | None:
         facts = [replace(fact, certain=False) for fact in facts]
         return code_facts(asked, SETTING, name, summary, facts, count=len(every), is_doubtful=True)
     return code_facts(asked, SETTING, name, summary, facts, count=len(every))
+
+
+def _is_good(setting: _Setting, is_asked: bool) -> bool:
+    """Return whether a setting fits well enough; a described one that may be meant need not fit as well."""
+    is_described = any(place.sort == "record" for place in setting.places)
+    least = _MIN_DESCRIBED_SCORE if is_described and not is_asked else _MIN_SCORE
+    return setting.score >= least and setting.coverage >= _MIN_COVERAGE
 
 
 def _is_named(asked: Asked, name: str) -> bool:

@@ -129,7 +129,8 @@ def test_one_word_is_the_question_and_the_repository_the_conversations_or_this_f
 ):
     here = rag("ask", "How is the glaze fired?", "--json", cwd=other_repo).json
     assert here["repositories"] == [str(other_repo)]
-    rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    begun = rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    assert "rag: starting a new conversation, login" in begun.err
     there = rag("ask", EXPIRE, "--conversation", "login", "--json", cwd=other_repo).json
     assert there["repositories"] == [str(sample_repo)]
     assert there["number"] == 2
@@ -941,12 +942,13 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
 
 
 def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
-    typed = f"{SIGNED}\n\n/sources\n/nonsense\n{EXPIRE}\n/new\n{SIGNED}\n/turns\n/quit\nnever read\n"
+    typed = f"{SIGNED}\n\n/sources\n/nonsense\n/turn\n{EXPIRE}\n/new\n{SIGNED}\n/turns\n/quit\nnever read\n"
     done = rag("chat", sample_repo, stdin=typed)
     assert done.code == 0
     assert done.out.count("snip/sessions.py:34-38") >= 3
     assert "/turns    the questions so far" in done.out
     assert "rag: there is no command /nonsense; a question does not begin with /" in done.err
+    assert "rag: there is no command /turn; did you mean /turns?" in done.err
     assert "turn 2" in done.err
     first_of_new, kept = rag("turns", "list", "--json").json
     assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)

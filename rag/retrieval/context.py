@@ -82,11 +82,10 @@ class Carry:
     """The weights of the past in a follow-up; the question's own terms weigh 1.
 
     `question` weighs the terms of the question with which the subject began, `last` those of the last
-    question, `near` the file of the subject, and `user` its callers or tests when the question asks for them
-    (multiplied by `user_alone` when it asks for nothing else). The places last shown weigh `second` as much
-    as the subject. A question that asks only for a facet carries `facet` times the first, one that may be
-    self-contained `alone` times everything. `shown` is the factor of the places that earlier answers came
-    from, `other_kind` that of code where tests or documents are asked for.
+    question, and `near` the file of the subject. The places last shown weigh `second` as much as the subject.
+    A question that asks only for a facet carries `facet` times the first, one that may be self-contained
+    `alone` times everything. `shown` is the factor of the places that earlier answers came from, `other_kind`
+    that of code where tests or documents are asked for.
     """
 
     question: float = 0.55
@@ -94,8 +93,6 @@ class Carry:
     near: float = 0.1
     second: float = 0.5
     places: int = 2
-    user: float = 0.7
-    user_alone: float = 3.0
     facet: float = 2.0
     alone: float = 0.25
     shown: float = 0.7

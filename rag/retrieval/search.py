@@ -26,12 +26,9 @@ from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
 from rag.retrieval.relations import (
-    defined_factor,
     facet_factor,
     near_signal,
     shown_factor,
-    users,
-    uses_signal,
 )
 from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.shown_definition import named_by, named_by_key
@@ -310,7 +307,7 @@ def _gather(
     if name := asked_value(sought.question):
         phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases
-    named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
+    named = rank.union([np.asarray(mentioned, np.int64)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)
     chunks = rank.union([best, near, named, *([synonym.best(CANDIDATES)] if plain else [])])
     is_named = np.zeros(len(chunks), np.float32)
@@ -387,11 +384,9 @@ def _rank(
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
         "near": near_signal(index, chunks, sought, carry),
-        "uses": uses_signal(index, chunks, sought, carry),
     }
     scores: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     factors = rank.kind_factor(index, chunks, sought.question, weights)
-    factors *= defined_factor(index, chunks, sought)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
     factors *= rank.bundle_factor(index, chunks, every_name, sought.question, weights)

@@ -261,8 +261,6 @@ RULES = (
     Rule("conversation: the first question", ("retrieval.search.in_context",), _carried(question=0.0)),
     Rule("conversation: the last question", ("retrieval.search.in_context",), _carried(last=0.0)),
     Rule("conversation: its file", ("retrieval.search.near_signal",), _zeros),
-    Rule("conversation: its users", ("retrieval.search.uses_signal",), _zeros),
-    Rule("conversation: not its definition", ("retrieval.search.defined_factor",), _ones),
     Rule("conversation: nothing twice", ("retrieval.search.shown_factor",), _ones),
     Rule("conversation: kind of a facet", ("retrieval.search.facet_factor",), _ones),
     Rule("conversation: no subject", ("service.dialog.lacks_subject",), _always(False)),

@@ -17,7 +17,6 @@ const LEGS = [
   ["file", "Other good hits in the file"],
   ["about", "Topic of the file"],
   ["near", "Close to code discussed before"],
-  ["uses", "Uses code discussed before"],
 ];
 
 export function drawTrace(body) {

@@ -27,7 +27,7 @@ _INSIDE_SHARE = 0.6
 _KNOWN_SHARE = 0.2
 """The share of the other code files that mention the project; with less its name says nothing."""
 _NAME_SHARE = 0.1
-_LEAST_CHARS, _LEAST_FILES, _MAX_FILES = 3, 3, 20_000
+_LEAST_CHARS, _LEAST_FILES, _MAX_FILES = 3, 3, 10_000
 _DOCUMENT = re.compile(
     r"(?:(?:un)?licen[cs]es?|copying|copyright|readme|authors|notice)(?:[._-][\w.-]*)?|[\w-]+\.license(?:\.\w+)?"
     r"|package\.json|composer\.json|pyproject\.toml|setup\.py|cargo\.toml|.*\.(?:gemspec|rockspec)|pom\.xml"
@@ -41,7 +41,7 @@ _FOLDERS: WeakKeyDictionary[ChunkIndex, tuple[str, ...]] = WeakKeyDictionary()
 def copied_folders(index: ChunkIndex) -> tuple[str, ...]:
     """Return the outermost folders with the code of other projects, each with a slash at its end.
 
-    Repositories of more than 20,000 files are not examined.
+    Repositories of more than 10,000 files of code are not examined.
     """
     if index not in _FOLDERS:
         _FOLDERS[index] = tuple(sorted(_copied(index))) if len(index) else ()
@@ -56,13 +56,17 @@ def _copied(index: ChunkIndex) -> Set[str]:
     code = files[first[index.kind[first] == _CODE]]
     if not _LEAST_FILES < len(code) <= _MAX_FILES:
         return frozenset()
-    own, begins = np.zeros(index.total_files, np.bool_), np.zeros(len(index), np.bool_)
+    begins = np.zeros(len(index), np.bool_)
+    begins[first] = True
+    headed = _holding(index, "copyright", begins)
+    if headed[code].sum() < _LEAST_FILES:
+        return frozenset()
+    own = np.zeros(index.total_files, np.bool_)
     for name in project_names(index):
         if len(name) >= _LEAST_CHARS and name.isalnum() and not is_stop_word(name):
             named = _holding(index, name)
             own |= named if named[code].sum() >= _NAME_SHARE * len(code) else False
-    begins[first] = True
-    foreign = _holding(index, "copyright", begins) & ~own
+    foreign = headed & ~own
     if foreign[code].sum() < _LEAST_FILES or not own[code].any():
         return frozenset()
     counted = _counted(index, code, own, foreign)
@@ -90,26 +94,31 @@ def _holding(
 
 def _counted(
     index: ChunkIndex, code: npt.NDArray[np.int32], own: npt.NDArray[np.bool_], foreign: npt.NDArray[np.bool_]
-) -> dict[str, npt.NDArray[np.int64]]:
+) -> dict[str, list[int]]:
     """Return how many code files each folder has: all, own and foreign ones; "" is the repository."""
-    parents = Counter(
-        (index.file_path(file).rpartition("/")[0], bool(own[file]), bool(foreign[file]))
-        for file in code.tolist()
-    )
-    counted: dict[str, npt.NDArray[np.int64]] = {"": np.zeros(3, np.int64)}
-    for (parent, is_own, is_foreign), count in parents.items():
-        for folder in ("", *_above(f"{parent}/" if parent else "")):
-            counted.setdefault(folder, np.zeros(3, np.int64))
-            counted[folder] += np.asarray([count, count * is_own, count * is_foreign])
+    parents: dict[str, list[int]] = {}
+    for file, is_own, is_foreign in zip(
+        code.tolist(), own[code].tolist(), foreign[code].tolist(), strict=True
+    ):
+        path = index.file_path(file)
+        count = parents.setdefault(path[: path.rfind("/") + 1], [0, 0, 0])
+        count[0] += 1
+        count[1] += is_own
+        count[2] += is_foreign
+    counted: dict[str, list[int]] = {}
+    for parent, count in parents.items():
+        for folder in ("", *_above(parent)):
+            whole = counted.get(folder, (0, 0, 0))
+            counted[folder] = [n + more for n, more in zip(whole, count, strict=True)]
     return counted
 
 
-def _outermost(counted: dict[str, npt.NDArray[np.int64]]) -> set[str]:
+def _outermost(counted: dict[str, list[int]]) -> set[str]:
     """Return the outermost folders whose code is foreign."""
-    total, total_own, _ = counted[""].tolist()
+    total, total_own, _ = counted[""]
 
     def may_be(folder: str) -> bool:
-        count, own, _ = counted[folder].tolist()
+        count, own, _ = counted[folder]
         return (
             folder != "" and own <= _OWN_SHARE * count and total_own - own >= _KNOWN_SHARE * (total - count)
         )
@@ -125,7 +134,7 @@ def _outermost(counted: dict[str, npt.NDArray[np.int64]]) -> set[str]:
     inside = Counter[str]()
     for folder in outer(found):
         for above in _above(folder[:-1]):
-            inside[above] += int(counted[folder][0])
+            inside[above] += counted[folder][0]
     return outer(
         found | {one for one, n in inside.items() if n >= _INSIDE_SHARE * counted[one][0] and may_be(one)}
     )

@@ -1,4 +1,6 @@
-"""Make untrusted text (paths, code, questions) safe to quote: in a prompt, in Markdown, on one line."""
+"""Write text for people: make untrusted text (paths, code, questions) safe to quote in a prompt, in Markdown,
+on one line; and counts with their nouns.
+"""
 
 from __future__ import annotations
 
@@ -70,3 +72,9 @@ def without_markers(text: str) -> str:
 def well_formed(text: str) -> str:
     """Return `text` that can be encoded: lone surrogates become `?`."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun: `1 turn`, `2 turns`, `2 indexes`."""
+    plural = "es" if noun.endswith("x") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("rag.testing")
 collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
-pytest_plugins = ["real_model", "live_server", "postgres_server", "small_repositories", "fuzz_inputs"]
+pytest_plugins = ["real_model", "live_server", "postgres_server", "small_repositories"]
+pytest_plugins += ["fuzz_inputs", "chromium"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
 

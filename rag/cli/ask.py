@@ -22,7 +22,6 @@ from rag.cli.terminal import (
     INTERRUPTED,
     NOTHING_FOUND,
     Waiting,
-    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -32,7 +31,7 @@ from rag.cli.terminal import (
 )
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import ConfigError, ConversationMismatch, NotFound, ProviderError, RagError, SourceNotFound
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.resources import is_folder
 from rag.schema import to_json
 from rag.types import Answer, Conversation, Filters, Source, Subject, TraceStep
@@ -179,6 +178,8 @@ def open_dialog(
         asked, remarks = list(chosen.sources), (chosen.note,) if chosen.note else ()
     wanted = asked or (list(found.sources) if found else []) or [locate(None, index.ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing, else_old=True) for source in wanted]
+    if name and found is None:
+        say(f"rag: starting a new conversation, {visible(name)}")
     dialog = Dialog(engine, repositories, found, name=name or "")
     dialog.remarks = remarks
     if conversation.about:

@@ -10,7 +10,6 @@ import typer
 from rag.cli import options
 from rag.cli.terminal import (
     confirm,
-    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -19,6 +18,7 @@ from rag.cli.terminal import (
     settings_from,
     table,
 )
+from rag.quoting import counted
 
 if TYPE_CHECKING:
     from rag.answer_cache.cache import CachedAnswer

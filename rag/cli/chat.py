@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
-from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, say
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import RagError
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.resources import make_private
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _HELP = """/turns    the questions so far
 /new      start a new conversation
 /help     show this help
 /quit     end the session (also Ctrl-D)"""
+_COMMANDS = [line.split()[0] for line in _HELP.splitlines()]
 _COMMANDS_WITHOUT_SLASH = ("exit", "help", "quit")
 """What people type to other programs; a line with nothing else is no question."""
 
@@ -119,6 +121,8 @@ class Session:
             prose = TerminalMarkdown()
             prose.write(turns[-1].answer if turns else "")
             prose.end()
+        elif name == "/help":
+            out(_HELP)
         elif name == "/about":
             self._about(line.partition(" ")[2].strip())
         elif name == "/new":
@@ -126,9 +130,10 @@ class Session:
 
             self._dialog = Dialog(self._engine, self._dialog.repositories)
             say("rag: started a new conversation")
+        elif nearest := difflib.get_close_matches(name[:20], _COMMANDS, n=1, cutoff=0.7):
+            say(f"rag: there is no command {name}; did you mean {nearest[0]}?")
         else:
-            if name != "/help":
-                say(f"rag: there is no command {name}; a question does not begin with /")
+            say(f"rag: there is no command {name}; a question does not begin with /")
             out(_HELP)
         return True
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import counted, errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import SettingsError
+from rag.quoting import counted
+from rag.types import MAX_HITS
 
 if TYPE_CHECKING:
     from rag.evaluation.answers import Shares
@@ -98,7 +100,7 @@ def evaluate(
             "Includes questions without answers.",
         ),
     ] = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of results of each system.")] = 50,
+    k: Annotated[int, typer.Option("-k", min=1, max=MAX_HITS, help="The hits of each system.")] = 50,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(

@@ -13,7 +13,6 @@ from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen, named, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
-    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -22,7 +21,7 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import ConfigError
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.schema import to_json
 from rag.types import Source
 

@@ -13,7 +13,6 @@ import typer
 from rag.cli import completion, options
 from rag.cli.index_list import BulkOptions, index_list
 from rag.cli.terminal import (
-    counted,
     errors_as_exit_codes,
     megabytes,
     opened_engine,
@@ -24,6 +23,7 @@ from rag.cli.terminal import (
     table,
 )
 from rag.errors import ConfigError, NotFound, StoreError
+from rag.quoting import counted
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, IndexReport, Source
 

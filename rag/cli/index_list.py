@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli.terminal import counted, out, out_json, say
+from rag.cli.terminal import out, out_json, say
 from rag.errors import ConfigError, ProviderError
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.settings import Settings
 
 if TYPE_CHECKING:

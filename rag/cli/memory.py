@@ -12,7 +12,6 @@ import typer
 from rag.cli import options
 from rag.cli.terminal import (
     confirm,
-    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -24,6 +23,7 @@ from rag.cli.terminal import (
 from rag.errors import ConfigError
 from rag.parsing import age_text, parse_age
 from rag.ports import Persistence, PersistenceKind, PersistentStore
+from rag.quoting import counted
 from rag.types import now_utc
 
 if TYPE_CHECKING:

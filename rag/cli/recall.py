@@ -11,7 +11,6 @@ from rag.cli import completion, options
 from rag.cli.selectors import OfArgument, named, number, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
-    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -20,7 +19,7 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import NotFound
-from rag.quoting import one_line
+from rag.quoting import counted, one_line
 from rag.schema import to_json
 from rag.types import DialogTurn, Message
 

@@ -17,7 +17,6 @@ from rag.cli import options
 from rag.cli.ask import chosen_for, split_words
 from rag.cli.terminal import (
     NOTHING_FOUND,
-    counted,
     errors_as_exit_codes,
     json_text,
     opened_engine,
@@ -29,9 +28,9 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.schema import to_json, with_old_names
-from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
+from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -48,7 +47,7 @@ def search(
     words: options.SearchWords,
     *,
     repo: options.Repositories = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of hits.")] = 10,
+    k: Annotated[int, typer.Option("-k", help=f"The number of hits, 1 to {MAX_HITS:,}.")] = 10,
     batch: Annotated[
         bool,
         typer.Option(
@@ -92,6 +91,9 @@ def search(
         with opened_engine(settings, yes=yes) as engine:
             from rag.service.search import SearchQuery
 
+            query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
+            if not batch:
+                query.check()  # before anything is indexed
             wanted, note = _sources(engine, sources, question, mode, index)
             repositories = [
                 engine.repository(source, refreshing=not no_refresh, else_old=True) for source in wanted
@@ -100,7 +102,6 @@ def search(
                 _serve_batch(engine, repositories, k, within.only, refreshing=not no_refresh)
                 return
             opened = time.perf_counter()
-            query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
             found = _found(engine, repositories, query)
             searched = time.perf_counter()
             for remark in (*([note] if note else []), *found.remarks):
@@ -153,12 +154,14 @@ def _search_json(
     """Return the result of a search as JSON values."""
     retrieval, confidence = found.retrieval, found.confidence
     code_facts = retrieval.code_facts if retrieval else None
+    hits = [to_json(hit) for hit in found.hits]
     return {
         "question": question,
         "mode": mode,
         "taken": dict(retrieval.taken) if retrieval else {},
         "confidence": to_json(confidence) if confidence else None,
-        "results": [to_json(hit) for hit in found.hits],
+        "hits": hits,
+        "results": hits,  # the name before 0.3, deprecated until 0.4
         "code_facts": to_json(code_facts) if code_facts else None,
         "matches": to_json(found.matches) if found.matches else None,
         "remarks": list(found.remarks),
@@ -299,8 +302,8 @@ def _checked_request(request: Any, default_k: int) -> SearchQuery:
     if not isinstance(history, list) or not all(isinstance(text, str) for text in history):
         raise ValueError('"history" must be a list of earlier questions')
     _check_history(history)
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000:
-        raise ValueError('"k" must be a whole number from 1 to 1000')
+    if not isinstance(k, int) or isinstance(k, bool):
+        raise ValueError('"k" must be a whole number')
     return SearchQuery(query, k=k, earlier=history)
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import completion
-from rag.cli.terminal import confirm, counted, say
+from rag.cli.terminal import confirm, say
 from rag.errors import ConfigError, NotFound
 from rag.memory.asked import settled
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.types import Citation, Conversation, DialogTurn
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import typer
 from rag.cli import options
 from rag.cli.terminal import (
     confirm,
-    counted,
     errors_as_exit_codes,
     megabytes,
     opened_engine,
@@ -22,7 +21,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError
 from rag.parsing import age_text, parse_age, parse_size
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.schema import to_json
 from rag.types import now_utc
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from rag.errors import ConfigError, RagError, StoreError
-from rag.quoting import CONTROLS, visible
+from rag.quoting import CONTROLS, counted, visible
 from rag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -376,12 +376,6 @@ def _wrapped(text: str, room: int, begin: str, hang: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun: `1 turn`, `2 turns`, `2 indexes`."""
-    plural = "es" if noun.endswith("x") else "s"
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def megabytes(size_bytes: int) -> str:

@@ -25,7 +25,6 @@ from rag.cli.selectors import (
 )
 from rag.cli.terminal import (
     NOTHING_FOUND,
-    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -38,7 +37,7 @@ from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
 from rag.cli.turns_move import backup, copy, export, import_, restore
 from rag.errors import ConfigError
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.schema import to_json
 from rag.types import Conversation, DialogTurn
 

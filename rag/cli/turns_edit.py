@@ -10,8 +10,9 @@ import typer
 
 from rag.cli import completion, options
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
-from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from
 from rag.errors import ConfigError, NotFound
+from rag.quoting import counted
 from rag.schema import to_json
 from rag.types import Conversation, DialogTurn
 

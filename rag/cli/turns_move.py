@@ -18,7 +18,6 @@ import typer
 from rag.cli import options
 from rag.cli.selectors import Of, named
 from rag.cli.terminal import (
-    counted,
     errors_as_exit_codes,
     json_text,
     megabytes,
@@ -30,6 +29,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError, NotFound
 from rag.parsing import parse_json
+from rag.quoting import counted
 from rag.resources import user_path
 
 if TYPE_CHECKING:

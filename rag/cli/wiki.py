@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
 from rag.errors import ConfigError, ProviderError
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
@@ -194,7 +195,10 @@ def _print(report: WikiReport) -> None:
     if lacking := sum(not result.has_prose for result in report.failed):
         parts.append(f"{lacking:,} without text")
     tokens = f", {report.tokens:,} tokens" if report.tokens else ""
-    out(f"{counted(len(report.pages), 'page')} in {visible(str(report.folder))}: {', '.join(parts)}{tokens}")
+    folder = visible(str(report.folder.resolve()))
+    out(f"{counted(len(report.pages), 'page')} in {folder}: {', '.join(parts)}{tokens}")
+    if report.count("written"):
+        say(f"rag: to read it in a browser: mkdocs serve --config-file {shlex.quote(f'{folder}/mkdocs.yml')}")
 
 
 def _print_check(check: WikiCheck, *, json: bool, markdown: bool) -> None:

@@ -289,12 +289,26 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
     return found
 
 
+_SEPARATOR = re.compile(r"\s*[∙•·|]\s+")
+_MAX_LABEL_WORDS, _MIN_LABELS = 4, 3
+
+
+def _is_navigation(text: str) -> bool:
+    """Return whether a paragraph only names other places: "Install • Usage • FAQ"."""
+    labels = _SEPARATOR.split(text)
+    return len(labels) >= _MIN_LABELS and all(len(label.split()) <= _MAX_LABEL_WORDS for label in labels)
+
+
 def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
     """Yield the prose paragraphs of a document, without markup, each with the title of its section.
 
-    Titles, badges, lists and code are left out. Section titles are preceded by a number, so that equal ones
-    differ.
+    Titles, badges, lists, rows of links and code are left out. Section titles are preceded by a number, so
+    that equal ones differ.
     """
+    return ((section, quote) for section, quote in _all_prose(text, path) if not _is_navigation(quote.text))
+
+
+def _all_prose(text: str, path: str) -> Iterator[tuple[str, Quote]]:
     paragraph: list[str] = []
     first, fence, section = 1, "", ""
     indented = (" ", "\t") if path.endswith((".md", ".markdown", ".mdx", ".rst")) else ("    ", "\t")
@@ -338,6 +352,9 @@ _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
 _RST_NAME = re.compile(r"(?<![\w`])([A-Za-z]\w*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
 _ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
 _CODE = re.compile(r"(?<![:`])`++([^`]+)`+")
+_SHIELDED = {ord(sign): 0xE000 + number for number, sign in enumerate("[]<>*_&{}")}
+_UNSHIELDED = {shield: sign for sign, shield in _SHIELDED.items()}
+"""Code that is no markup, such as `[a]`, while the markup around it is removed."""
 
 
 def _role_name(match: re.Match[str]) -> str:
@@ -350,8 +367,9 @@ def _plain_prose(text: str, path: str) -> str:
     if path.endswith(".rst"):
         text = _RST_ROLE.sub(_role_name, text)
         text = _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", text))
-    plain = plain_title(without_emphasis(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text))))
-    return re.sub(r"(?<=[(\[]) | (?=[.,;)\]](?:\W|$))", "", plain)
+    text = _CODE.sub(lambda match: match[1].translate(_SHIELDED), text)
+    plain = plain_title(without_emphasis(_ADDRESS.sub(r"\1", text)))
+    return re.sub(r"(?<=[(\[]) | (?=[.,;)\]](?:\W|$))", "", plain).translate(_UNSHIELDED)
 
 
 def _next_fence(mark: str, fence: str) -> str:

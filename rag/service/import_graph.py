@@ -98,7 +98,7 @@ def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
     chosen = [*own, *others][:limit]
     left = len(nodes) - len(chosen)
     caption = f"Who calls {of}, and what it calls, as far as it is certain."
-    caption += f" {left:,} more are not drawn." if left else ""
+    caption += f" Not drawn: {left:,} more." if left else ""
     return graph_plot([nodes[key] for key in chosen], edges, caption=caption, relation="calls")
 
 

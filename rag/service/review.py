@@ -174,7 +174,7 @@ def _indexed_graphs(engine: Engine, checkout: Checkout) -> GraphOf:
 
 def _first(found: Sequence[_T], limit: int, what: str, notes: list[str]) -> tuple[_T, ...]:
     if len(found) > limit:
-        notes.append(f"{len(found) - limit:,} more {what} are not listed")
+        notes.append(f"not listed: {len(found) - limit:,} more {what}")
     return tuple(found[:limit])
 
 

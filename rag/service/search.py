@@ -11,7 +11,7 @@ from rag.errors import QuestionEmpty, SearchInvalid
 from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
-from rag.types import Confidence, Hit, PatternMatches, SearchFilter, SearchMode
+from rag.types import MAX_HITS, Confidence, Hit, PatternMatches, SearchFilter, SearchMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class SearchQuery:
 
         Raises:
             QuestionEmpty: there is no text. A string or an expression may consist of spaces.
-            SearchInvalid: `k` is below 1, the mode is unknown, or case is ignored in a question.
+            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, or a question ignores case.
         """
         if self.mode not in (modes := get_args(SearchMode)):
             raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
         if not (self.text.strip() if self.mode == "question" else self.text):
             raise QuestionEmpty()
-        if self.k < 1:
-            raise SearchInvalid(f"the number of hits is {self.k}; ask for at least 1")
+        if not 1 <= self.k <= MAX_HITS:
+            raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
         if self.ignore_case and self.mode == "question":
             raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
 

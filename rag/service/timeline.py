@@ -9,6 +9,7 @@ from rag.corpus.history import commit_time, first_parents
 from rag.display.plot import Plot
 from rag.display.timeline import TimelineColumn, TimelineRow, timeline_plot
 from rag.errors import NotFound
+from rag.quoting import counted
 from rag.service.engine import Engine
 from rag.service.freshness import checked
 from rag.service.snapshots import history_of
@@ -67,7 +68,7 @@ def timeline(
             reasons[n].append(str(turn.freshness) if is_known else "")
     rows = [TimelineRow(turn.number, turn.question, states[n], reasons[n]) for n, turn in enumerate(about)]
     left = max(columns) - min(columns) + 1 - len(columns)
-    note = f"{left:,} commits between them are not shown." if left else ""
+    note = f"Not shown: {counted(left, 'commit')} between them." if left else ""
     return timeline_plot(
         [TimelineColumn(commit, title, f"{date:%Y-%m-%d}") for commit, date, title in shown], rows, note
     )

@@ -17,6 +17,7 @@ from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, not_ind
 from rag.types.prompt import NumberedSource, Prepared, Prompt, source_of
 from rag.types.retrieval import (
     MAX_HISTORY,
+    MAX_HITS,
     MAX_QUESTION_CHARS,
     MIN_CONFIDENCE,
     CodeFact,
@@ -58,6 +59,7 @@ from rag.types.turns import (
 
 __all__ = [
     "MAX_HISTORY",
+    "MAX_HITS",
     "MAX_NAMED",
     "MAX_QUESTION_CHARS",
     "MIN_CONFIDENCE",

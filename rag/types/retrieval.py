@@ -15,6 +15,8 @@ from rag.types.source import Kind, Unit
 
 MAX_QUESTION_CHARS = 16_000
 """The maximum length of a question, in characters."""
+MAX_HITS = 1_000
+"""The maximum number of hits of a search."""
 MAX_HISTORY = 20
 """The maximum number of earlier questions in a request; each of them is searched too."""
 

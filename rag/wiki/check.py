@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, NotFound
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.wiki.build_state import PageState, StructureOptions, WikiState, read_state, sha256
 from rag.wiki.links import copy_name, page_file
 from rag.wiki.markdown import code, plain, table
@@ -175,7 +175,7 @@ def _edited(page: PageCheck) -> str:
 
 
 def _verdict(check: WikiCheck) -> str:
-    total = f"{len(check.pages):,} page{'' if len(check.pages) == 1 else 's'}"
+    total = counted(len(check.pages), "page")
     if not check.outdated:
         return f"is up to date: {total}"
     return f"is outdated: {len(check.outdated):,} of {total}"

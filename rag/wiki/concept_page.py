@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rag.code.symbols import Symbol
+from rag.quoting import counted
 from rag.wiki import diagrams
 from rag.wiki.facts import short_name
 from rag.wiki.fields import fields_of
@@ -42,7 +43,7 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     if drawn is not None:
         caption = (
             "An arrow leads from a definition to one that it certainly calls. "
-            f"{diagrams.left_out(drawn, 'definitions', 'calls')}"
+            f"{diagrams.left_out(drawn, 'definition', 'call')}"
         )
         yield Part(f"## How it works\n\n{drawn.markdown}\n\n{caption}", "the diagram of calls")
     types = [symbol for symbol in ranked if symbol.unit == "class" and not facts.scope(symbol)]
@@ -96,7 +97,7 @@ def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: Ci
     more = " and other folders" if len(folders) > 3 else ""
     named = ", ".join(code(posixpath.basename(path)) for path in paths[:_NAMED_FILES])
     rest = len(paths) - _NAMED_FILES
-    others = f" and {rest:,} other file{'' if rest == 1 else 's'}" if rest > 0 else ""
+    others = f" and {counted(rest, 'other file')}" if rest > 0 else ""
     sentences = [f"{named}{others} in {where}{more}." if paths else ""]
     after = {target: n for (source, target), n in context.between.items() if source == page.id}
     before = {source: n for (source, target), n in context.between.items() if target == page.id}
@@ -121,7 +122,7 @@ def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
             for field in declared[:_MAX_FIELDS]
         ]
         rest = len(declared) - _MAX_FIELDS
-        more = f"\n\n{rest:,} more fields." if rest > 0 else ""
+        more = f"\n\n{counted(rest, 'more field')}." if rest > 0 else ""
         parts.append("Fields:\n\n" + "\n".join(rows) + more)
     members = [s for s in _inside(context, symbol, symbol.path) if s.public]
     members += _methods_elsewhere(context, symbol)
@@ -198,16 +199,18 @@ def _files(
     context: PageContext, paths: Sequence[str], types: set[Symbol], cited: CitationWriter
 ) -> Iterator[Part]:
     survey = context.survey
-    described = [path for path in paths if any(s.public for s in survey.symbols(path))]
+    public = [path for path in paths if any(s.public for s in survey.symbols(path))][:_MAX_FILES]
+    internal = [path for path in paths if path not in public and _functions(context, path)]
+    shown = {*public, *internal[: _MAX_FILES - len(public)]}
     head = "## Definitions by file\n\n"
-    for path in described[:_MAX_FILES]:
+    for path in filter(shown.__contains__, paths):
         if text := _file(context, path, types, cited):
             yield Part(head + text, code(path))
             head = ""
-    rest = [path for path in paths if path not in described[:_MAX_FILES]]
+    rest = [path for path in paths if path not in shown]
     if rest:
         rows = [_one_line(context, path, cited) for path in sorted(rest)[:_MAX_OTHERS]]
-        more = f"\n\n{len(rest) - _MAX_OTHERS:,} more files." if len(rest) > _MAX_OTHERS else ""
+        more = f"\n\n{counted(len(rest) - _MAX_OTHERS, 'more file')}." if len(rest) > _MAX_OTHERS else ""
         yield Part("## Other files\n\n" + "\n".join(rows) + more, f"{len(rest):,} other files")
 
 
@@ -227,7 +230,8 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     outer = [s for s in outer if not context.facts.graph.namespaces.includes(s)]
     if any(not context.facts.scope(s) for s in outer):
         outer = [s for s in outer if not context.facts.scope(s)]
-    if not outer and summary is None:
+    is_internal = not any(s.public for s in survey.symbols(path))
+    if not outer and summary is None and not is_internal:
         return ""
     sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
     room = min(_MOST_ROWS, _MAX_ROWS + len(survey.files[path].lines) // _LINES_PER_ROW)
@@ -245,15 +249,26 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
             span = spans[name]
             parts.append(f"**{plain(name)}** ({cited.linked('source', path, span.start, span.end)})")
         parts += ["\n".join(rows), others]
-    inner = [s for s in survey.symbols(path) if not context.facts.scope(s)]
-    parts.append(_internal(context, inner, _MAX_ROWS - len(shown), cited))
+    least = 0 if is_internal else _MIN_REACH
+    parts.append(_internal(context, _functions(context, path), _MAX_ROWS - len(shown), cited, least))
     return "\n\n".join(part for part in parts if part)
 
 
-def _internal(context: PageContext, symbols: Sequence[Symbol], limit: int, cited: CitationWriter) -> str:
+def _functions(context: PageContext, path: str) -> list[Symbol]:
+    """Return the functions of a file that are outside of other definitions."""
+    return [s for s in context.survey.symbols(path) if s.unit == "function" and not context.facts.scope(s)]
+
+
+def _internal(
+    context: PageContext,
+    symbols: Sequence[Symbol],
+    limit: int,
+    cited: CitationWriter,
+    least: int = _MIN_REACH,
+) -> str:
     """Return the functions that are not public and lead furthest; "" if there are none."""
     reach = context.facts.graph.reach
-    found = [s for s in symbols if not s.public and s.unit == "function" and reach(s) >= _MIN_REACH]
+    found = [s for s in symbols if not s.public and s.unit == "function" and reach(s) >= least]
     found = sorted(found, key=lambda s: (-reach(s), s.start))[: max(0, min(limit, _MAX_INTERNAL))]
     rows = [_row(context, s, cited) for s in sorted(found, key=lambda s: s.start)]
     return "Internal:\n\n" + "\n".join(rows) if rows else ""
@@ -308,5 +323,5 @@ def _tests(context: PageContext, paths: Sequence[str], cited: CitationWriter) ->
         best = sorted(counts, key=lambda path: (-counts[path], path))
         rows = [f"- {cited.file(path, len(survey.files[path].lines))}" for path in best[:_MAX_TESTS]]
         rest = len(best) - _MAX_TESTS
-        more = f"\n\n{rest:,} more test files import or call it." if rest > 0 else ""
+        more = f"\n\nNot listed: {counted(rest, 'more test file')}." if rest > 0 else ""
         yield Part("## Tested by\n\n" + "\n".join(rows) + more, "the tests")

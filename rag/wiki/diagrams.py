@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from rag.code.symbols import Symbol
+from rag.quoting import counted
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.facts import short_name
 from rag.wiki.flows import CallFlow
@@ -155,13 +156,13 @@ def _address(cited: CitationWriter, symbol: Symbol, page_of: PageOf) -> str:
     return cited.address(symbol.path, symbol.start, symbol.end, page_of(symbol.path))
 
 
-def left_out(diagram: Diagram, what: str, arrows: str = "arrows") -> str:
+def left_out(diagram: Diagram, what: str, arrow: str) -> str:
     """Return a sentence on what the diagram omits; "Nothing is left out." when it shows all."""
     parts = []
     if diagram.nodes_left_out > 0:
-        parts.append(f"{diagram.nodes_left_out:,} {what}")
+        parts.append(counted(diagram.nodes_left_out, what))
     if diagram.edges_left_out > 0:
-        parts.append(f"{diagram.edges_left_out:,} {arrows}")
+        parts.append(counted(diagram.edges_left_out, arrow))
     return f"Left out: {' and '.join(parts)}." if parts else "Nothing is left out."
 
 

@@ -48,6 +48,7 @@ _NOT_NAMES = frozenset(
 )
 _ATTRIBUTE = re.compile(rf"self\.(?P<name>[A-Za-z]\w*)\s*:\s*(?P<type>[^=#]+?)\s*=[^#]*?{_COMMENT}")
 _IS_COMMENT = re.compile(r"\s*(?://|#:|/\*|# |\*)")
+_CLOSED_COMMENT = re.compile(r"/\*.*?\*/")
 _MAX_COMMENT_LINES = 12
 _LINE_COMMENT = re.compile(r"^\s*(?://+!?|#:?|/\*+|\*)\s?(.*?)\s*(?:\*/)?\s*$")
 
@@ -77,13 +78,27 @@ def _at_top(file: File, symbol: Symbol, rows: range, *, is_indented: bool) -> It
     if is_indented:
         yield from _indented(file, symbol, rows)
         return
-    head = file.lines[symbol.start - 1]
-    depth = head.count("{") - head.count("}")
-    for row in rows:
+    depth = parens = 0
+    in_comment = False
+    for row in range(symbol.start - 1, rows.stop):
         line = file.lines[row]
-        if depth == 1 and "{" not in line.partition("//")[0]:
+        code, is_inside = _code_of(line, in_comment=in_comment)
+        if row in rows and depth == 1 and not parens and not in_comment and "{" not in code:
             yield row, line.strip()
-        depth += line.count("{") - line.count("}")
+        in_comment = is_inside
+        depth += code.count("{") - code.count("}")
+        parens += code.count("(") - code.count(")")
+
+
+def _code_of(line: str, *, in_comment: bool) -> tuple[str, bool]:
+    """Return a line without its comments, and whether it ends inside of a block comment."""
+    if in_comment:
+        _, closed, line = line.partition("*/")
+        if not closed:
+            return "", True
+    code = _CLOSED_COMMENT.sub("", line).partition("//")[0]
+    before, opened, _ = code.partition("/*")
+    return before, bool(opened)
 
 
 def _indented(file: File, symbol: Symbol, rows: range) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.survey import Call
 from rag.code.symbols import Symbol
+from rag.quoting import counted
 from rag.wiki import diagrams
 from rag.wiki.entry_points import KINDS, EntryPoint, entry_points
 from rag.wiki.facts import base_name, short_name
@@ -51,7 +52,7 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
         yield Part("## Where it starts\n\n" + "\n".join(starts[:_MAX_STARTS]) + note, "entry points")
     others = [p for p in context.structure.pages if p not in concepts and p.id != page.id]
     yield Part("## Pages\n\n" + context.page_list(cited, others), "the list of pages")
-    yield Part("## What it holds\n\n" + _languages(context), "languages")
+    yield Part("## Languages\n\n" + _languages(context), "languages")
 
 
 def _leading_far_first(context: PageContext, points: Sequence[EntryPoint]) -> list[EntryPoint]:
@@ -140,7 +141,7 @@ def architecture_parts(context: PageContext, page: WikiPage, cited: CitationWrit
     if drawn is not None:
         caption = (
             "An arrow leads from a concept to one whose definitions it calls or imports at run time. "
-            f"{diagrams.left_out(drawn, 'concepts', 'weaker arrows')}"
+            f"{diagrams.left_out(drawn, 'concept', 'weaker arrow')}"
         )
         yield Part(f"{drawn.markdown}\n\n{caption}")
     rows = []
@@ -246,7 +247,7 @@ def _linked_first(found: Sequence[CallFlow]) -> list[Symbol]:
 def _not_shown(flow: CallFlow) -> str:
     if not flow.left_out:
         return "Nothing is left out."
-    return f"Left out: {flow.left_out:,} other calls in these definitions."
+    return f"Left out: {counted(flow.left_out, 'other call')} in these definitions."
 
 
 def _steps(context: PageContext, flow: CallFlow, cited: CitationWriter) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
+from rag.quoting import counted
 from rag.wiki.markdown import plain
 
 LLMS_FILE = "llms.txt"
@@ -53,7 +54,7 @@ def llms_txt(
         lines += [f"## {plain(name)}", "", *listed, ""] if listed else []
     if omitted:
         limit = f"{MAX_LIST_BYTES:,} bytes"
-        lines += [f"{omitted:,} more pages are left out: this list holds at most {limit}.", ""]
+        lines += [f"Left out: {counted(omitted, 'more page')}; this list holds at most {limit}.", ""]
     return "\n".join(lines)
 
 

@@ -167,10 +167,12 @@ def _role(match: re.Match[str]) -> str:
 
 def said(text: str, limit: int = 320) -> str:
     """Return the first sentence of documentation as Markdown; it ends as a sentence does."""
-    first = words(sentence(documented(text), limit)).rstrip().removesuffix(":")
-    return first if not first or first.endswith((".", "!", "?", "…")) else f"{first}."
+    first = sentence(documented(text), limit).rstrip(": ")
+    return words(first if not first or _END.search(first) else f"{first}.")
 
 
+_END = re.compile(r"[.!?…。！？][\"'”’)*_]*$")
+"""How a text ends that needs no full stop."""
 _LIST = re.compile(r"(?<=\w):\s+[-*•](?=\s+[\w`])")
 """Where a sentence goes on as a list, whose lines were joined."""
 
@@ -178,6 +180,6 @@ _LIST = re.compile(r"(?<=\w):\s+[-*•](?=\s+[\w`])")
 def sentence(text: str, limit: int = 220) -> str:
     """Return the first sentence of `text`, cut at a word with `…` when it is too long."""
     text = _LIST.split(" ".join(text.split()))[0]
-    end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z])", text)
+    end = re.search(r"(?<=[。！？])|(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z])", text)
     first = text[: end.start()].rstrip() if end else text
     return first if len(first) <= limit else first[:limit].rsplit(" ", 1)[0].rstrip(",;:") + " …"

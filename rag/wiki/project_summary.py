@@ -95,10 +95,20 @@ def project_description(survey: Survey) -> list[Quote]:
 
 
 def readmes(survey: Survey) -> list[str]:
-    """Return the documents that introduce the repository, the top README first, even if it is a link."""
+    """Return the documents that introduce the repository, the top README first, even if it is a link.
+
+    Those in other languages (`README-de.md`) come last.
+    """
     top = [file.path for file in survey.of_kind("doc") if "/" not in file.path]
     named = [path for path in top if re.match(r"readme\b", path, re.IGNORECASE)]
-    named.sort(key=lambda path: (not path.endswith((".md", ".rst")), path))
+    named.sort(
+        key=lambda path: (
+            len(path.partition(".")[0]) > len("readme"),
+            path.count("."),
+            not path.endswith((".md", ".rst")),
+            path,
+        )
+    )
     return named or _linked_readmes(survey) or _own_readmes(survey)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.documentation import title_of
 from rag.code.symbols import File, Symbol
+from rag.quoting import counted
 from rag.wiki.dispatch import FunctionTable
 from rag.wiki.entry_points import keys, variables
 from rag.wiki.facts import short_name
@@ -56,7 +57,7 @@ def api_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> It
     packages: dict[str, list[tuple[Symbol, str]]] = defaultdict(list)
     for one in exported:
         packages[one.package].append((one.symbol, one.name))
-    count = f"{len(exported):,} exported definition{'s' if len(exported) > 1 else ''}"
+    count = counted(len(exported), "exported definition")
     yield Part(f"{count}; those that documents, tests and examples show come first.")
     order = _most_shown_first(list(packages))
     for package in order[:_MAX_PACKAGES]:
@@ -66,7 +67,7 @@ def api_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> It
             rows.append(f"- {len(inside) - _MAX_PER_PACKAGE:,} more")
         yield from _listed(f"## {title(package)}", rows, code(package))
     if len(order) > _MAX_PACKAGES:
-        yield Part(f"{len(order) - _MAX_PACKAGES:,} more packages export definitions.")
+        yield Part(f"Not listed: {counted(len(order) - _MAX_PACKAGES, 'more package')}.")
 
 
 def _most_shown_first(packages: Sequence[str]) -> list[str]:
@@ -219,7 +220,7 @@ def configuration_parts(context: PageContext, page: WikiPage, cited: CitationWri
         holds = f": {named}" if named else ""
         listed.append(f"- {cited.file(file.path, len(file.lines))} ({code(file.language)}){holds}")
     if len(files) > _MAX_FILES:
-        listed.append(f"- {len(files) - _MAX_FILES:,} more files")
+        listed.append(f"- {counted(len(files) - _MAX_FILES, 'more file')}")
     yield from _listed("## Files", listed, "files")
 
 
@@ -235,7 +236,7 @@ def documentation_parts(context: PageContext, page: WikiPage, cited: CitationWri
         named = plain(title_of(file.text, file.path).text)
         rows.append(f"- {named} ({cited.file(file.path, len(file.lines))}){about}")
     if len(files) > _MAX_DOCUMENTS:
-        rows.append(f"- {len(files) - _MAX_DOCUMENTS:,} more documents")
+        rows.append(f"- {counted(len(files) - _MAX_DOCUMENTS, 'more document')}")
     yield from _listed("", rows, "documents")
 
 
@@ -251,11 +252,11 @@ def carried_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
         first = next((path for path in paths if context.survey.summary(path)), paths[0])
         summary = context.survey.summary(first)
         about = f" {said(summary.text)}" if summary else ""
-        count = f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
+        count = counted(len(paths), "file")
         named = f"**{plain(folder)}**" if folder else "**The top folder**"
         rows.append(
             f"- {named}, {count}, such as {cited.file(first, len(context.survey.files[first].lines))}.{about}"
         )
     if len(rows) > _MAX_FOLDERS:
-        rows = [*rows[:_MAX_FOLDERS], f"- {len(rows) - _MAX_FOLDERS:,} more folders"]
+        rows = [*rows[:_MAX_FOLDERS], f"- {counted(len(rows) - _MAX_FOLDERS, 'more folder')}"]
     yield from _listed("## Folders", rows, "folders")

@@ -149,7 +149,7 @@ _LISTED: tuple[tuple[Kind, PageKind, str], ...] = (
 def _reference_pages(facts: WikiFacts) -> list[WikiPage]:
     """Return public API, extending, configuration, testing, glossary and documents, where there are any."""
     surveyed, pages = facts.survey, []
-    if facts.own:
+    if facts.exports or facts.ranked(sorted(facts.own)):
         paths = tuple(dict.fromkeys(one.symbol.path for one in facts.exports))[:40]
         about = "What the packages export, the most documented and used first"
         pages.append(WikiPage("api", "Public API", about, "medium", paths, kind="api"))

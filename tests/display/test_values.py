@@ -325,7 +325,7 @@ def test_a_timeline_follows_each_answer_from_its_commit(rag: RAG) -> None:
     assert states[2, "No li"] == "gone"
     Reader(plot._repr_html_())
     assert len(rag.memory.timeline(limit=2).rows) == 3
-    assert "1 commits between them" in rag.memory.timeline(limit=2).caption
+    assert "Not shown: 1 commit between them." in rag.memory.timeline(limit=2).caption
     named = rag.memory.timeline(["HEAD~2", "HEAD"])
     assert [row["title"] for row in named.rows if row["turn"] == 1] == ["Begin", "No limits"]
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import in_browser
 from command import rag
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from rag.errors import ConfigError, SettingsError
 from rag.evaluation import Evaluation, evaluate, read_evaluation
@@ -33,8 +32,6 @@ from rag.evaluation.systems import System
 FAKE = Path(__file__).with_name("fake_peer.py")
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 AXE = Path(__file__).resolve().parents[1] / "serve" / "vendor" / "axe-core-4.14.1.min.js"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `apt-get install chromium`")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</pre></td>\x00\x1b[2J"
 
 
@@ -310,16 +307,6 @@ def test_what_cannot_be_compared_ends_with_2(arguments: list[str], says: str) ->
 
 
 # ---------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
 
 
 def opened(browser: Browser, found: Evaluation, **options: Any) -> Page:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from rag.retrieval.answerability import judge
+from rag.retrieval.kinds.chart_values import _in_flow
 from rag.retrieval.kinds.recognition import chart_value, kinds_of
 from rag.retrieval.search import search
 
@@ -70,6 +73,50 @@ def test_a_key_after_a_list_or_a_text_is_declared(searcher_of):
     facts = search([searcher_of(files)], "What is .Values.image.tag?").code_facts
     assert facts is not None and [item.start for item in facts.items] == [7]
     assert facts.summary == "`.Values.image.tag` is declared in 1 place"
+
+
+FLOW = (
+    'image: {repo: "a, {b: c}", tag: v1, pull: {policy: Always, "when":now}} # tag: no\n'
+    "tags: [{tag: x}, tag: y]\nresources: {}\nnext:\n  port: 80\n"
+    "service: {\n  port: 80, name: http, extra: {\n  deep: 1},\n  last: 2 }\nafter: 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("image.tag", 1),
+        ("image.repo", 1),
+        ("image.pull.policy", 1),
+        ("image.pull.when", 1),
+        ("image.policy", 0),
+        ("image.b", 0),
+        ("tags.tag", 0),
+        ("tags", 2),
+        ("next.port", 5),
+        ("resources.port", 0),
+        ("service.port", 7),
+        ("service.name", 7),
+        ("service.extra.deep", 8),
+        ("service.deep", 0),
+        ("service.last", 9),
+        ("after", 10),
+    ],
+)
+def test_a_value_in_flow_style_is_declared(searcher_of, name, line):
+    files = {"Chart.yaml": "name: a\n", "values.yaml": FLOW}
+    facts = search([searcher_of(files)], f"What is .Values.{name}?").code_facts
+    found = [item.start for item in facts.items] if facts and facts.kind == "chart_value" else [0]
+    assert found == [line]
+
+
+@pytest.mark.parametrize(
+    "text", ["a: {" + "{" * 5_000, "a: [" + '"' * 5_001, "a: {" + "a" * 5_000, "a: {" + "a: " * 5_000]
+)
+def test_a_value_in_flow_style_is_read_in_linear_time(text):
+    began = time.thread_time()
+    _in_flow([text] * 10, 1, 3)
+    assert time.thread_time() - began < 1
 
 
 def test_an_unknown_value_is_not_found(searcher_of):

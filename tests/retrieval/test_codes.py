@@ -228,6 +228,74 @@ def test_a_status_that_has_only_its_name_is_found(searcher_of, number, line):
     assert judge([searcher], result).unmet == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'return Response("no such item", 404)',
+        "return Response('no such item', 404)",
+        'return make_response(f"no {item}", 404)',
+        "return Response(json.dumps(body), 404)",
+        'http.Error(w, "no such item", 404)',
+        'abort("no such item", 404)',
+        "raise HTTPException(reason(item), 404)",
+    ],
+)
+def test_a_status_after_the_body_is_found(searcher_of, line):
+    files = {"api/items.py": f"def items(request):\n    {line}\n"}
+    assert found(searcher_of, files, "When does it respond with 404?")[1] == [("api/items.py", 2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "class Codes:\n    OK_STATUS = 200\n    NO_STATUS = 404\n    BAD_STATUS = 500\n"),
+        ("a.py", "HTTP_200_OK = 200\nHTTP_404_NOT_FOUND = 404\n"),
+        ("a.py", "HTTP_404_NOT_FOUND: int = 404\n"),
+        ("a.ts", "export enum Code {\n  OkStatus = 200,\n  NoStatus = 404,\n  BadStatus = 500,\n}\n"),
+        ("a.h", "#define HTTP_STATUS_OK 200\n#define HTTP_STATUS_NOT_FOUND 404\n"),
+        ("A.java", "class A {\n  public static final int SC_NOT_FOUND = 404;\n}\n"),
+    ],
+)
+def test_what_only_declares_statuses_answers_with_none(searcher_of, path, text):
+    for question in ("When is a 404 returned?", "Which status codes does the server send?"):
+        facts = search([searcher_of({path: text})], question).code_facts
+        assert facts is None or facts.kind != "codes", facts
+
+
+def test_several_answers_in_one_place_are_no_list_of_statuses(searcher_of):
+    files = {
+        "a.js": "function items(x) {\n  if (x) return {\n    status: 404,\n  };\n  return {\n"
+        "    status: 500,\n  };\n}\nfunction other() {\n  return {\n    status: 200,\n  };\n}\n"
+    }
+    facts, _ = found(searcher_of, files, "Which status codes does the server send?")
+    assert facts.summary == "3 status codes found: 200, 404, 500"
+
+
+COUNTS = {
+    "api/count.py": "def count(items):\n    return len(items) or 200\n\n\ndef login(user):\n"
+    "    if not user:\n        abort(401)\n    return user\n",
+    "api/other.py": "def other():\n    abort(200)\n    abort(401)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "places"),
+    [
+        ("When does count return 200?", None),
+        ("When does `count()` return 200?", None),
+        ("When does login return 401?", [("api/count.py", 7)]),
+        ("When does the server return 401?", [("api/count.py", 7), ("api/other.py", 3)]),
+        ("When does anything return 401?", [("api/count.py", 7), ("api/other.py", 3)]),
+    ],
+)
+def test_the_code_of_a_function_is_in_it(searcher_of, question, places):
+    facts = search([searcher_of(COUNTS)], question).code_facts
+    if places is None:
+        assert facts is None or facts.kind != "codes"
+        return
+    assert facts is not None and sorted((item.path, item.start) for item in facts.items) == places
+
+
 def test_the_line_with_the_code_is_shown_where_another_opens_a_list_of_parameters(searcher_of):
     files = {"a.php": "<?php\nfunction returned(\n    int $code = Response::HTTP_FORBIDDEN,\n) {\n}\n"}
     assert found(searcher_of, files, "When is a 403 returned?")[1] == [("a.php", 3)]

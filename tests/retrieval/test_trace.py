@@ -146,6 +146,73 @@ def test_two_names_are_joined_by_the_shortest_chain_of_calls(
     ]
 
 
+FLOW = {
+    "app/main.py": """
+from app.reading import read_stdin
+from app.checking import check_rows
+from app.writing import write_report
+
+
+def run(options):
+    rows = read_stdin(options.encoding)
+    problems = check_rows(rows, options)
+    finish(problems, options)
+
+
+def finish(problems, options):
+    write_report(problems, options.out)
+
+
+def again(options):
+    write_report([], options.out)
+    return read_stdin(options.encoding)
+""",
+    "app/reading.py": '''
+def read_stdin(encoding):
+    """Read the rows from the standard input."""
+    return [split_row(line) for line in sys.stdin]
+
+
+def split_row(line):
+    return line.split(",")
+''',
+    "app/checking.py": "def check_rows(rows, options):\n    return [row for row in rows if not row[0]]\n",
+    "app/writing.py": '''
+def write_report(problems, out):
+    """Write the report with a line for each problem."""
+    for problem in problems:
+        out.write(problem)
+''',
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do rows get from the standard input to the report?",
+        "What happens from the standard input until the report is written?",
+        "What is called between reading the standard input and writing the report?",
+    ],
+)
+def test_two_descriptions_are_joined_by_what_calls_both(tmp_path: Path, engine: Engine, question: str):
+    searcher = engine.repository(written(tmp_path / "flow", FLOW)).searcher
+    found = search([searcher], question).code_facts
+    assert found is not None and found.kind == "trace"
+    assert found.summary.startswith("From `read_stdin` to `write_report` through `run` in ")
+    lines = [item.text.strip().splitlines()[0] for item in found.items]
+    begin, *_, end = [line for line in lines if "check_rows" not in line and "split_row" not in line]
+    assert (begin, end) == ("def run(options):", "def write_report(problems, out):")
+    assert lines.index("def read_stdin(encoding):") < lines.index("def finish(problems, options):")
+
+
+def test_what_is_called_before_is_not_reached(tmp_path: Path, engine: Engine):
+    main = FLOW["app/main.py"].replace("    finish(problems, options)\n", "")
+    files = FLOW | {"app/main.py": main}
+    searcher = engine.repository(written(tmp_path / "back", files)).searcher
+    found = search([searcher], "How do rows get from the standard input to the report?").code_facts
+    assert found is None or "through" not in found.summary
+
+
 def test_a_plain_word_is_no_name_in_a_question_with_words_of_its_own(tmp_path: Path, engine: Engine):
     files = {"job.py": "def start(job):\n    return finish(job)\n\n\ndef finish(job):\n    return job\n"}
     searcher = engine.repository(written(tmp_path / "job", files)).searcher

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from chromium import in_browser
 from live_server import SAMPLE, Served, sample_copy, serving
 from playwright.sync_api import (
     Browser,
@@ -20,19 +21,13 @@ from playwright.sync_api import (
     Page,
     Route,
     expect,
-    sync_playwright,
 )
 
 from rag.types import Source
 from rag.wiki import wiki_contents, wiki_structure
 from tests.servers.provider import ProviderServer
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-]  # as root in a container, which is where it often runs
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `apt-get install chromium`")
+pytestmark = in_browser
 
 AXE = (Path(__file__).parent / "vendor" / "axe-core-4.14.1.min.js").read_text(encoding="utf-8")
 PATIENCE_MS = 60_000
@@ -47,14 +42,6 @@ DRAWN = """() => new Promise((done) => {
     requestAnimationFrame(() => setTimeout(done));
     setTimeout(done, 2000);  // a page in the background is not drawn
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ def by_cli(source: str, asked: dict[str, Any]) -> dict[str, Any]:
     for option, name in (("--path", "paths"), ("--lang", "languages"), ("--kind", "kinds")):
         flags += [part for value in asked.get(name, ()) for part in (option, value)]
     done = rag("search", source, asked["question"], "-k", 5, "--json", *flags)
-    assert done.code == (0 if done.json["results"] else 1)
+    assert done.code == (0 if done.json["hits"] else 1)
     names = ("mode", "matches", "remarks", "confidence")
-    return {"hits": plain(done.json["results"]), **{n: done.json[n] for n in names}}
+    return {"hits": plain(done.json["hits"]), **{n: done.json[n] for n in names}}
 
 
 def by_mcp(served: Served, asked: dict[str, Any]) -> dict[str, Any]:
@@ -161,18 +161,33 @@ def test_exploring_needs_a_question(served: Served) -> None:
     assert failed and "the question is empty" in text
 
 
-def test_no_interface_searches_for_no_hits(served: Served, tmp_path: Path) -> None:
-    asked = {"question": "sign", "k": 0}
+@pytest.mark.parametrize("k", [-1, 0, 1_001])
+def test_no_interface_searches_for_no_hits_or_too_many(served: Served, tmp_path: Path, k: int) -> None:
+    asked, said = {"question": "sign", "k": k}, f"the number of hits is {k:,}; ask for 1 to 1,000"
     source = served.service.registry.source("sample").location
-    assert served.post("/api/search", {**asked, "repositories": ["sample"]}).status == 422
-    assert rag("search", source, "sign", "-k", 0).code == 2
-    assert '"k" must be' in by_batch(source, asked)["error"]
-    assert over_http(served, lambda session: called(session, "search_code", query="sign", limit=0))[2]
-    with pytest.raises(SearchInvalid, match="at least 1"):
+    reply = served.post("/api/search", {**asked, "repositories": ["sample"]})
+    assert (reply.status, reply.json["error"]["message"]) == (400, said)
+    done = rag("search", source, "sign", "-k", k)
+    assert (done.code, done.err) == (2, f"rag: {said}\n")
+    assert by_batch(source, asked)["error"] == said
+    assert over_http(served, lambda session: called(session, "search_code", query="sign", limit=k))[2]
+    with pytest.raises(SearchInvalid, match=said):
         by_python(tmp_path, source, asked)
     adapter = RepositorySearch(source, settings=Settings(home=tmp_path, memory="memory:"))
-    with pytest.raises(SearchInvalid, match="at least 1"):
-        adapter.search("sign", k=0)
+    with pytest.raises(SearchInvalid, match=said):
+        adapter.search("sign", k=k)
+
+
+def test_every_interface_searches_for_many_hits(served: Served, tmp_path: Path) -> None:
+    asked = {"question": "sign", "k": 1_000}
+    source = served.service.registry.source("sample").location
+    hits = served.post("/api/search", {**asked, "repositories": ["sample"]}).json["hits"]
+    found = rag("search", source, "sign", "-k", 1_000, "--json").json["results"]
+    assert len(hits) == len(found) == len(by_python(tmp_path, source, asked)) > 10
+
+
+def test_an_unknown_mode_is_refused_in_python(served: Served, tmp_path: Path) -> None:
+    source = served.service.registry.source("sample").location
     with pytest.raises(SearchInvalid, match="unknown mode 'fuzzy'; use question, exact, regex"):
         by_python(tmp_path, source, {"question": "sign", "mode": "fuzzy"})
 

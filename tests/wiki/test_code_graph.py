@@ -230,3 +230,14 @@ def test_an_introduction_leaves_out_a_fence_that_shows_fences():
     text += "What it prints is no introduction.\n````\n\nIt needs nothing else to run.\n"
     quoted = [(quote.text, quote.start) for quote in introduction(text, "README.md")]
     assert quoted == [("Shortens links for everybody here.", 3), ("It needs nothing else to run.", 14)]
+
+
+def test_a_row_of_links_is_no_prose_and_code_keeps_its_brackets():
+    text = (
+        "*[Deutsch](README-de.md) ∙ [English](README.md) ∙ [日本語](README-ja.md)*\n\n"
+        "[Install](#install) | [Usage](#usage) | [FAQ](#faq)\n\n"
+        "Use `all([a, b])` of [`Map<K, V>`](map.md), not *this* one.\n"
+    )
+    assert [quote.text for quote in introduction(text, "README.md")] == [
+        "Use all([a, b]) of Map<K, V>, not this one."
+    ]

@@ -233,8 +233,28 @@ def test_a_long_flow_is_cut_and_counts_what_it_leaves_out():
             "A",
             [("name", "String", "The name."), ("size", "usize", "")],
         ),
+        (
+            "a.ts",
+            "export class A {\n  /**\n  Limit: `1`.\n  Rest: number\n  */\n  limit: number;\n"
+            "  /* one { line */\n  add(\n    task: Task,\n    how: How,\n  ): void;\n  last: string;\n}\n",
+            "A",
+            [("limit", "number", ""), ("last", "string", "")],
+        ),
+        (
+            "A.java",
+            "class A {\n  /*\n  int old;\n  */\n  int size;\n  abstract void f(\n      int x,\n"
+            "      String y);\n}\n",
+            "A",
+            [("size", "int", "")],
+        ),
+        (
+            "a.h",
+            "struct a {\n  /* was:\n  int old;\n  */\n  int (*f)(\n    int x\n  ); // (\n  int size;\n};\n",
+            "a",
+            [("size", "int", "")],
+        ),
     ],
-    ids=["python", "go", "c", "typescript", "rust"],
+    ids=["python", "go", "c", "typescript", "rust", "typescript comment", "java comment", "c comment"],
 )
 def test_the_fields_of_a_type_are_those_it_declares(path, text, name, fields):
     survey = survey_of({path: text})

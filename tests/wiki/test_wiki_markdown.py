@@ -87,6 +87,12 @@ def test_documentation_loses_the_markup_of_its_language_and_ends_as_a_sentence()
     assert said("<p>Reads a <code>File</code>.</p>") == "Reads a File."
 
 
+def test_a_sentence_gets_no_second_end():
+    assert said("It works!") == "It works&#33;"
+    assert said('It has "words."') == 'It has "words."'
+    assert said("これは文です。次の文。") == "これは文です。"
+
+
 def test_underscores_around_a_name_are_no_stress():
     assert title("Flask.__call__") == "Flask.&#95;&#95;call&#95;&#95;"
 

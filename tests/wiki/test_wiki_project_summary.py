@@ -400,3 +400,10 @@ def test_only_paragraphs_that_follow_at_once_are_added() -> None:
     )
     found = project_description(survey_of({"README.md": readme}))
     assert [quote.start for quote in found] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    "names", [("README-cs.md", "README.md"), ("README.de.md", "README.md"), ("Readme-ja.rst", "readme.txt")]
+)
+def test_a_translated_readme_comes_after_the_original(names):
+    assert readmes(survey_of(dict.fromkeys(names, "# Kiln\n"))) == [names[1], names[0]]

@@ -216,3 +216,8 @@ def test_a_concept_is_described_by_the_files_of_its_title(tmp_path):
     concept = Concept([survey.files[f"src/{name}.c"] for name in ("disk", "log", "tape", "list")])
     described = _concept_description(facts_of(survey), concept, set(), "Tape and list")
     assert described.startswith(("`tapeLine`: Works on the tape", "`listLine`: Works on the list"))
+
+
+def test_documents_without_code_have_no_page_on_the_public_api():
+    files = {"README.md": "# Kiln\n\nAll about kilns.\n", "theme/head.css": "p { margin: 0 }\n"}
+    assert "api" not in [page.id for page in structure_of(survey_of(files)).pages]

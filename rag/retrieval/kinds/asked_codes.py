@@ -62,7 +62,7 @@ _EXITS = re.compile(
     r" return (\d{1,2})\W*\Z",
     re.I,
 )
-_REGISTERED = frozenset(status.value for status in HTTPStatus)
+REGISTERED = frozenset(status.value for status in HTTPStatus)
 _MAX_CHARS = 200
 
 
@@ -72,7 +72,7 @@ def asked_code(text: str) -> AskedCode | None:
         return None
     if found := _RETURNED.match(text):
         number = int(found[1] or found[2])
-        return AskedCode("status", number) if number in _REGISTERED else None
+        return AskedCode("status", number) if number in REGISTERED else None
     if found := _EXITS.match(text):
         return AskedCode("exit", int(found[1]))
     exits = _EXIT.search(text)

@@ -1,13 +1,16 @@
 """Find the shortest chain of calls from one definition to another, through the graph of the code.
 
 Certain calls are followed forward from the beginning. Where they do not lead to the end, the callers of the
-end are followed backward, possible ones too: a call through an interface is only possible.
+end are followed backward, possible ones too: a call through an interface is only possible. Data may also get
+from one place to another through a function that calls both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 from rag.code.languages import kind_of_path
 from rag.ports import CodeGraph
@@ -18,6 +21,8 @@ _MAX_FOLLOWED = 300
 _MAX_SEARCHED = 12
 """How many definitions are searched for their callers, which takes longer."""
 _MAX_CALLERS = 40
+_MAX_JOINING, _READ_FROM_JOINING = 8, 60
+"""How many callers are considered as what calls both ends, and how many definitions are read from each."""
 
 _Key = tuple[str, int]
 Calls = dict[_Key, list[tuple[CodeUse, CodeDefinition]]]
@@ -32,6 +37,26 @@ class Step:
     line: int = 0
     certain: bool = True
     calls: list[Step] = field(default_factory=list)
+
+
+class Chain(NamedTuple):
+    """The first step of a chain of calls, and where it begins and ends: None for its last step."""
+
+    root: Step
+    begin: CodeDefinition
+    end: Step | None
+
+    @classmethod
+    def of(cls, path: Sequence[Step]) -> Chain:
+        """Return a path, of which each step calls the next, as a chain."""
+        return cls(linked(path), path[0].target, path[-1])
+
+
+def linked(path: Sequence[Step]) -> Step:
+    """Return the first step of a path, each with the next as what it calls."""
+    for caller, called in pairwise(path):
+        caller.calls.append(called)
+    return path[0]
 
 
 def key_of(one: CodeDefinition) -> _Key:
@@ -81,7 +106,7 @@ class CallPaths:
         while waiting and searched < _MAX_SEARCHED:
             target = waiting.pop(0)
             searched += 1
-            for caller, line, certain in self._callers_of(target):
+            for caller, line, certain in _callers_of(self._graph, target):
                 key = key_of(caller)
                 if key in after:
                     continue
@@ -98,14 +123,37 @@ class CallPaths:
             steps.insert(0, self._steps[key])
         return [Step(step.target, step.line, step.certain) for step in steps]
 
-    def _callers_of(self, target: CodeDefinition) -> Iterator[tuple[CodeDefinition, int, bool]]:
-        is_test = kind_of_path(target.path) == "test"
-        uses = self._graph.callers([target]) or self._graph.unresolved([target], "call")
-        uses = [use for use in uses if is_test or kind_of_path(use.path) != "test"]
-        for use in uses[:_MAX_CALLERS]:
-            around = enclosing(self._graph, use.path, use.line)
-            if around is not None and key_of(around) != key_of(target):
-                yield around, use.line, use.certain
+
+def joined_by_caller(
+    graph: CodeGraph, begin: CodeDefinition, ends: Sequence[CodeDefinition], known: Calls
+) -> Chain | None:
+    """Return the nearest caller of one definition that calls one of others later, with the calls that lead to
+    both; None if there is none.
+    """
+    below: dict[_Key, list[Step]] = {key_of(begin): []}
+    waiting = [begin]
+    while waiting and len(below) <= _MAX_JOINING:
+        target = waiting.pop(0)
+        for caller, line, certain in _callers_of(graph, target):
+            if key_of(caller) in below or len(below) > _MAX_JOINING:
+                continue
+            down = [Step(target, line, certain), *below[key_of(target)]]
+            path = CallPaths(graph, [caller], _READ_FROM_JOINING, known).to(ends)
+            if path and path[1].line > line:
+                return Chain(Step(caller, calls=[linked(down), linked(path[1:])]), begin, path[-1])
+            below[key_of(caller)] = down
+            waiting.append(caller)
+    return None
+
+
+def _callers_of(graph: CodeGraph, target: CodeDefinition) -> Iterator[tuple[CodeDefinition, int, bool]]:
+    is_test = kind_of_path(target.path) == "test"
+    uses = graph.callers([target]) or graph.unresolved([target], "call")
+    uses = [use for use in uses if is_test or kind_of_path(use.path) != "test"]
+    for use in uses[:_MAX_CALLERS]:
+        around = enclosing(graph, use.path, use.line)
+        if around is not None and key_of(around) != key_of(target):
+            yield around, use.line, use.certain
 
 
 def enclosing(graph: CodeGraph, path: str, line: int) -> CodeDefinition | None:

@@ -20,6 +20,14 @@ _KEY = re.compile(
     r"|(?P<key>[\w./-]+|\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'):(?:\s+(?P<text>[|>])|\s|$))"
 )
 """A key, perhaps of a text in the lines below, or an item of a list."""
+_FLOW = re.compile(
+    r"(?<!\S)#.*|(?P<mark>[\[\]{}])"
+    r"|(?P<key>[\w./-]+(?=\s*:(?:[\s,\[\]{}]|$))|\"[^\"\n]{0,80}\"(?=\s*:)|'[^'\n]{0,80}'(?=\s*:))"
+    r"|\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,\[\]{}\"']+"
+)
+"""A comment, bracket, key or scalar of a value in flow style: `{tag: v1, pull: {policy: Always}}`."""
+_MAX_FLOW = 200
+"""How many lines of a value in flow style are read."""
 _ASKS_USES = re.compile(r"\b(?:used|uses?|read|reads|referenced|rendered|who|effect|do)\b", re.I)
 _MAX_BLOCK = 12
 """How many lines of a value that is a block are shown."""
@@ -61,14 +69,42 @@ def _line_of(file: FileText, name: str) -> int:
     What is in a list or in a text has no key.
     """
     outer: list[tuple[int, str]] = []
+    read = 0
     for number, line in enumerate(file.lines, 1):
-        if found := _KEY.match(line):
+        if number > read and (found := _KEY.match(line)):
             indent, key = len(found["indent"]), (found["key"] or "-").strip("\"'")
             outer = [one for one in outer if one[0] < indent]
-            if ".".join([*(one for _, one in outer), key]) == name:
+            whole = ".".join([*(one for _, one in outer), key])
+            if whole == name:
                 return number
             outer.append((indent, "" if found["text"] else key))
+            if line[found.end() :].lstrip()[:1] in ("{", "["):
+                keys, read = _in_flow(file.lines, number, found.end())
+                if name.startswith(f"{whole}.") and (at := keys.get(name[len(whole) + 1 :])):
+                    return at
     return 0
+
+
+def _in_flow(lines: list[str], first: int, column: int) -> tuple[dict[str, int], int]:
+    """Return the lines of the keys of a value in flow style, with their parts joined by dots, and its last
+    line. What is in a list has no key.
+    """
+    found: dict[str, int] = {}
+    within: list[str] = []
+    key = "."
+    for number in range(first, min(first + _MAX_FLOW, len(lines) + 1)):
+        for token in _FLOW.finditer(lines[number - 1], column if number == first else 0):
+            if token["key"]:
+                key = token["key"].strip("\"'")
+                if "" not in within:
+                    found.setdefault(".".join([*within[1:], key]), number)
+            elif token["mark"] in ("{", "["):
+                within.append(key if token["mark"] == "{" else "")
+            elif token["mark"]:
+                within.pop()
+                if not within:
+                    return found, number
+    return found, first
 
 
 def _end(lines: list[str], line: int) -> int:

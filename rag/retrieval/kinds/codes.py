@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from rag.analysis import terms, words
+from rag.analysis import is_stop_word, terms, words
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, code_facts
-from rag.retrieval.kinds.asked_codes import AskedCode, asked_code
+from rag.retrieval.kinds.asked_codes import REGISTERED, AskedCode, asked_code
 from rag.retrieval.rank import is_aside
 from rag.types import CodeFacts
 from rag.types.question_kinds import CODES
@@ -60,8 +60,22 @@ _STATUS_NAME = re.compile(
     r"(?:\d{3}_?)?|\bHTTP_(?:STATUS_)?(?:\d{3}_)?|\bSC_|\b(?:status|head|render)\b[^\n]{0,60}?:)"
     r"(?P<name>[A-Za-z_]{2,40})\b"
 )
+_ARGUMENT = r"(?:[fru]?\"[^\"\n]{0,80}\"|[fru]?'[^'\n]{0,80}'|[^(){}\n\"'=<>,]{1,30}(?:\([^()\n]{0,60}\))?)"
+_AFTER_BODY = re.compile(
+    r"(?<!\w)(?:\w*[rR]esponse\w*|abort|halt|send_error|HTTPError|HTTPException|http\.Error)\s*\(\s*"
+    rf"(?:{_ARGUMENT},\s*){{1,2}}(?P<code>[1-5]\d\d)\b(?!\.)"
+)
+"""A call with a status after the body of the answer: `Response("no such item", 404)`."""
 _TAKES_CODE = re.compile(r"status|respon|error|exception|abort|halt|head|fail|exit", re.I)
 """What a call that takes a code may be named."""
+_OF_FUNCTION = re.compile(
+    r"\b(?:does|do|did|will|would|can) `?(?:\w+(?:\.|::))*(\w+)`?(?:\(\))?`?"
+    r" (?:return|respond|answer|reply|send)\b",
+    re.I,
+)
+"""A question with a word that may be the name of a function: "When does count return 200?"."""
+_MIN_DECLARED = 3
+"""Lines that declare this many statuses under names of their own say what there is, not what is answered."""
 _NAMED = {name.replace("_", "").lower(): status.value for name, status in HTTPStatus.__members__.items()}
 
 
@@ -83,7 +97,7 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     read = _exit_sites if wanted.of == "exit" else _status_sites
     sites = [site for index in asked.indexes for site in read(asked, index, wanted.number)]
-    sites = _of_topic(asked, list(dict.fromkeys(sites)), wanted)
+    sites = _in_function(asked, _of_topic(asked, list(dict.fromkeys(sites)), wanted))
     found = (asked.place(site.index, site.path, site.line, site.reason) for site in _shown(sites, wanted))
     places = [place for place in found if place]
     what = "exit" if wanted.of == "exit" else "status"
@@ -112,6 +126,29 @@ def _of_topic(asked: Asked, sites: list[_Site], wanted: AskedCode) -> list[_Site
     sites.sort(key=lambda site: (is_aside(site.path), order.get(site.path, len(order)), site.path))
     is_last = wanted.number is not None and _MEANS.search(asked.question.question.text) is None
     return sorted(sites, key=lambda site: site.reason.startswith("declares") == is_last)
+
+
+def _in_function(asked: Asked, sites: list[_Site]) -> list[_Site]:
+    """Return the sites that are in the function that the question names, if it names one."""
+    named = _OF_FUNCTION.search(asked.question.question.text)
+    if named is None or is_stop_word(named[1]):
+        return sites
+    defined = [
+        (id(index), one)
+        for index in asked.indexes
+        for one in index.graph.definitions(named[1])
+        if one.unit == "function"
+    ]
+    if not defined:
+        return sites
+    return [
+        site
+        for site in sites
+        if any(
+            (id(site.index), site.path) == (index, one.path) and one.start <= site.line <= one.end
+            for index, one in defined
+        )
+    ]
 
 
 def _shown(sites: Sequence[_Site], wanted: AskedCode) -> list[_Site]:
@@ -187,16 +224,27 @@ def _status_sites(asked: Asked, index: ChunkIndex, number: int | None) -> Iterat
         rarest = [min(each, key=lambda term: len(index.postings(term).chunks)) for each in parts if each]
         sought = [str(number), *rarest]
     for hit in asked.hits_with(index, sought, code=True):
-        for line, text in _lines(hit.text, hit.start):
+        lines = list(_lines(hit.text, hit.start))
+        declared = {line: name for line, text in lines if (name := _declared_status(text))}
+        is_table = len(set(declared.values())) >= _MIN_DECLARED
+        for line, text in lines:
             for code in _statuses(text):
-                if number in (None, code):
+                if number in (None, code) and not (is_table and line in declared):
                     yield _Site(index, hit.path, line, code, f"answers with {code}")
+
+
+def _declared_status(line: str) -> str:
+    """Return the constant to which a line gives a registered status; "" if it is no such line."""
+    name, code = _declared(line)
+    return name if code in REGISTERED and not re.match(rf"\s*{name}\s*\(", line) else ""
 
 
 def _statuses(line: str) -> Iterator[int]:
     """Yield the statuses that a line answers with."""
-    for pattern in (_NUMBERED, _STATUS_NAME):
+    for pattern in (_NUMBERED, _AFTER_BODY, _STATUS_NAME):
         for site in pattern.finditer(line):
+            if pattern is _STATUS_NAME and _declared_status(line):
+                continue
             if _COMPARES.search(line[: site.start()]) or _COMPARED.match(line, site.end()):
                 continue
             given = site.groupdict()

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import fsum
 
 from rag.analysis import term_set, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, Ranked, code_facts, named
-from rag.retrieval.kinds.call_path import Step, key_of
+from rag.retrieval.kinds.call_path import Chain, Step, key_of
 from rag.retrieval.kinds.recognition import asks_only_for_way
 from rag.retrieval.kinds.trace_ends import described_chain, named_chain
 from rag.retrieval.lexical import Rarity
@@ -85,38 +84,34 @@ def find(asked: Asked) -> CodeFacts | None:
     index = asked.best[0].index
     ranked = [one for one in asked.best if one.index is index]
     if chain := named_chain(asked, index):
-        return _facts(asked, index, _joined(chain), chain[-1], "There may be longer chains of calls")
+        return _facts(asked, index, chain, "There may be longer chains of calls")
     graph = _Graph.of(asked, ranked)
     hits: dict[CodeDefinition, set[str]] = {}
     for one, hit in _definitions(graph, ranked):
         hits.setdefault(one, set(terms(one.name))).update(term_set(hit.text))
-    if path := described_chain(asked, index, hits):
-        return _facts(asked, index, _followed(asked, graph, _joined(path)), path[-1], _ONLY_FITTING)
-    chosen = None if asks_only_for_way(asked.question.question.text) else _best_chain(graph, list(hits))
-    return (
-        None if chosen is None else _facts(asked, index, _followed(asked, graph, chosen), None, _ONLY_FITTING)
-    )
+    chain = described_chain(asked, index, hits)
+    if chain is None and not asks_only_for_way(asked.question.question.text):
+        chain = _best_chain(graph, list(hits))
+    if chain is None:
+        return None
+    _follow(asked, graph, chain.root)
+    return _facts(asked, index, chain, _ONLY_FITTING)
 
 
-def _facts(asked: Asked, index: ChunkIndex, chain: Step, end: Step | None, note: str) -> CodeFacts | None:
-    """Return a chain as facts; `end` is where it leads, None for its last step."""
-    steps = list(_in_order(chain, ""))
+def _facts(asked: Asked, index: ChunkIndex, chain: Chain, note: str) -> CodeFacts | None:
+    """Return a chain as facts."""
+    steps = list(_in_order(chain.root, ""))
     places = [place for step, reason in steps if (place := _place(asked, index, step, reason))]
     if len(places) < 2:
         return None
-    name, last = chain.target.qualified_name, (end or steps[-1][0]).target.qualified_name
-    summary = f"From {named(name)} to {named(last)} in {len(places)} steps"
-    return code_facts(asked, TRACE, name, summary, places, note=note)
+    root, begin = (named(one.qualified_name) for one in (chain.root.target, chain.begin))
+    through = "" if begin == root else f" through {root}"
+    last = named((chain.end or steps[-1][0]).target.qualified_name)
+    summary = f"From {begin} to {last}{through} in {len(places)} steps"
+    return code_facts(asked, TRACE, chain.begin.qualified_name, summary, places, note=note)
 
 
-def _joined(path: Sequence[Step]) -> Step:
-    """Return the first step of a path, of which each calls the next."""
-    for caller, called in pairwise(path):
-        caller.calls = [called]
-    return path[0]
-
-
-def _best_chain(graph: _Graph, hits: Sequence[CodeDefinition]) -> Step | None:
+def _best_chain(graph: _Graph, hits: Sequence[CodeDefinition]) -> Chain | None:
     """Return the best chain that begins at the best hit, or at one that calls it."""
     beginnings = hits[:_BEGINNINGS]
     best, chosen = 0.0, None
@@ -126,7 +121,7 @@ def _best_chain(graph: _Graph, hits: Sequence[CodeDefinition]) -> Step | None:
         called = sorted((graph.fit(step.target) for step in calls), reverse=True)[:_COUNTED]
         value = graph.fit(one) + _CALLED * sum(called)
         if calls and is_near and value > best:
-            best, chosen = value, Step(one)
+            best, chosen = value, Chain(Step(one), one, None)
     return chosen
 
 
@@ -145,11 +140,9 @@ def _definitions(graph: _Graph, ranked: Sequence[Ranked]) -> Iterator[tuple[Code
                 break
 
 
-def _followed(asked: Asked, graph: _Graph, chain: Step) -> Step:
-    """Return a chain with the best further calls of its steps, at most `_MAX_STEPS` in all."""
-    path = [chain]
-    while path[-1].calls and len(path[-1].calls) == 1:
-        path.append(path[-1].calls[0])
+def _follow(asked: Asked, graph: _Graph, chain: Step) -> None:
+    """Add to a chain the best further calls of its steps, at most `_MAX_STEPS` in all."""
+    path = [step for step, _ in _in_order(chain, "")]
     known = {key_of(step.target) for step in path}
     waiting = [(graph.fit(one.target), step, one) for step in path for one in graph.calls(step.target)]
     while waiting and len(known) < _MAX_STEPS:
@@ -164,7 +157,6 @@ def _followed(asked: Asked, graph: _Graph, chain: Step) -> Step:
         waiting += [(graph.fit(one.target), step, one) for one in graph.calls(step.target)]
     others = {key_of(one.target) for *_, one in waiting} - known
     asked.first([*known, *others], max(len(known), _MAX_STEPS), "steps are shown")
-    return chain
 
 
 def _in_order(step: Step, reason: str) -> Iterator[tuple[Step, str]]:

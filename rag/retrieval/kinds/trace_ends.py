@@ -14,7 +14,7 @@ from rag.analysis import is_stop_word, terms, words
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.asked_definition import NAME, UNITS
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.call_path import CallPaths, Calls, Step
+from rag.retrieval.kinds.call_path import CallPaths, Calls, Chain, Step, joined_by_caller
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.synonyms import meanings
 from rag.types import CodeDefinition
@@ -44,6 +44,8 @@ _FRAME = frozenset(
 """Words that only ask for a chain."""
 _BEGINNINGS, _ENDS = 4, 6
 """How many of the hits that fit a description best a chain may begin and end at."""
+_JOINED = 2
+"""How many of these may be joined by a common caller."""
 _READ_FROM_HIT = 120
 _COVERED = 0.4
 """The share of a description that a hit has at least."""
@@ -53,8 +55,8 @@ _LONGER = 0.04
 """What each further step counts against a chain."""
 
 
-def named_chain(asked: Asked, index: ChunkIndex) -> list[Step]:
-    """Return the shortest chain of calls between the two definitions that a question names; none if it names
+def named_chain(asked: Asked, index: ChunkIndex) -> Chain | None:
+    """Return the shortest chain of calls between the two definitions that a question names; None if it names
     fewer, or there is no chain.
 
     A plain word is a name if the other end is written like code, or if the question has no words of its own.
@@ -73,8 +75,9 @@ def named_chain(asked: Asked, index: ChunkIndex) -> list[Step]:
                 break
             if ends := _defined(graph, other):
                 paths = CallPaths(graph, beginnings)
-                return paths.to(ends) or paths.back_from(ends)
-    return []
+                path = paths.to(ends) or paths.back_from(ends)
+                return Chain.of(path) if path else None
+    return None
 
 
 def _name(match: re.Match[str]) -> str:
@@ -88,14 +91,15 @@ def _defined(graph: CodeGraph, name: str) -> list[CodeDefinition]:
     return found if len(found) <= _MAX_DEFINITIONS else []
 
 
-def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinition, Set[str]]) -> list[Step]:
+def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinition, Set[str]]) -> Chain | None:
     """Return the chain of calls from a hit that has one description of the question to a hit that has the
-    other; none if the question describes no two ends, or there is no chain. The hits have their terms.
+    other, or from what calls both; None if the question describes no two ends, or there is no chain. The hits
+    have their terms.
     """
     text = asked.question.question.text[:_MAX_CHARS]
     found = next((m for m in (p.search(text) for p in _DESCRIBED) if m), None)
     if found is None:
-        return []
+        return None
     rarity = Rarity(asked.indexes)
     beginnings = _best(hits, _weights(found["begin"], rarity))[:_BEGINNINGS]
     ends = _best(hits, _weights(found["end"], rarity))[:_ENDS]
@@ -108,7 +112,13 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
             is_there = fits <= at_end.get(one, 0.0)  # a beginning that is the end as well leads nowhere
             if not is_there and (steps := paths.to([other])):
                 best = max(best, (begins + fits - _LONGER * len(steps), steps), key=lambda each: each[0])
-    return best[1]
+    if path := best[1]:
+        return Chain.of(path)
+    for one, _ in beginnings[:_JOINED]:
+        others = [end for end, _ in ends[:_JOINED] if end != one]
+        if joined := joined_by_caller(index.graph, one, others, known):
+            return joined
+    return None
 
 
 def _weights(text: str, rarity: Rarity) -> dict[str, float]:

@@ -24,14 +24,15 @@ from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_NAMED_REPOSITORIES
 from rag.settings import MAX_STEPS, FactScope
-from rag.types import MAX_HISTORY, Kind, SearchFilter, SearchMode
+from rag.types import MAX_HISTORY, MAX_HITS, Kind, SearchFilter, SearchMode
 
-MAX_RESULTS = 100
 MAX_QUESTIONS = 500
 MAX_SEARCHES = 1_000
 """Per evaluation: one search for each question, and one for each question of its history."""
 MAX_CHARS = 500_000
 """Per evaluation: all questions and their histories."""
+_MAX_RESULTS = 100
+"""Of each search of an evaluation."""
 _MAX_FILES = 100
 _MAX_CHARS = 10_000
 _MAX_LINES = 10_000_000
@@ -142,7 +143,7 @@ class SearchRequest(Filtered):
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
     about: SubjectName | None = None
-    k: Annotated[int, Field(ge=1, le=MAX_RESULTS), WHOLE] = 10
+    k: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_HITS}), WHOLE] = 10
 
 
 class AskRequest(Filtered):
@@ -303,7 +304,7 @@ class EvalRequest(Strict):
 
     repository: Name
     questions: Annotated[list[Judged], Field(min_length=1, max_length=MAX_QUESTIONS)]
-    k: Annotated[int, Field(ge=1, le=MAX_RESULTS), WHOLE] = 50
+    k: Annotated[int, Field(ge=1, le=_MAX_RESULTS), WHOLE] = 50
 
     def check_size(self) -> None:
         """Limit the work of the request. Raises TooLarge."""

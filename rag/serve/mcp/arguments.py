@@ -68,7 +68,7 @@ def checked(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
     for name in given:
         if name not in known:
             nearest = difflib.get_close_matches(name[:100], known, n=1, cutoff=0.5)
-            meant = f"; did you mean `{nearest[0]}`?" if nearest else ""
+            meant = f"; did you mean `{nearest[0]}`?" if nearest else "."
             takes = ", ".join(known[:_MAX_NAMED]) or "none"
             raise BadRequest(f"{tool} has no argument `{name[:100]}`{meant} Its arguments: {takes}.")
     return given

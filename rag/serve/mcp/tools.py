@@ -47,6 +47,7 @@ Conversation = Annotated[str | None, Field(description="That of an earlier answe
 About = Annotated[str | None, Field(max_length=500, description='What "it" means: a definition or file.')]
 Steps = Annotated[int | None, Field(ge=0, le=MAX_STEPS, description="How often the model may look again.")]
 Limit = Annotated[int, Field(ge=1, le=50)]
+"""Less than elsewhere: the texts of all results enter the context of the agent's model."""
 Line = Annotated[int, Field(ge=1)]
 LastLine = Annotated[int | None, Field(ge=1)]
 FactsOf = Annotated[FactScope | None, Field(description="Whose facts.")]

@@ -64,7 +64,12 @@ _SHAPES = (
             rf"{_MODIFIERS}(?:const|static|val|let|var)\s+([A-Z][A-Z0-9_]*)\s*(?::[^=;]{{1,80}})?=(?![=>])"
         ),
     ),
-    ("field", re.compile(r"(?:readonly\s+)?([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S")),
+    (
+        "field",
+        re.compile(
+            r"(?:(?:public|private|protected|readonly|pub(?:\(\w+\))?)\s+){0,3}([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S"
+        ),
+    ),
     ("name", re.compile(r"&?([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
     ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
 )  # fmt: skip

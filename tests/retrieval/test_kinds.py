@@ -466,7 +466,7 @@ TABLES = {
         "field",
         3,
     ),
-    "typescript": ("class A {\n  a: boolean;\n  private b?: number;\n  public readonly c: B;\n}\n", "field", 3),
+    "typescript": ("class A {\n  a: number;\n  private b?: T;\n  public readonly c: B;\n}\n", "field", 3),
 }  # fmt: skip
 
 

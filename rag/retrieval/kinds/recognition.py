@@ -195,8 +195,8 @@ _NO_SETTING = re.compile(
     re.I,
 )
 _MAY_BE_SET = re.compile(
-    r"\bhow (?:do|can|could|would) (?:i|we|one|users)\b"
-    r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|it|they|users|the|an?)\b|\bis there (?:a|any) way\b"
+    r"\bhow (?:do|can|could|would) (?:i|one|users)\b|\bis there (?:a|any) way (?:to|for|of|i|we)\b"
+    r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|it|they|users|the|an?)\b"
     r"|\bhow (?:many|much|long|big|large|often|far|old|high|deep|wide|small)\b"
     r"|\bout of the box\b|\bunless (?:\w+ ){0,3}(?:asked|said|set|configured|changed|other\w+)\b"
     r"|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
@@ -204,10 +204,10 @@ _MAY_BE_SET = re.compile(
     re.I,
 )
 _ASKS_OF_CODE = re.compile(
-    r"\bhow (?:do|can|could|would) (?:i|we|one|users) (?:add|build|call|check (?:that|whether|if)|compile"
+    r"\bhow (?:do|can|could|would) (?:i|one|users) (?:\w+ (?:that|whether|if)|add|build|call|compile"
     r"|contribute|convert|debug|derive|detect|draw|extend|find out|fix|implement|install|know|mock|parse"
     r"|port|read|refactor|release|reproduce|rewrite|subclass|test|write)\b"
-    r"|\bwhy\b|[,;.] (?:and )?where\b|\A\W*i think\b"
+    r"|\bwhy\b|[,;.] (?:and )?where\b|\A\W*i think\b|\bin (?:the )?code\b"
     r"|\b(?:calculated|computed|implemented|parsed)\b",
     re.I,
 )
@@ -285,7 +285,7 @@ def kinds_of(text: str) -> list[str]:
     if _RETURNS_OF.search(unquoted):
         others = {SETTING}
     if TRACE in asked and _UNTIL.search(unquoted):
-        others.add(CALLERS)  # "What is called from parse until render?"
+        others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
     return [kind for kind in asked if kind not in others]

@@ -77,7 +77,7 @@ _VALUE = re.compile(
 _HAS_NUMBER, _HAS_SWITCH = 0.1, -0.2
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
 _MIN_DESCRIBED_SCORE = 0.35
-"""Of a setting with a description, where the question asks for none: that is what it would be asked by."""
+"""Where the question asks for no setting: of a described one with a word of the question in its name."""
 _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
@@ -175,7 +175,7 @@ def find(asked: Asked) -> CodeFacts | None:
     settings = _Settings(asked)
     literal = _literal(asked, settings)
     best = literal or settings.best()
-    if best is None or not (literal or _is_good(best, asks_for_setting(text))):
+    if best is None or not (literal or _is_good(asked, best)):
         return None
     if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
         return None  # any other setting is not what was asked for
@@ -203,11 +203,22 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(asked, SETTING, name, summary, facts, count=len(every))
 
 
-def _is_good(setting: _Setting, is_asked: bool) -> bool:
-    """Return whether a setting fits well enough; a described one that may be meant need not fit as well."""
-    is_described = any(place.sort == "record" for place in setting.places)
-    least = _MIN_DESCRIBED_SCORE if is_described and not is_asked else _MIN_SCORE
+def _is_good(asked: Asked, setting: _Setting) -> bool:
+    """Return whether a setting fits well enough; where the question asks for none, it needs a description,
+    and the question may not name code.
+    """
+    question, least = asked.question.question, _MIN_SCORE
+    if not asks_for_setting(question.text):
+        if _names_code(asked) or all(place.sort != "record" for place in setting.places):
+            return False
+        least = _MIN_DESCRIBED_SCORE if _is_named(asked, setting.places[0].what.name) else _MIN_SCORE
     return setting.score >= least and setting.coverage >= _MIN_COVERAGE
+
+
+def _names_code(asked: Asked) -> bool:
+    names = asked.question.question.names
+    known = (index.graph.definitions(name) for index in asked.indexes for name in names if not name.isupper())
+    return any("_" in name for name in names) or any(known)
 
 
 def _is_named(asked: Asked, name: str) -> bool:

@@ -42,6 +42,10 @@ _FACETS = frozenset({"behaviour", "docs", "tests"})
 """Facets that are found by the words of the subject's question; callers are found by its name."""
 _SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
+_MANY_TERMS = 5
+"""The more terms of its own above this a question has, the less it needs from the past, even one like
+"and the numbers it sends to the collector, what if that machine cannot be reached?".
+"""
 _WHOLE = re.compile(
     r"\W*(?:how|where|why|when|what|which|who)\b(?: \w+){0,2}?"
     r" (?:is|are|was|were|does|do|did|can|will|has|have)\b",
@@ -142,6 +146,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     own = _own_terms(question)
     leans = question.dependent or past[-1].is_set
     share = 1.0 if leans or _leans(question) else carry.alone
+    if len(own) > _MANY_TERMS and not past[-1].is_set:
+        share = min(share, _MANY_TERMS / len(own))
     topic = _topic(past)
     places = [(topic.subject, 1.0)] if topic.subject else []
     places += [(place, carry.second) for place in past[-1].places[: carry.places]]

@@ -262,6 +262,28 @@ def test_what_only_declares_statuses_answers_with_none(searcher_of, path, text):
         assert facts is None or facts.kind != "codes", facts
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.go", "func retried() []int {\n\treturn []int{http.StatusNotFound, http.StatusBadGateway}\n}\n"),
+        (
+            "a.py",
+            "def is_retried(code):\n    return code in {HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY}\n",
+        ),
+        ("b.py", "def retried():\n    return [HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY]\n"),
+    ],
+)
+def test_a_list_of_statuses_answers_with_none(searcher_of, path, text):
+    facts = search([searcher_of({path: text})], "When is a 404 returned?").code_facts
+    assert facts is None or facts.kind != "codes", facts
+
+
+def test_two_answers_in_one_line_are_no_list(searcher_of):
+    files = {"a.py": "def get(x):\n    return HTTPStatus.OK if x else HTTPStatus.NOT_FOUND\n"}
+    facts, _ = found(searcher_of, files, "When is a 404 returned?")
+    assert facts.summary == "Status code 404 is used in 1 line"
+
+
 def test_several_answers_in_one_place_are_no_list_of_statuses(searcher_of):
     files = {
         "a.js": "function items(x) {\n  if (x) return {\n    status: 404,\n  };\n  return {\n"

@@ -178,8 +178,56 @@ def test_what_no_description_says_is_searched(tmp_path: Path, engine: Engine) ->
     assert found.code_facts is None
 
 
+UNDESCRIBED = """\
+MSG_FIRE_KILN = 0x12  # the type of a kiln firing
+
+firings_killed = 0
+
+
+def fire_kiln(kiln, heartbeat=None):
+    return kiln
+"""
+
+
 @pytest.mark.parametrize(
-    "question", ["Where is it decided how large a pot may be?", "What glazes can a kiln have?"]
+    "question",
+    [
+        "Can a firing of the kiln be killed?",
+        "How many firings were killed?",
+        "Is there a way the heartbeat of a kiln is lost?",
+        "Can I call fire_kiln after some firings without a restart?",
+        "Can the directory of the heartbeat file be null in fire_kiln?",
+    ],
+)
+def test_a_question_on_the_code_is_answered_by_no_setting(
+    tmp_path: Path, engine: Engine, question: str
+) -> None:
+    (tmp_path / "kiln.py").write_text(UNDESCRIBED)
+    if "fire_kiln" in question:
+        (tmp_path / "config.py").write_text(DESCRIBED)
+    assert search([engine.repository(str(tmp_path)).searcher], question).code_facts is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where is it decided how large a pot may be?",
+        "What glazes can a kiln have?",
+        "How do I add a new kiln type?",
+        "How do you draw the kiln?",
+        "How do we get the address of the kiln?",
+        "How do I find whether the kiln is hot?",
+        "Is there a way that two kilns share a chimney?",
+        "How do I make the heat a percentage in code?",
+        "How can I test that a kiln is called?",
+        "can you explain the kiln to me",
+        "The kiln falls back to wood, why?",
+        "How high is one row of pots computed?",
+        "Nothing burns unless the door was closed, where is that?",
+        "Unless the kiln is hidden, what redraws it?",
+        "Why does the switch statement of the kiln have so many cases?",
+        "i think the heat defaults to 30 because of the loop",
+    ],
 )
 def test_a_question_for_a_place_or_a_list_is_answered_by_no_setting(question: str) -> None:
     assert not {"setting", "possible setting"} & {*kinds_of(question)}
@@ -214,3 +262,22 @@ def test_a_setting_with_hyphens_in_its_name_is_named(
     found = facts(engine, tmp_path, question, flags_dot_go=FLAGS)
     assert (found.kind, found.subject) == ("setting", name)
     assert "pot-size-limit" in found.items[0].text or "PotSizeLimit = " in found.items[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("DEFAULT_SEPARATOR", "separator"),
+        ("defaultSortOrder", "sortorder"),
+        ("DEFAULTS_TIMEOUT_CONFIG", "timeout"),
+        ("timeout_default", "timeout"),
+        ("default", "default"),
+    ],
+)
+def test_the_default_of_a_setting_has_its_name(name: str, key: str) -> None:
+    assert settings._key(name) == key
+
+
+def test_the_default_that_something_uses_is_that_of_the_word_before(tmp_path: Path, engine: Engine) -> None:
+    question = "Which port does the development server of the kiln use by default?"
+    assert facts(engine, tmp_path, question, server_dot_py=OPTIONS).subject == "PORT"

@@ -205,6 +205,21 @@ def test_two_descriptions_are_joined_by_what_calls_both(tmp_path: Path, engine: 
     assert lines.index("def read_stdin(encoding):") < lines.index("def finish(problems, options):")
 
 
+def test_an_end_that_fits_little_is_not_joined(tmp_path: Path, engine: Engine):
+    searcher = engine.repository(written(tmp_path / "weak", FLOW)).searcher
+    question = "How do rows get from the standard input to a problem line written by hand?"
+    found = search([searcher], question).code_facts
+    assert found is None or "through" not in found.summary
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What is done from reading the config until render?", "What is called from parse until the settings?"],
+)
+def test_what_happens_from_a_setting_until_an_end_is_no_setting(question: str):
+    assert "trace" in kinds_of(question) and "setting" not in kinds_of(question)
+
+
 def test_what_is_called_before_is_not_reached(tmp_path: Path, engine: Engine):
     main = FLOW["app/main.py"].replace("    finish(problems, options)\n", "")
     files = FLOW | {"app/main.py": main}

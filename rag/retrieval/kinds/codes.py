@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import pairwise
 
 from rag.analysis import is_stop_word, terms, words
 from rag.lines import lines_of
@@ -60,6 +61,8 @@ _STATUS_NAME = re.compile(
     r"(?:\d{3}_?)?|\bHTTP_(?:STATUS_)?(?:\d{3}_)?|\bSC_|\b(?:status|head|render)\b[^\n]{0,60}?:)"
     r"(?P<name>[A-Za-z_]{2,40})\b"
 )
+_NEXT = re.compile(r"\s*[,|]\s*[\w.:]*")
+"""What is between two statuses of a list: `[]int{http.StatusNotFound, http.StatusForbidden}`."""
 _ARGUMENT = r"(?:[fru]?\"[^\"\n]{0,80}\"|[fru]?'[^'\n]{0,80}'|[^(){}\n\"'=<>,]{1,30}(?:\([^()\n]{0,60}\))?)"
 _AFTER_BODY = re.compile(
     r"(?<!\w)(?:\w*[rR]esponse\w*|abort|halt|send_error|HTTPError|HTTPException|http\.Error)\s*\(\s*"
@@ -239,21 +242,24 @@ def _declared_status(line: str) -> str:
     return name if code in REGISTERED and not re.match(rf"\s*{name}\s*\(", line) else ""
 
 
+def _code_of(site: re.Match[str]) -> int:
+    """Return the status that a part of a line is; 0 if its name is none."""
+    given = site.groupdict()
+    return int(given["code"]) if "code" in given else _NAMED.get(given["name"].replace("_", "").lower(), 0)
+
+
 def _statuses(line: str) -> Iterator[int]:
-    """Yield the statuses that a line answers with."""
+    """Yield the statuses that a line answers with: none if it has a list of them."""
+    every = [site for site in _STATUS_NAME.finditer(line) if _code_of(site)]
+    if any(_NEXT.fullmatch(line, one.end(), other.start()) for one, other in pairwise(every)):
+        return
     for pattern in (_NUMBERED, _AFTER_BODY, _STATUS_NAME):
         for site in pattern.finditer(line):
             if pattern is _STATUS_NAME and _declared_status(line):
                 continue
             if _COMPARES.search(line[: site.start()]) or _COMPARED.match(line, site.end()):
                 continue
-            given = site.groupdict()
-            code = (
-                int(given["code"])
-                if "code" in given
-                else _NAMED.get(given["name"].replace("_", "").lower(), 0)
-            )
-            if code:
+            if code := _code_of(site):
                 yield code
 
 

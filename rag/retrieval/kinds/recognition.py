@@ -195,13 +195,23 @@ _NO_SETTING = re.compile(
     re.I,
 )
 _MAY_BE_SET = re.compile(
-    r"\bhow (?:do|can|could|would|should) (?:i|we|you|one|users)\b"
-    r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|you|it|they|users|the|an?)\b|\bis there (?:a|any) way\b"
+    r"\bhow (?:do|can|could|would) (?:i|one|users)\b|\bis there (?:a|any) way (?:to|for|of|i|we)\b"
+    r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|it|they|users|the|an?)\b"
     r"|\bhow (?:many|much|long|big|large|often|far|old|high|deep|wide|small)\b"
-    r"|\bout of the box\b|\bunless\b|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
-    r"|\b(?:which|what) variable\b|\bswitch\b|\bturn\b[^?]{0,60}\b(?:on|off)\b|\bget rid\b",
+    r"|\bout of the box\b|\bunless (?:\w+ ){0,3}(?:asked|said|set|configured|changed|other\w+)\b"
+    r"|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
+    r"|\b(?:which|what) variable\b|\b(?:turn|switch)\b[^?]{0,60}\b(?:on|off)\b|\bget rid\b",
     re.I,
 )
+_ASKS_OF_CODE = re.compile(
+    r"\bhow (?:do|can|could|would) (?:i|one|users) (?:\w+ (?:that|whether|if)|add|build|call|compile"
+    r"|contribute|convert|debug|derive|detect|draw|extend|find out|fix|implement|install|know|mock|parse"
+    r"|port|read|refactor|release|reproduce|rewrite|subclass|test|write)\b"
+    r"|\bwhy\b|[,;.] (?:and )?where\b|\A\W*i think\b|\bin (?:the )?code\b"
+    r"|\b(?:calculated|computed|implemented|parsed)\b",
+    re.I,
+)
+"""What asks how the code works or is changed, though a setting may have these words."""
 _FAILURES = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
@@ -275,7 +285,7 @@ def kinds_of(text: str) -> list[str]:
     if _RETURNS_OF.search(unquoted):
         others = {SETTING}
     if TRACE in asked and _UNTIL.search(unquoted):
-        others.add(CALLERS)  # "What is called from parse until render?"
+        others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
     return [kind for kind in asked if kind not in others]
@@ -362,8 +372,8 @@ def asks_for_setting(text: str) -> bool:
 
 
 def _may_ask_for_setting(text: str) -> bool:
-    may_be_set = _MAY_BE_SET.search(text) is not None and not _NO_SETTING.search(text)
-    return may_be_set and _is_request(text) and not asks_for_setting(text)
+    may_be_set = _MAY_BE_SET.search(text) and not (_NO_SETTING.search(text) or _ASKS_OF_CODE.search(text))
+    return bool(may_be_set) and _is_request(text) and not asks_for_setting(text)
 
 
 def chart_value(text: str) -> str:

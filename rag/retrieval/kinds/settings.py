@@ -62,7 +62,7 @@ _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
 _DEFAULT_OF = 0.2
 _DEFAULT_OF_WHAT = re.compile(
     r"\bdefaults? (?:values? )?(?:(?:of|for) )?(?:the )?([\w-]+)(?= (?:of|for|in|on|to)\b|\s*[?.]|\s*$)"
-    r"|\b(?:which|what) ([\w-]+) (?:is|are) (?:used )?by default",
+    r"|\b(?:which|what) ([\w-]+) (?:(?:is|are) (?:used )?|(?:does|do|will) [^?.]{1,60} )by default",
     re.I,
 )
 """The word that is the setting: "the default *port* of the server"."""
@@ -77,7 +77,7 @@ _VALUE = re.compile(
 _HAS_NUMBER, _HAS_SWITCH = 0.1, -0.2
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
 _MIN_DESCRIBED_SCORE = 0.35
-"""Of a setting with a description, where the question asks for none: that is what it would be asked by."""
+"""Where the question asks for no setting: of a described one with a word of the question in its name."""
 _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
@@ -100,7 +100,8 @@ _SUPPORTING = frozenset({"local", "documented", "compared"})
 _WITH_DEFAULT = frozenset({"record", "default", "environment"})
 _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
-_OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
+_DEFAULT_WORD = re.compile(r"[Dd]efaults?(?![a-z])|DEFAULTS?(?![A-Z])")
+_OF_DEFAULT = re.compile(r"default|(?:config|value|options?)$")
 _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
 _UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
 _ENDS_OF_NAMES = ('"', "'", ",")
@@ -174,7 +175,7 @@ def find(asked: Asked) -> CodeFacts | None:
     settings = _Settings(asked)
     literal = _literal(asked, settings)
     best = literal or settings.best()
-    if best is None or not (literal or _is_good(best, asks_for_setting(text))):
+    if best is None or not (literal or _is_good(asked, best)):
         return None
     if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
         return None  # any other setting is not what was asked for
@@ -202,11 +203,22 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(asked, SETTING, name, summary, facts, count=len(every))
 
 
-def _is_good(setting: _Setting, is_asked: bool) -> bool:
-    """Return whether a setting fits well enough; a described one that may be meant need not fit as well."""
-    is_described = any(place.sort == "record" for place in setting.places)
-    least = _MIN_DESCRIBED_SCORE if is_described and not is_asked else _MIN_SCORE
+def _is_good(asked: Asked, setting: _Setting) -> bool:
+    """Return whether a setting fits well enough; where the question asks for none, it needs a description,
+    and the question may not name code.
+    """
+    question, least = asked.question.question, _MIN_SCORE
+    if not asks_for_setting(question.text):
+        if _names_code(asked) or all(place.sort != "record" for place in setting.places):
+            return False
+        least = _MIN_DESCRIBED_SCORE if _is_named(asked, setting.places[0].what.name) else _MIN_SCORE
     return setting.score >= least and setting.coverage >= _MIN_COVERAGE
+
+
+def _names_code(asked: Asked) -> bool:
+    names = asked.question.question.names
+    known = (index.graph.definitions(name) for index in asked.indexes for name in names if not name.isupper())
+    return any("_" in name for name in names) or any(known)
 
 
 def _is_named(asked: Asked, name: str) -> bool:
@@ -327,7 +339,8 @@ def _key(name: str) -> str:
     The constant of its default, `DEFAULT_TIMEOUT_CONFIG` of `timeout`, has the same key.
     """
     key = _NO_LETTERS.sub("", name).lower()
-    return _OF_DEFAULT.sub("", key) or key if "default" in key else key
+    own = _NO_LETTERS.sub("", _DEFAULT_WORD.sub("", name)).lower()  # of DEFAULT_SEPARATOR: with its S
+    return _OF_DEFAULT.sub("", own) or key if "default" in key else key
 
 
 class _Settings:
@@ -412,7 +425,7 @@ class _Settings:
 
     def with_key(self, key: str) -> _Setting:
         """Return the setting with a key, not scored; one without places if none is declared."""
-        held = self._lines.having_letters(key) | self._lines.having_letters(key, apart_from="defaults?")
+        held = self._lines.having_letters(key) | self._lines.having_letters(key, apart_from="default")
         held |= self._lines.having_any("@[") & near(held, 0, _NAMED_BELOW)
         places = self._places(np.flatnonzero(held & self._near).tolist())
         return _Setting([one for one in places if _key(one.what.name) == key])

@@ -44,8 +44,10 @@ _FRAME = frozenset(
 """Words that only ask for a chain."""
 _BEGINNINGS, _ENDS = 4, 6
 """How many of the hits that fit a description best a chain may begin and end at."""
-_JOINED = 2
-"""How many of these may be joined by a common caller."""
+_JOINED, _JOINED_FIT = 2, 0.95
+"""How many of these may be joined by a common caller, and how well each fits at least: by its whole text, or
+by words in its name.
+"""
 _READ_FROM_HIT = 120
 _COVERED = 0.4
 """The share of a description that a hit has at least."""
@@ -114,9 +116,10 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
                 best = max(best, (begins + fits - _LONGER * len(steps), steps), key=lambda each: each[0])
     if path := best[1]:
         return Chain.of(path)
-    for one, _ in beginnings[:_JOINED]:
-        others = [end for end, _ in ends[:_JOINED] if end != one]
-        if joined := joined_by_caller(index.graph, one, others, known):
+    fitting = [end for end, fits in ends[:_JOINED] if fits >= _JOINED_FIT]
+    for one, begins in beginnings[:_JOINED]:
+        others = [end for end in fitting if end != one]
+        if begins >= _JOINED_FIT and (joined := joined_by_caller(index.graph, one, others, known)):
             return joined
     return None
 

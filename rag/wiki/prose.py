@@ -201,7 +201,7 @@ def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[st
 
 _REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*)\]")
 _HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*)$")
-_ESCAPED = {sign: f"&#{ord(sign)};" for sign in "<[]!~{}"}
+_ESCAPED = {sign: f"&#{ord(sign)};" for sign in "<[]!~{}`"}
 
 
 def as_markdown(prose: Prose, cited: CitationWriter) -> str:

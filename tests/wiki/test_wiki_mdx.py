@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from surveys import outside_fences, survey_of
 
@@ -75,6 +75,7 @@ def test_texts_of_a_repository_are_mdx(text):
     assert [fault for each in made for fault in faults(each)] == []
 
 
+@example("`{a}``{a}``")
 @given(TEXTS)
 def test_text_of_a_model_is_mdx(text):
     prose = Prose(text, "", "m", (ProseCitation(1, "a{b}.py", 1, 2, ""),))

@@ -479,10 +479,13 @@ def test_the_command_shows_writes_lists_and_removes(in_project: Callable[[str], 
     assert listed["claude-code", "user"] == "none"
     assert "claude-code\tyes\tproject\tinstalled\t" in rag("agents", "list").out
 
-    assert rag("agents", "uninstall", "--write").code == 0
+    removed = rag("agents", "uninstall", "--write")
+    assert removed.code == 0
+    assert "claude-code: removed in" in removed.out
     assert in_project(".mcp.json").read_text() == secret
     assert not in_project("CLAUDE.md").exists()
     assert not in_project(".cursor/mcp.json").exists()
+    assert "there is no entry" in (again := rag("agents", "uninstall").out) and "section" not in again
 
 
 def test_the_command_for_the_user_names_the_repository(

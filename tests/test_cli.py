@@ -129,7 +129,8 @@ def test_one_word_is_the_question_and_the_repository_the_conversations_or_this_f
 ):
     here = rag("ask", "How is the glaze fired?", "--json", cwd=other_repo).json
     assert here["repositories"] == [str(other_repo)]
-    rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    begun = rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    assert "rag: starting a new conversation, login" in begun.err
     there = rag("ask", EXPIRE, "--conversation", "login", "--json", cwd=other_repo).json
     assert there["repositories"] == [str(sample_repo)]
     assert there["number"] == 2
@@ -284,22 +285,22 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
     assert set(found) == {
-        *("question", "taken", "confidence", "coverage", "results", "seconds"),
+        *("question", "taken", "confidence", "coverage", "hits", "results", "seconds"),
         *("code_facts", "remarks", "matches", "mode"),
     }
-    assert len(found["results"]) == 3
-    assert set(found["results"][0]) == {
+    assert len(found["hits"]) == 3 and found["results"] == found["hits"]
+    assert set(found["hits"][0]) == {
         *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
         *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location", "reason"),
         *OLD_OUTPUT["cli"].keys() - {"order", "forked_at", "steps"},
     }
-    scores = [hit["score"] for hit in found["results"]]
+    scores = [hit["score"] for hit in found["hits"]]
     assert scores == sorted(scores, reverse=True)
-    for hit in found["results"]:
+    for hit in found["hits"]:
         lines = (sample_repo / hit["path"]).read_text().splitlines(keepends=True)
         assert "".join(lines[hit["start_line"] - 1 : hit["end_line"]]) == hit["text"]
     plain = rag("search", sample_repo, SIGNED, "-k", 3).out
-    assert [hit["place"] in plain for hit in found["results"]] == [True] * 3
+    assert [hit["place"] in plain for hit in found["hits"]] == [True] * 3
 
 
 def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):
@@ -596,6 +597,8 @@ def test_a_conversation_branches_and_goes_back(conversation):
     assert (forked["name"], forked["forked_after"], forked["turn_count"]) == ("again", 1, 1)
     assert rag("turns", "fork", "7", *of).code == 2
     assert rag("turns", "rewind", "1", *of, stdin="n\n").code == 2
+    beyond = rag("turns", "rewind", "9", *of, "--yes")
+    assert (beyond.code, "has no turn 9" in beyond.err) == (2, True)
     assert rag("turns", "rewind", "1", *of, "--yes").out == "removed 1 turn of login\n"
     assert rag("turns", "undo", "2", *of).code == 2
     assert rag("turns", "undo", *of, "--json").json["taken_back"] == 1
@@ -939,12 +942,13 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
 
 
 def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
-    typed = f"{SIGNED}\n\n/sources\n/nonsense\n{EXPIRE}\n/new\n{SIGNED}\n/turns\n/quit\nnever read\n"
+    typed = f"{SIGNED}\n\n/sources\n/nonsense\n/turn\n{EXPIRE}\n/new\n{SIGNED}\n/turns\n/quit\nnever read\n"
     done = rag("chat", sample_repo, stdin=typed)
     assert done.code == 0
     assert done.out.count("snip/sessions.py:34-38") >= 3
     assert "/turns    the questions so far" in done.out
     assert "rag: there is no command /nonsense; a question does not begin with /" in done.err
+    assert "rag: there is no command /turn; did you mean /turns?" in done.err
     assert "turn 2" in done.err
     first_of_new, kept = rag("turns", "list", "--json").json
     assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)

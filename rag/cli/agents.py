@@ -34,7 +34,8 @@ Write = Annotated[
     typer.Option("--write/--dry-run", help="Write the files. Default: only show what would change."),
 ]
 
-_VERBS = {"add": "adds", "update": "updates", "remove": "removes"}
+_VERBS = {"add": ("adds", "added"), "update": ("updates", "updated"), "remove": ("removes", "removed")}
+"""What a change does in a file, and what it has done."""
 _REFUSED = 2
 
 
@@ -137,15 +138,17 @@ def _run(
     if json:
         out_json([agents.as_json(change, written=write and change in doing) for change in changes])
     else:
+        is_removal = command is None
         for change in changes:
-            _show(change)
+            if not (is_removal and change.what == "instructions" and change.action == "none"):
+                _show(change, written=write)
     if doing and not write:
         say("rag: nothing was written; add --write to write it")
     if any(change.action == "refused" for change in changes):
         raise typer.Exit(_REFUSED)
 
 
-def _show(change: FileEdit) -> None:
+def _show(change: FileEdit, *, written: bool) -> None:
     """Print a change: only our own lines, because others may hold keys."""
     if change.action == "none":
         out(f"{change.agent}: {change.path}: {change.reason}")
@@ -155,7 +158,7 @@ def _show(change: FileEdit) -> None:
         if change.added:
             out(f"To add it by hand:\n{change.added}")
         return
-    out(f"{change.agent}: {_VERBS[change.action]} in {change.path}, line {change.line}")
+    out(f"{change.agent}: {_VERBS[change.action][written]} in {change.path}, line {change.line}")
     for mark, text in (("-", change.removed), ("+", change.added)):
         for line in text.strip("\r\n").splitlines():
             out(f"{mark} {line}")

@@ -178,6 +178,8 @@ def open_dialog(
         asked, remarks = list(chosen.sources), (chosen.note,) if chosen.note else ()
     wanted = asked or (list(found.sources) if found else []) or [locate(None, index.ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing, else_old=True) for source in wanted]
+    if name and found is None:
+        say(f"rag: starting a new conversation, {visible(name)}")
     dialog = Dialog(engine, repositories, found, name=name or "")
     dialog.remarks = remarks
     if conversation.about:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ _HELP = """/turns    the questions so far
 /new      start a new conversation
 /help     show this help
 /quit     end the session (also Ctrl-D)"""
+_COMMANDS = [line.split()[0] for line in _HELP.splitlines()]
 _COMMANDS_WITHOUT_SLASH = ("exit", "help", "quit")
 """What people type to other programs; a line with nothing else is no question."""
 
@@ -119,6 +121,8 @@ class Session:
             prose = TerminalMarkdown()
             prose.write(turns[-1].answer if turns else "")
             prose.end()
+        elif name == "/help":
+            out(_HELP)
         elif name == "/about":
             self._about(line.partition(" ")[2].strip())
         elif name == "/new":
@@ -126,9 +130,10 @@ class Session:
 
             self._dialog = Dialog(self._engine, self._dialog.repositories)
             say("rag: started a new conversation")
+        elif nearest := difflib.get_close_matches(name[:20], _COMMANDS, n=1, cutoff=0.7):
+            say(f"rag: there is no command {name}; did you mean {nearest[0]}?")
         else:
-            if name != "/help":
-                say(f"rag: there is no command {name}; a question does not begin with /")
+            say(f"rag: there is no command {name}; a question does not begin with /")
             out(_HELP)
         return True
 

@@ -100,9 +100,7 @@ def evaluate(
             "Includes questions without answers.",
         ),
     ] = False,
-    k: Annotated[
-        int, typer.Option("-k", min=1, max=MAX_HITS, help="The number of results of each system.")
-    ] = 50,
+    k: Annotated[int, typer.Option("-k", min=1, max=MAX_HITS, help="The hits of each system.")] = 50,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(

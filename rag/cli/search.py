@@ -154,12 +154,14 @@ def _search_json(
     """Return the result of a search as JSON values."""
     retrieval, confidence = found.retrieval, found.confidence
     code_facts = retrieval.code_facts if retrieval else None
+    hits = [to_json(hit) for hit in found.hits]
     return {
         "question": question,
         "mode": mode,
         "taken": dict(retrieval.taken) if retrieval else {},
         "confidence": to_json(confidence) if confidence else None,
-        "results": [to_json(hit) for hit in found.hits],
+        "hits": hits,
+        "results": hits,  # the name before 0.3, deprecated until 0.4
         "code_facts": to_json(code_facts) if code_facts else None,
         "matches": to_json(found.matches) if found.matches else None,
         "remarks": list(found.remarks),

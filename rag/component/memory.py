@@ -154,6 +154,9 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         """Remove everything after order `to` (-1: everything); return the number of turns removed.
 
         A summary that includes one of them is deleted too.
+
+        Raises:
+            NotFound: the conversation ends before `to`.
         """
         return self._rewind(to, None)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+import numpy as np
+
 from rag.analysis import terms
 from rag.code.languages import HYPHENATED, kind_of_path
 from rag.lines import lines_of
@@ -23,7 +25,7 @@ _BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
 _NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
 _MAX_LINE_CHARS = 500
 """A longer line is not treated as a definition; nobody wrote it by hand."""
-MAX_CHUNKS_READ = 2_000
+_MAX_CHUNKS_READ = 2_000
 """Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 
 
@@ -69,12 +71,13 @@ class Callers:
     """Who uses a name: what certainly means a definition of it first, then code before tests.
 
     `are_calls` says whether they are calls, else they only mention it; `definitions` is the number of
-    definitions of that name.
+    definitions of that name, `limit` as of `limit_of_uses`.
     """
 
     found: tuple[CallerLines, ...]
     are_calls: bool
     definitions: int
+    limit: str = ""
 
     @property
     def certain(self) -> int:
@@ -105,8 +108,8 @@ def callers(index: ChunkIndex, name: str) -> Callers:
                 for line in use.lines:
                     found.setdefault((use.hit.path, line), (use.hit.label, False))
         if found:
-            return Callers(_grouped(found), are_calls, len(targets))
-    return Callers((), are_calls=False, definitions=len(targets))
+            return Callers(_grouped(found), are_calls, len(targets), limit_of_uses(index, name))
+    return Callers((), are_calls=False, definitions=len(targets), limit=limit_of_uses(index, name))
 
 
 def _grouped(found: Mapping[tuple[str, int], tuple[str, bool]]) -> tuple[CallerLines, ...]:
@@ -138,13 +141,20 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
     patterns, hyphenated = _Patterns.of(symbol), _Patterns.of(symbol, "-")
     read = []
-    for chunk in found.chunks[found.body > 0][:MAX_CHUNKS_READ].tolist():
+    for chunk in found.chunks[found.body > 0][:_MAX_CHUNKS_READ].tolist():
         hit = index.hit(chunk, 1.0, {})
         written = hyphenated if hit.language in HYPHENATED else patterns
         use = _use(hit, written, skips_head=chunk in defining)
         if use is not None:
             read.append(use)
     return sorted(read, key=lambda use: (not use.calls, use.hit.kind != "code", use.hit.path, use.hit.start))
+
+
+def limit_of_uses(index: ChunkIndex, name: str) -> str:
+    """Return which limit `uses` meets for a name ("only 2,000 chunks were read"), "" for none."""
+    whole = terms(_split_name(name)[1])[-1:]
+    count = sum(int(np.count_nonzero(index.postings(term).body)) for term in whole)
+    return f"only {_MAX_CHUNKS_READ:,} chunks were read" if count > _MAX_CHUNKS_READ else ""
 
 
 @dataclass(frozen=True, slots=True)

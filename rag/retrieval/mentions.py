@@ -40,6 +40,7 @@ _LONG_QUESTION_CHARS = 120
 _LONG_WITH_PATHS = 400
 """A longer question, in characters, asks for more than its places."""
 _MIN_WORDS = 2
+_THIS = frozenset(("this", "it"))
 """A single word is a name to look up."""
 _CODE, _TEST = 0, 1
 
@@ -103,17 +104,18 @@ def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iter
     named = any(not name.isupper() and name not in ASKED_WORDS for name in question.names)
     if named or len(question.text) > _LONG_QUESTION_CHARS or not len(index):
         return iter(())
-    row = _project_question(index, question.text, leans=not begins and question.dependent)
+    row = _project_question(index, question.text, begins=begins, leans=not begins and question.dependent)
     if row is None:
         return iter(())
     asked = frozenset(_words(question.text)) - NEUTRAL_WORDS
     return (chunk for place in row.places for chunk in _chunks_of_place(index, place, asked))
 
 
-def _project_question(index: ChunkIndex, text: str, *, leans: bool) -> ProjectQuestion | None:
+def _project_question(index: ChunkIndex, text: str, *, begins: bool, leans: bool) -> ProjectQuestion | None:
     """Return the kind of a question about the whole project; None when it asks for something else.
 
-    The project may be called by its name. In a question that depends on earlier ones, "it" may be anything.
+    The project may be called by its name, in a first question also "this" or "it". In a question that depends
+    on earlier ones, "it" may be anything.
     """
     words = frozenset(_words(text))
     if len(words) < _MIN_WORDS or (leans and not _WHOLE.search(text)):
@@ -122,7 +124,7 @@ def _project_question(index: ChunkIndex, text: str, *, leans: bool) -> ProjectQu
         left = row.left_over(words)
         if row.is_asked(words | {"project"}) and len(left) < _MIN_WORDS:
             own = _names(index)
-            if left <= own and (words & own or row.is_asked(words)):
+            if left <= own and (words & own or row.is_asked(words) or (begins and words & _THIS)):
                 return row
     return None
 

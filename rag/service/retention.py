@@ -317,11 +317,14 @@ def rewind(store: MemoryStore, conversation: Conversation, *, to: int, last_turn
     A summary that includes one of the turns is deleted too. `last_turn` is a guard as in `TurnStore.rewind`.
 
     Raises:
-        NotFound: there is no such conversation.
+        NotFound: there is no such conversation, or it ends before `to`.
         ConversationChanged: its last turn is not `last_turn`; nothing was removed.
     """
     namespace = conversation.namespace
-    turns = store.turns(conversation.id, namespace=namespace, after=to)
+    from_there = store.turns(conversation.id, namespace=namespace, after=max(to - 1, -1))
+    if to >= 0 and not from_there:
+        raise NotFound(f"the conversation {conversation.name or conversation.id} has no turn {to + 1}")
+    turns = [turn for turn in from_there if (turn.order or 0) > to]
     gone = store.rewind(conversation.id, to=to, namespace=namespace, last_turn=last_turn)
     forget(store, turns, namespace)
     forget_summary(store, conversation.id, to + 1, namespace=namespace)

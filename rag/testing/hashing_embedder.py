@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,12 +33,12 @@ class HashingEmbedder:
         rows = np.zeros((len(texts), self._dim), np.float32)
         for row, text in zip(rows, texts, strict=True):
             for term in sorted(set(terms(text))):
-                row += self._direction(term)
+                row += _direction(term, self._dim)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(np.divide(rows, lengths, out=rows, where=lengths > 0))
 
-    def _direction(self, term: str) -> Vectors:
-        seed = int.from_bytes(
-            hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little"
-        )
-        return np.random.default_rng(seed).standard_normal(self._dim, dtype=np.float32)
+
+@lru_cache(maxsize=1 << 16)
+def _direction(term: str, dim: int) -> Vectors:
+    seed = int.from_bytes(hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+    return np.random.default_rng(seed).standard_normal(dim, dtype=np.float32)

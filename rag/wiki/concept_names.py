@@ -71,8 +71,9 @@ def concept_titles(
 ) -> list[str]:
     """Return a title for each concept, all different. Equal concepts and documents have equal titles.
 
-    `known` returns a word of a file's name as the repository writes it. The name of the project is in a
-    title only where there are no other words. The titles differ from `others` too.
+    `known` returns a word of a file's name as the repository writes it. The name of the project is in a title
+    only if it is that of the most central file, or if there are no other words. The titles differ from
+    `others` too.
     """
     headings = _headings(documents, project)
     names = _FileNames(found)
@@ -217,8 +218,9 @@ def _key(name: str) -> str:
 def _readable(name: str, known: Callable[[str], str], project: str) -> str:
     """Return names of files as words: "write_batch, SkipList" as "Write batch and skip list"."""
     named = name.split(",")
-    others = [part for part in named if _key(part) != _key(project)]
-    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in others or named]
+    if _key(named[0]) != _key(project):  # the most central file says what its concept is
+        named = [part for part in named if _key(part) != _key(project)]
+    parts = [" ".join(_telling(_WORDS.findall(part), project)) for part in named]
     parts = list({_key(part): part.replace(" / ", "/") for part in reversed(parts) if part}.values())[::-1]
     words = list(dict.fromkeys(_words(part, known) for part in parts))
     while len(words) > 1 and len(", ".join(words)) > _MAX_TITLE:

@@ -199,13 +199,15 @@ def _files(
     context: PageContext, paths: Sequence[str], types: set[Symbol], cited: CitationWriter
 ) -> Iterator[Part]:
     survey = context.survey
-    described = [path for path in paths if any(s.public for s in survey.symbols(path))]
+    public = [path for path in paths if any(s.public for s in survey.symbols(path))][:_MAX_FILES]
+    internal = [path for path in paths if path not in public and _functions(context, path)]
+    shown = {*public, *internal[: _MAX_FILES - len(public)]}
     head = "## Definitions by file\n\n"
-    for path in described[:_MAX_FILES]:
+    for path in filter(shown.__contains__, paths):
         if text := _file(context, path, types, cited):
             yield Part(head + text, code(path))
             head = ""
-    rest = [path for path in paths if path not in described[:_MAX_FILES]]
+    rest = [path for path in paths if path not in shown]
     if rest:
         rows = [_one_line(context, path, cited) for path in sorted(rest)[:_MAX_OTHERS]]
         more = f"\n\n{counted(len(rest) - _MAX_OTHERS, 'more file')}." if len(rest) > _MAX_OTHERS else ""
@@ -228,7 +230,8 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     outer = [s for s in outer if not context.facts.graph.namespaces.includes(s)]
     if any(not context.facts.scope(s) for s in outer):
         outer = [s for s in outer if not context.facts.scope(s)]
-    if not outer and summary is None:
+    is_internal = not any(s.public for s in survey.symbols(path))
+    if not outer and summary is None and not is_internal:
         return ""
     sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
     room = min(_MOST_ROWS, _MAX_ROWS + len(survey.files[path].lines) // _LINES_PER_ROW)
@@ -246,15 +249,26 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
             span = spans[name]
             parts.append(f"**{plain(name)}** ({cited.linked('source', path, span.start, span.end)})")
         parts += ["\n".join(rows), others]
-    inner = [s for s in survey.symbols(path) if not context.facts.scope(s)]
-    parts.append(_internal(context, inner, _MAX_ROWS - len(shown), cited))
+    least = 0 if is_internal else _MIN_REACH
+    parts.append(_internal(context, _functions(context, path), _MAX_ROWS - len(shown), cited, least))
     return "\n\n".join(part for part in parts if part)
 
 
-def _internal(context: PageContext, symbols: Sequence[Symbol], limit: int, cited: CitationWriter) -> str:
+def _functions(context: PageContext, path: str) -> list[Symbol]:
+    """Return the functions of a file that are outside of other definitions."""
+    return [s for s in context.survey.symbols(path) if s.unit == "function" and not context.facts.scope(s)]
+
+
+def _internal(
+    context: PageContext,
+    symbols: Sequence[Symbol],
+    limit: int,
+    cited: CitationWriter,
+    least: int = _MIN_REACH,
+) -> str:
     """Return the functions that are not public and lead furthest; "" if there are none."""
     reach = context.facts.graph.reach
-    found = [s for s in symbols if not s.public and s.unit == "function" and reach(s) >= _MIN_REACH]
+    found = [s for s in symbols if not s.public and s.unit == "function" and reach(s) >= least]
     found = sorted(found, key=lambda s: (-reach(s), s.start))[: max(0, min(limit, _MAX_INTERNAL))]
     rows = [_row(context, s, cited) for s in sorted(found, key=lambda s: s.start)]
     return "Internal:\n\n" + "\n".join(rows) if rows else ""

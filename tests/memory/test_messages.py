@@ -230,6 +230,9 @@ def test_the_component_forks_rewinds_undoes_and_edits(store: MemoryStore) -> Non
     fork = memory.fork(at=1, name="try")
     fork.add_dialog_turn("d", "d")
     assert (questions(memory), questions(fork)) == (["a", "b", "c"], ["a", "b", "d"])
+    with pytest.raises(NotFound, match="has no turn 4"):
+        memory.rewind(3)
+    assert memory.rewind(2) == 0
     assert memory.undo() == 1 and memory.rewind(0) == 1
     assert (questions(memory), questions(fork)) == (["a"], ["a", "b", "d"])
     assert fork.undo(2) == 2 and fork.undo(9) == 1

@@ -31,12 +31,24 @@ def named(text: str, line: int = 1, *, is_config: bool = False) -> list[tuple[st
         ("if 'KILN_HOURS' in os.environ:", ("environment", "KILN_HOURS")),
         ('    if let Some(path) = std::env::var_os("KILN_HOURS") {', ("environment", "KILN_HOURS")),
         ("  hours ??= 12", ("local", "hours")),
+        ('  cli.String{Name: "config", EnvVars: []string{"KILN_CONFIG"}},', ("environment", "KILN_CONFIG")),
+        ('  cli.Int{Name: "cooling-hours", Usage: "how long"},', ("record", "cooling-hours")),
+        ("  { name: 'type', alias: 't', description: 'of the pot' },", ("record", "type")),
+        ('  @Option(names = "--cooling-hours", description = "how long")', ("record", "cooling-hours")),
+        ('  hours := cmd.Flags().GetInt("cooling-hours")', ("compared", "cooling-hours")),
+        ('  cmd.Flags().Int("cooling-hours", 12, "how long")', ("option", "cooling-hours")),
+        ('  hours = options.get("cooling-hours", twelve)', ("option", "cooling-hours")),
         ('option(KILN_DOOR "Whether the kiln has a door" ON)', ("default", "KILN_DOOR")),
         ('set(KILN_HOURS 12 CACHE STRING "How long it cools")', ("default", "KILN_HOURS")),
     ],
 )
 def test_a_line_declares_a_setting(text: str, expected: tuple[str, str]):
     assert named(text)[0] == expected
+
+
+def test_an_attribute_declares_the_option_and_its_environment_variable():
+    text = '#[arg(long, env = "KILN_CONFIG")]\npub config: Option<PathBuf>,\n'
+    assert named(text) == [("option", "config"), ("environment", "KILN_CONFIG")]
 
 
 def test_a_line_of_a_settings_file_needs_no_literal():

@@ -122,7 +122,7 @@ NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "gl
         ("tested._MAX_FILES", "Which tests cover heat_kiln?", CALLS),
         ("callers._MAX_TARGETS", "Who calls open_door?", DOORS),
         ("callers._MAX_CANDIDATES", "Who calls open_door?", DOORS),
-        ("by_text.MAX_CHUNKS_READ", "Who uses heat_kiln?", TASKS),
+        ("lookup._MAX_CHUNKS_READ", "Who uses heat_kiln?", TASKS),
         ("asked.MAX_CHUNKS", "Who imports lib/heat.lua?", LUA),
         ("asked.MAX_CHUNKS", "What uses stg_kilns?", MODELS),
         ("asked.MAX_CHUNKS", "Which classes extend Kiln?", TYPES),
@@ -146,7 +146,8 @@ def test_facts_that_are_cut_at_a_limit_say_so(searcher_of, monkeypatch, limit, q
     else:
         module, name = limit.split(".")
         least = {"_MAX_FILES": 3 if module == "class_names" else 1, "_MAX_LINES_READ": 7}.get(name, 1)
-        monkeypatch.setattr(import_module(f"rag.retrieval.kinds.{module}"), name, least)
+        package = "rag.retrieval" if module == "lookup" else "rag.retrieval.kinds"
+        monkeypatch.setattr(import_module(f"{package}.{module}"), name, least)
     cut = search([searcher], question).code_facts
     assert cut is not None and cut.kind == whole.kind and says_more(cut), cut
 

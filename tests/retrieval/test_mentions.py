@@ -24,6 +24,8 @@ def found(searcher: Searcher) -> Callable[..., RetrievalResult]:
     [
         ("What does this project do?", "README.md:1-7"),
         ("What is Snip?", "README.md:1-7"),
+        ("What is this about?", "README.md:1-7"),
+        ("what does it do?", "README.md:1-7"),
         ("What license is this project under?", "LICENSE:1-17"),
         ("Which version is it?", "pyproject.toml:1-16"),
         ("What Python version does snip need?", "pyproject.toml:1-16"),
@@ -62,7 +64,8 @@ def test_a_question_that_asks_more_points_nowhere(found, question):
 
 def test_in_a_conversation_it_is_not_the_project(found):
     asked = "How does snip count clicks?"
-    assert not any("pointed" in hit.legs for hit in found("How does it start?", asked).hits)
+    for later in ("How does it start?", "What does this do?"):
+        assert not any("pointed" in hit.legs for hit in found(later, asked).hits)
     assert found("What license is this project under?", asked).hits[0].path == "LICENSE"
     assert found("What license is this project under?", asked).hits[0].legs["pointed"] > 0
 

@@ -231,3 +231,34 @@ def test_a_question_on_the_code_is_answered_by_no_setting(
 )
 def test_a_question_for_a_place_or_a_list_is_answered_by_no_setting(question: str) -> None:
     assert not {"setting", "possible setting"} & {*kinds_of(question)}
+
+
+FLAGS = """\
+var flags = []Flag{
+	Flag{Name: "pot-size-limit", Value: defaultPotSizeLimit, Usage: "size limit of a pot"},
+	Flag{Name: "built-in", Usage: "only what is there"},
+}
+
+const defaultPotSizeLimit = 15
+
+func read(c Context) int {
+	builtin := 12
+	return c.Int("pot-size-limit") + builtin
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("What does pot-size-limit default to?", "pot-size-limit"),
+        ("what does pot-size-limit fall back to when I leave it out?", "pot-size-limit"),
+        ("What is the size limit of a well-known pot by default?", "pot-size-limit"),
+    ],
+)
+def test_a_setting_with_hyphens_in_its_name_is_named(
+    tmp_path: Path, engine: Engine, question: str, name: str
+) -> None:
+    found = facts(engine, tmp_path, question, flags_dot_go=FLAGS)
+    assert (found.kind, found.subject) == ("setting", name)
+    assert "pot-size-limit" in found.items[0].text or "PotSizeLimit = " in found.items[0].text

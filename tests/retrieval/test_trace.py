@@ -205,9 +205,15 @@ def test_two_descriptions_are_joined_by_what_calls_both(tmp_path: Path, engine: 
     assert lines.index("def read_stdin(encoding):") < lines.index("def finish(problems, options):")
 
 
-def test_an_end_that_fits_little_is_not_joined(tmp_path: Path, engine: Engine):
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do rows get from the standard input to a problem line written by hand?",
+        "From the input to the problem, what happens?",
+    ],
+)
+def test_an_end_that_fits_little_is_not_joined(tmp_path: Path, engine: Engine, question: str):
     searcher = engine.repository(written(tmp_path / "weak", FLOW)).searcher
-    question = "How do rows get from the standard input to a problem line written by hand?"
     found = search([searcher], question).code_facts
     assert found is None or "through" not in found.summary
 

@@ -251,6 +251,12 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
     over_http(served, talk)
 
 
+def test_callers_that_are_cut_at_a_limit_say_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag.retrieval.lookup._MAX_CHUNKS_READ", 1)
+    text, _, _ = over_http(served, lambda session: called(session, "who_calls", symbol="authenticate"))
+    assert "may be incomplete: only 1 chunks were read" in text
+
+
 LOOKING: list[tuple[str, dict[str, Any]]] = [
     ("explore", {"question": "revoke an API token", "seen": ["nothing.py:1"]}),
     ("search_code", {"query": "revoke an API token"}),

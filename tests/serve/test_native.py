@@ -208,6 +208,9 @@ def test_a_conversation_is_taken_back_to_a_turn(in_memory):
     late = in_memory.post(f"{where}/rewind", {"number": 0, "last_turn": first["turn"]})
     assert (late.status, late.json["error"]["code"]) == (409, "conversation_changed")
     assert in_memory.request("DELETE", f"{where}?last_turn={first['turn']}").status == 409
+    beyond = in_memory.post(f"{where}/rewind", {"number": 3})
+    assert (beyond.status, "has no turn 3" in beyond.json["error"]["message"]) == (404, True)
+    assert in_memory.post(f"{where}/rewind", {"number": 2}).json == {"turns": 0}
     expected = {"number": 1, "last_turn": second["turn"]}
     assert in_memory.post(f"{where}/rewind", expected).json == {"turns": 1}
     kept = in_memory.get(where).json["all_turns"]

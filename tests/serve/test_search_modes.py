@@ -42,9 +42,9 @@ def by_cli(source: str, asked: dict[str, Any]) -> dict[str, Any]:
     for option, name in (("--path", "paths"), ("--lang", "languages"), ("--kind", "kinds")):
         flags += [part for value in asked.get(name, ()) for part in (option, value)]
     done = rag("search", source, asked["question"], "-k", 5, "--json", *flags)
-    assert done.code == (0 if done.json["results"] else 1)
+    assert done.code == (0 if done.json["hits"] else 1)
     names = ("mode", "matches", "remarks", "confidence")
-    return {"hits": plain(done.json["results"]), **{n: done.json[n] for n in names}}
+    return {"hits": plain(done.json["hits"]), **{n: done.json[n] for n in names}}
 
 
 def by_mcp(served: Served, asked: dict[str, Any]) -> dict[str, Any]:

@@ -283,6 +283,21 @@ def test_the_words_of_the_project_s_name_are_in_no_title():
     assert sorted(concept_titles(groups, project="appoven")) == ["Fire", "Main", "Server"]
 
 
+def test_a_title_keeps_the_project_s_name_where_its_most_central_file_has_it():
+    texts = {
+        "kiln.py": "x = 1\n" * 60,
+        "lock.py": "x = 1\n",
+        "oven/kiln.py": "x = 1\n",
+        "oven/fire.py": "x = 1\n" * 60,
+    }
+    files = survey_of(texts).files
+    groups = [
+        Concept([files[path] for path in paths])
+        for paths in (("kiln.py", "lock.py"), ("oven/fire.py", "oven/kiln.py"))
+    ]
+    assert concept_titles(groups, project="kiln") == ["Kiln and lock", "Oven"]
+
+
 def test_a_title_in_parentheses_says_more_than_the_title():
     text = "def a():\n    return 1\n\n" * 60
     survey = survey_of(dict.fromkeys(("app/src/commands.py", "app/src/commands/typed.py"), text))

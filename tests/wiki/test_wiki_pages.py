@@ -185,3 +185,16 @@ def test_a_copyright_does_not_say_what_a_document_is_about(tmp_path):
     page = page_markdown(structure, "documentation")
     assert "Installation" in page
     assert "Copyright" not in page
+
+
+def test_a_file_with_nothing_public_lists_its_functions(tmp_path):
+    """Those of a program: all of Go's `package main`, the functions of Rust's `main.rs`."""
+    (tmp_path / "kiln.go").write_text(
+        "package main\n\nfunc main() {\n\theat()\n}\n\n// heat fires the kiln.\nfunc heat() {\n}\n"
+    )
+    (tmp_path / "go.mod").write_text("module example.org/kiln\n")
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
+    (page,) = [page for page in structure.pages if page.kind == "package"]
+    text = page_markdown(structure, page.id)
+    assert "### kiln.go" in text and "## Other files" not in text
+    assert "Calls `heat`." in text and "heat fires the kiln." in text

@@ -9,7 +9,7 @@ from rag.analysis import terms
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.lookup import MAX_CHUNKS_READ, uses
+from rag.retrieval.lookup import limit_of_uses, uses
 from rag.types import CodeUse, Hit, UseRole
 
 _MAX_LINE_CHARS = 400
@@ -34,8 +34,8 @@ def uses_by_text(
     """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
     comments. None of them is certain.
     """
-    for term in terms(name)[-1:]:
-        asked.first(index.postings(term).chunks.tolist(), MAX_CHUNKS_READ, "chunks were read")
+    if limit := limit_of_uses(index, name):
+        asked.limits[limit] = None
     held = [use for use in uses(index, name) if wanted(use.hit)]
     for use in [use for use in held if use.calls] or held:
         role: UseRole = "call" if use.calls else "mention"

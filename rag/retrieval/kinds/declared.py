@@ -56,6 +56,10 @@ _CALL_OPTION = re.compile(
     r"[\"':]([A-Za-z][\w.-]{2,60})",
     re.I,
 )
+_READS = re.compile(
+    r"(?:\b(?:get|has|is|find|lookup|fetch|read|changed|contains)|Get|Changed|[A-Z]\w*Set)\w*\s*\(\s*[\"':]\Z"
+)
+"""What a line has before the name of an option that it reads, unless a default follows the name."""
 _CMAKE_OPTION = re.compile(
     r"\s*(?:\w+_)?option\s*\(\s*([A-Za-z_][\w-]{2,60})\s+\"|\s*set\s*\(\s*(\w{3,60})\s[^#]*\sCACHE\s", re.I
 )
@@ -66,6 +70,7 @@ _ENVIRONMENT = re.compile(
     r"(?:[Gg]et_?[Ee]nv\w{0,12}|environ(?:\.get)?|\benv(?:_?vars?|::vars?|::var_os|\.fetch|\.get)?|\bENV(?:\.fetch)?"
     r"|[Ll]ookup_?[Ee]nv|process\.env|\bvar_os|\benv\s*=)[\s(\[.!?\"'{:$]{1,4}([A-Z][A-Z0-9_]{2,60})\b"
     r"|[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})[\"']\s+(?:not\s+)?in\s+\S*(?:environ|env|ENV)\b"
+    r"|\b[Ee]nv(?:ironment)?_?(?:[Vv]ar\w{0,8})?[\"']?\s?[:=(]{1,2}[^\"',]{0,20}[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{1,60})[\"']"
 )
 _EXPANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,60}):?[-=]")
 """A variable of a shell with what replaces it if it is not set: `${TMPDIR:-/tmp}`."""
@@ -73,6 +78,11 @@ _RECORD_NAME = re.compile(
     r"\s*\.?[\"']?(?:name|key|option|flag|id|long|setting)[\"']?\s*(?::|=>?)\s*"
     r"[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,?\s*$"
 )
+_RECORD_LINE = re.compile(
+    r"[{(,\s]\s*[\"']?(?:[Nn]ames?|long|key|id|flag)[\"']?\s*[:=]\s*[\"'`]-{0,2}([A-Za-z][\w.-]{2,60})[\"'`]\s*,"
+    r".{0,300}?[{(,\s][\"']?(?:[Dd]efault\w*|[Dd]escr\w*|[Hh]elp\w*|[Uu]sage|[Dd]oc|[Ss]ummary)[\"']?\s*[:=]"
+)
+"""A record on one line, such as a call with the name of an option and its description."""
 _RECORD_KEY = re.compile(r"\s*[\"']?([A-Za-z][\w.-]{2,60})[\"']?\s*(?::|=>?)\s*(?:[\w.]{0,60}\()?\{\s*$")
 _RECORD_PART = re.compile(
     r"\s*\.?[\"']?(?:default\w*|desc\w*|help\w*|usage|doc\w*|summary)[\"']?\s*(?::|=>?)", re.I
@@ -149,7 +159,11 @@ def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> l
     if own.may_record and (record := _record(lines, number)):
         return [record]
     if own.may_attribute and (attributed := _attributed(lines, number)):
-        return [attributed]
+        variable = _ENVIRONMENT.search(attributed.text)
+        named = (
+            [attributed._replace(sort="environment", name=variable[1])] if variable and variable[1] else []
+        )
+        return [attributed, *named]
     if own.may_be_alone and (alone := _alone(lines, number)):
         return [alone]
     if own.parameters and _in_signature(lines, number):
@@ -263,7 +277,11 @@ def _read(line: str, is_config: bool) -> _Line | None:
     found = dict.fromkeys(_declared(line, is_config))
     # The first and the last character exclude most of the forms; the expressions take far longer.
     read = _Line(
-        tuple((sort, name) for sort, name in found if sort == "option" or name.lower() not in _GENERIC),
+        tuple(
+            (sort, name)
+            for sort, name in found
+            if sort in ("option", "record") or name.lower() not in _GENERIC
+        ),
         tuple(_PARAMETER.findall(line)) if "=" in line else (),
         (text[-1] in "{,\"'" and (_RECORD_NAME.match(line) or _RECORD_KEY.match(line)) is not None)
         or ("config" in text and _KCONFIG.match(line) is not None)
@@ -279,7 +297,10 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
     if ("env" in line or "ENV" in line or "Env" in line or "var_os" in line) and (
         matched := _ENVIRONMENT.search(line)
     ):
-        yield "environment", matched[1] or matched[2]
+        yield "environment", matched[1] or matched[2] or matched[3]
+    if "," in line and ("'" in line or '"' in line) and (matched := _RECORD_LINE.search(line)):
+        yield "record", matched[1]
+        return
     if "${" in line and (matched := _EXPANDED.search(line)):
         yield "environment", matched[1]
     constant = _DEFINE.match(line) if "#" in line else None
@@ -296,7 +317,8 @@ def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
     elif matched := _ROW.match(line):
         yield "default" if matched[2] else "option", matched[1]
     elif matched := _option(line):
-        yield "documented" if _REMARK.match(line) else "option", matched[1]
+        is_read = _READS.search(line, 0, matched.start(1)) and line[matched.end(1) + 1 :].lstrip()[:1] == ")"
+        yield "documented" if _REMARK.match(line) else "compared" if is_read else "option", matched[1]
     elif matched := _documented(line):
         yield "documented", matched[1]
     elif _may_compare(line) and (matched := _COMPARED.search(line)):

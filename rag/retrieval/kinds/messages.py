@@ -67,7 +67,7 @@ def find(asked: Asked) -> CodeFacts | None:
     if not is_marked and not is_whole:
         return None
     phrases = _phrases(text)
-    known = frozenset(message)
+    known, lowered = frozenset(message), text.lower()
     at = None
     best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
     if not is_whole and not phrases and _count_meaningful(message) <= best:
@@ -76,6 +76,8 @@ def find(asked: Asked) -> CodeFacts | None:
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file, None if phrases else known):
                 fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
+                if len(parts) == 1 and "-".join(parts[0]) in lowered:
+                    continue  # a name of several words, such as that of an option
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
                 # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.

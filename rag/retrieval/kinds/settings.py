@@ -68,6 +68,8 @@ _DEFAULT_OF_WHAT = re.compile(
 """The word that is the setting: "the default *port* of the server"."""
 _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
+_HYPHENED = re.compile(r"(?<![\w-])[a-z][a-z0-9]+(?:-[a-z0-9]+)+(?![\w-])")
+"""A word with hyphens, which is a setting only where one is written so."""
 _CONSTANT = re.compile(r"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([A-Z][A-Z0-9_]{3,})\b")
 _VALUE = re.compile(
     r"(?:[=:,(]|=>)\s*(?:(?P<number>[-+]?\.?\d)|(?P<switch>(?:true|false|on|off|yes|no)\b))", re.I
@@ -278,7 +280,8 @@ def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
         for name in question.names
         if "_" in name or (name.isupper() and asked_for and name in asked_for.groups())
     ]
-    for name in dict.fromkeys((*_FLAG.findall(question.text), *names)):
+    hyphened = _HYPHENED.findall(question.text)
+    for name in dict.fromkeys((*_FLAG.findall(question.text), *names, *hyphened)):
         written = {name, name.removeprefix("CONFIG_")}  # as the programs write an option of Kconfig
         key = _key(last_part(name))
         # A word in capitals is often none of a setting (HTTP, TLS), so it is one only as a record names it.
@@ -288,10 +291,15 @@ def _literal(asked: Asked, settings: _Settings) -> _Setting | None:
             is_written = place.what.name in written and (key or place.what.sort == "record")
             return bool(is_written) or _key(place.what.name) == key
 
-        known = _Setting([place for place in settings.with_key(key).places if is_meant(place)])
-        if any(place.sort not in _SUPPORTING for place in known.places):
-            return known
-        if places := list(filter(is_meant, _places_holding(asked, written))):
+        def is_known(places: Sequence[_Place], name: str = name) -> bool:
+            declaring = [place for place in places if place.sort not in _SUPPORTING]
+            return any(name not in hyphened or place.what.name == name for place in declaring)
+
+        known = list(filter(is_meant, settings.with_key(key).places))
+        if is_known(known):
+            return _Setting(known)
+        places = list(filter(is_meant, _places_holding(asked, written)))
+        if is_known(places) or (places and name not in hyphened):
             return _Setting(places)
     return None
 

@@ -21,6 +21,7 @@ from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
+from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
@@ -584,6 +585,8 @@ def _called(symbol: str, found: Callers) -> str:
         head = f"No call was found. {head}"
     if found.definitions > 1:
         head += f"; {found.definitions} definitions have this name"
+    if found.limit:
+        head += f"; {INCOMPLETE}{found.limit}"
     if len(found.found) > _SHOWN_USES:
         head += f"; the first {_SHOWN_USES}"
     return "\n".join(

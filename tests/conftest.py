@@ -210,7 +210,9 @@ _folders = itertools.count()
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh folder. Pytest's own fixture lists the folders of all tests before, to find a free number."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
-    return tmp_path_factory.mktemp(f"{name}_{next(_folders)}", numbered=False)
+    folder = tmp_path_factory.getbasetemp() / f"{name}_{next(_folders)}"
+    folder.mkdir(0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,10 @@ _FACETS = frozenset({"behaviour", "docs", "tests"})
 """Facets that are found by the words of the subject's question; callers are found by its name."""
 _SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
+_MANY_TERMS = 5
+"""The more terms of its own above this a question has, the less it needs from the past, even one like
+"and the numbers it sends to the collector, what if that machine cannot be reached?".
+"""
 _WHOLE = re.compile(
     r"\W*(?:how|where|why|when|what|which|who)\b(?: \w+){0,2}?"
     r" (?:is|are|was|were|does|do|did|can|will|has|have)\b",
@@ -82,16 +86,15 @@ class Carry:
     """The weights of the past in a follow-up; the question's own terms weigh 1.
 
     `question` weighs the terms of the question with which the subject began, `last` those of the last
-    question, `symbol` the name of the subject, `near` its file, and `user` its callers or tests when the
-    question asks for them (multiplied by `user_alone` when it asks for nothing else). The places last shown
-    weigh `second` as much as the subject. A question that asks only for a facet carries `facet` times the
-    first, one that may be self-contained `alone` times everything. `shown` is the factor of the places that
-    earlier answers came from, `other_kind` that of code where tests or documents are asked for.
+    question, `near` the file of the subject, and `user` its callers or tests when the question asks for them
+    (multiplied by `user_alone` when it asks for nothing else). The places last shown weigh `second` as much
+    as the subject. A question that asks only for a facet carries `facet` times the first, one that may be
+    self-contained `alone` times everything. `shown` is the factor of the places that earlier answers came
+    from, `other_kind` that of code where tests or documents are asked for.
     """
 
     question: float = 0.55
     last: float = 0.3
-    symbol: float = 0.35
     near: float = 0.1
     second: float = 0.5
     places: int = 2
@@ -131,7 +134,7 @@ class ContextualQuestion:
     @property
     def leans(self) -> bool:
         """Whether the question is incomplete without the questions before it."""
-        return bool(self.carried) and self.share == 1.0
+        return bool(self.carried or self.focus) and self.share == 1.0
 
 
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
@@ -146,6 +149,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     own = _own_terms(question)
     leans = question.dependent or past[-1].is_set
     share = 1.0 if leans or _leans(question) else carry.alone
+    if len(own) > _MANY_TERMS and not past[-1].is_set:
+        share = min(share, _MANY_TERMS / len(own))
     topic = _topic(past)
     places = [(topic.subject, 1.0)] if topic.subject else []
     places += [(place, carry.second) for place in past[-1].places[: carry.places]]
@@ -153,9 +158,6 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     began = carry.question * share * (carry.facet if asks_facet else 1.0)
     carried = dict.fromkeys(_own_terms(_parsed(past[-1])), carry.last * share)
     carried |= dict.fromkeys(_own_terms(parse_question(topic.question)), began)
-    for place, weight in places:
-        for term in terms(place.symbol):
-            carried[term] = max(carried.get(term, 0.0), carry.symbol * weight * share)
     return ContextualQuestion(
         question=question,
         terms={term: weight for term, weight in carried.items() if term not in own} | own,

@@ -123,13 +123,13 @@ def _project_question(index: ChunkIndex, text: str, *, begins: bool, leans: bool
     for row in PROJECT_QUESTIONS:
         left = row.left_over(words)
         if row.is_asked(words | {"project"}) and len(left) < _MIN_WORDS:
-            own = _names(index)
+            own = project_names(index)
             if left <= own and (words & own or row.is_asked(words) or (begins and words & _THIS)):
                 return row
     return None
 
 
-def _names(index: ChunkIndex) -> frozenset[str]:
+def project_names(index: ChunkIndex) -> frozenset[str]:
     """Return the names of the project: the repository's, in whole and in parts, and the first words of its
     README.
     """

@@ -1,7 +1,6 @@
 """Rank candidates: each signal is a function that gives one number per candidate.
 
-    score = (lexical + synonym + dense + symbol + mention + phrase + path + file + about + exercise)
-            x kind x place
+    score = (lexical + synonym + dense + symbol + mention + phrase + path + file + about) x kind x place
 
 Each term is a weight times a signal between 0 and 1. The two factors are below 1 for places that a question
 seldom means (tests, documentation, examples) unless it asks for them. Chunks that the question refers to
@@ -54,6 +53,7 @@ import numpy.typing as npt
 
 from rag.analysis import terms, words
 from rag.ports import ChunkIndex, Vectors
+from rag.retrieval.copied_folders import copied_folders
 from rag.retrieval.dense import cosines, rows
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
@@ -99,7 +99,6 @@ class RankingWeights:
     path: float = 0.2
     file: float = 1.1
     about: float = 0.5
-    exercise: float = 0.7
     test: float = 0.4
     test_topic: float = 1.0
     doc: float = 0.35
@@ -309,7 +308,7 @@ def kind_factor(
 def place_factor(
     index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
 ) -> Signal:
-    """Return a factor below 1 for auxiliary files: examples, benchmarks, compatibility, tools."""
+    """Return a factor below 1 for auxiliary files: examples, benchmarks, tools, copies of other projects."""
     factors = np.ones(len(chunks), np.float32)
     if "example" in question.asks:
         return factors
@@ -319,7 +318,18 @@ def place_factor(
         if file not in known:
             known[file] = is_aside(index.file_path(file))
     factors[[known[file] for file in files]] = weights.aside
+    if folders := copied_folders(index):
+        inside = {file for file in {*files} if _is_copy(index.file_path(file), folders, question)}
+        factors[[file in inside for file in files]] = weights.aside
     return factors
+
+
+def _is_copy(path: str, folders: tuple[str, ...], question: ParsedQuestion) -> bool:
+    """Return whether a file is in one of these folders, and the question does not name a part of its path."""
+    for folder in folders:
+        if path.startswith(folder):
+            return not _is_asked_for(path[folder.rfind("/", 0, -1) + 1 :], question)
+    return False
 
 
 _AUXILIARY: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()

@@ -23,8 +23,6 @@ _MENTION_WEIGHT = 0.4
 """The weight of a mention; a call weighs 1."""
 _COMMON_USERS = 8
 """A name with this many users counts half as much."""
-_EXERCISED = 10
-"""How many candidates in code, the best, are looked for in tests."""
 _DEFINITION_WEIGHT = 0.35
 """The weight of a definition where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
@@ -79,25 +77,6 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, c
                 values[position[chunk]] += user * weight * (1.0 if is_call else _MENTION_WEIGHT)
     if "tests" in sought.question.asks:
         values[index.kind[chunks] != TEST] *= np.float32(0.5)
-    return values
-
-
-def exercise_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal, question: ParsedQuestion) -> Signal:
-    """Return, where tests are asked for, how well the code that a test names fits: 1 for the best code.
-
-    Only the best candidates in code count, those that define a name; 0 for all that is no test.
-    """
-    values = np.zeros(len(chunks), np.float32)
-    code = np.flatnonzero((index.kind[chunks] == CODE) & ~index.unnamed(chunks))
-    if "tests" not in question.asks or not len(code):
-        return values
-    code = code[np.argsort(-relevance[code], kind="stable")[:_EXERCISED]]
-    best, is_test = float(relevance[code[0]]), index.kind[chunks] == TEST
-    for at, (symbol, _) in zip(code.tolist(), index.names(chunks[code]), strict=True):
-        if best > 0 and (whole := terms(symbol)[-1:]):
-            found = index.postings(whole[0])
-            holds = is_test & np.isin(chunks, found.chunks[found.body > 0])
-            values[holds] = np.maximum(values[holds], relevance[at] / best)
     return values
 
 

@@ -27,7 +27,6 @@ from rag.retrieval.mentions import referenced
 from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
 from rag.retrieval.relations import (
     defined_factor,
-    exercise_signal,
     facet_factor,
     near_signal,
     shown_factor,
@@ -390,9 +389,7 @@ def _rank(
         "near": near_signal(index, chunks, sought, carry),
         "uses": uses_signal(index, chunks, sought, carry),
     }
-    relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
-    legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)
-    scores = relevance + legs["exercise"]
+    scores: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     factors = rank.kind_factor(index, chunks, sought.question, weights)
     factors *= defined_factor(index, chunks, sought)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)

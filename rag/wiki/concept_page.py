@@ -15,7 +15,6 @@ from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import code, plain, said, title
 from rag.wiki.models import WikiPage
 from rag.wiki.page_context import PageContext, Part
-from rag.wiki.sections import sections_in
 
 _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
@@ -179,7 +178,7 @@ def _members(context: PageContext, members: Sequence[Symbol], cited: CitationWri
 
 
 def _section_of(context: PageContext, symbol: Symbol) -> str:
-    sections = sections_in(context.survey.files[symbol.path])
+    sections = context.facts.sections(symbol.path)
     return next((s.title for s in sections if s.start <= symbol.start <= s.end), "")
 
 
@@ -233,7 +232,7 @@ def _file(context: PageContext, path: str, types: set[Symbol], cited: CitationWr
     is_internal = not any(s.public for s in survey.symbols(path))
     if not outer and summary is None and not is_internal:
         return ""
-    sections = sections_in(survey.files[path])[:_MAX_SECTIONS]
+    sections = context.facts.sections(path)[:_MAX_SECTIONS]
     room = min(_MOST_ROWS, _MAX_ROWS + len(survey.files[path].lines) // _LINES_PER_ROW)
     shown = {s: _row(context, s, cited) for s in _most_telling(context, outer)[:room]}
     parts = [f"### {title(path)}", said(summary.text) if summary is not None else ""]

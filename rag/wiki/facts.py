@@ -18,6 +18,7 @@ from rag.wiki.exports import Exported, exports
 from rag.wiki.extension_points import ExtensionPoint, extension_points, registering
 from rag.wiki.flows import CallFlow, flows
 from rag.wiki.roles import Role, code_by_role
+from rag.wiki.sections import Section, sections_in
 
 
 class WikiFacts:
@@ -25,6 +26,13 @@ class WikiFacts:
 
     def __init__(self, survey: Survey) -> None:
         self.survey = survey
+        self._sections: dict[str, list[Section]] = {}
+
+    def sections(self, path: str) -> Sequence[Section]:
+        """Return the sections of a file, in order; each of its definitions asks for them."""
+        if path not in self._sections:
+            self._sections[path] = sections_in(self.survey.files[path])
+        return self._sections[path]
 
     @cached_property
     def roles(self) -> Mapping[Role, Sequence[File]]:

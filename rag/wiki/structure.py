@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rag.code.documentation import Quote
 from rag.code.survey import Survey
+from rag.quoting import counted
 from rag.retrieval.search import search
 from rag.types import Kind
 from rag.wiki.compound_words import CompoundWords
@@ -301,7 +302,7 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], t
         return f"Defines {', '.join(names or members)}"
     if quote := next(filter(None, map(facts.survey.summary, paths)), None):
         return sentence(documented(quote.text), 320)
-    return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}, such as `{paths[0]}`"
+    return f"{counted(len(concept.files), 'file')}, such as `{paths[0]}`"
 
 
 def new_id(title: str, used: set[str]) -> str:

@@ -82,6 +82,18 @@ def test_a_question_that_may_stand_alone_carries_less():
     assert less.share == CARRY.alone < asked("who calls it?", BEGUN).share
 
 
+def test_the_more_words_of_its_own_a_question_has_the_less_it_carries():
+    fire = Exchange("How is a pot fired?", (Subject("kiln.py", "fire"),))
+    short = asked("and what if that machine breaks?", fire)
+    longer = asked(
+        "and the numbers it sends to the remote collector, what if that machine stays silent?", fire
+    )
+    assert short.share == 1.0 and short.carried["fire"] > longer.carried["fire"] > 0
+    assert longer.share < 1.0 and not longer.leans
+    was_set = Exchange.about(Subject("kiln.py", "fire"))
+    assert asked(longer.question.text, fire, was_set).share == 1.0
+
+
 def test_a_new_topic_carries_nothing():
     sought = asked("By the way, where are mails sent?", BEGUN)
     assert (sought.subject, sought.carried) == (None, {})

@@ -460,6 +460,13 @@ TABLES = {
     "elixir": ("  @callback put(key) :: :ok\n  @doc \"x\"\n  @callback get(key) :: term\n", "declaration", 2),
     "csharp": ("class Options\n{\n\tpublic string Run;\n\n\t[Option]\n\tpublic bool Wait;\n}\n", "typed", 2),
     "python": ('@put("a")\n@other\ndef one():\n    1\n\n@put("b")\ndef two():\n    2\n', "decorated", 2),
+    "rust": (
+        "pub struct Opts {\n    /// Hidden.\n    #[arg(\n        long,\n    )]\n    pub hidden: bool,\n"
+        "    no_hidden: (),\n    pub(crate) depth: Option<usize>,\n}\n",
+        "field",
+        3,
+    ),
+    "typescript": ("class A {\n  a: number;\n  private b?: T;\n  public readonly c: B;\n}\n", "field", 3),
 }  # fmt: skip
 
 

@@ -262,3 +262,22 @@ def test_a_setting_with_hyphens_in_its_name_is_named(
     found = facts(engine, tmp_path, question, flags_dot_go=FLAGS)
     assert (found.kind, found.subject) == ("setting", name)
     assert "pot-size-limit" in found.items[0].text or "PotSizeLimit = " in found.items[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("DEFAULT_SEPARATOR", "separator"),
+        ("defaultSortOrder", "sortorder"),
+        ("DEFAULTS_TIMEOUT_CONFIG", "timeout"),
+        ("timeout_default", "timeout"),
+        ("default", "default"),
+    ],
+)
+def test_the_default_of_a_setting_has_its_name(name: str, key: str) -> None:
+    assert settings._key(name) == key
+
+
+def test_the_default_that_something_uses_is_that_of_the_word_before(tmp_path: Path, engine: Engine) -> None:
+    question = "Which port does the development server of the kiln use by default?"
+    assert facts(engine, tmp_path, question, server_dot_py=OPTIONS).subject == "PORT"

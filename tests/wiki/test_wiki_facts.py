@@ -613,3 +613,11 @@ def test_headings_and_images_of_asciidoc_are_no_prose():
     assert title_of(text, "readme.adoc").text == "Kiln - Fires Pots"
     found = [(section.partition(" ")[2], quote.text) for section, quote in paragraphs(text, "readme.adoc")]
     assert found == [("Kiln - Fires Pots", "It fires pots slowly."), ("Use", "Call it.")]
+
+
+def test_the_sections_of_a_file_are_read_once(monkeypatch):
+    survey = survey_of({"a.py": "# ---- One ----\n\n\nx = 1\n# ---- Two ----\n\n\ny = 2\n"})
+    facts = facts_of(survey)
+    assert [section.title for section in facts.sections("a.py")] == ["One", "Two"]
+    monkeypatch.setattr("rag.wiki.facts.sections_in", None)
+    assert [section.title for section in facts.sections("a.py")] == ["One", "Two"]

@@ -221,3 +221,9 @@ def test_a_concept_is_described_by_the_files_of_its_title(tmp_path):
 def test_documents_without_code_have_no_page_on_the_public_api():
     files = {"README.md": "# Kiln\n\nAll about kilns.\n", "theme/head.css": "p { margin: 0 }\n"}
     assert "api" not in [page.id for page in structure_of(survey_of(files)).pages]
+
+
+def test_a_concept_without_public_definitions_counts_all_its_files():
+    survey = survey_of({"kiln.sh": "fire\n" * 60, "lib/lock.sh": "lock\n"})
+    concept = Concept(list(survey.files.values()))
+    assert _concept_description(facts_of(survey), concept, set(), "Kiln") == "2 files, such as `kiln.sh`"

@@ -63,7 +63,7 @@ def variants(searcher: Searcher) -> Mapping[str, Searcher]:
         f"without {name.rstrip('_')}": replace(searcher, weights=replace(searcher.weights, **{name: value}))
         for name, value in off.items()
     }
-    nothing = replace(searcher.carry, question=0.0, symbol=0.0, near=0.0, user=0.0)
+    nothing = replace(searcher.carry, question=0.0, near=0.0, user=0.0)
     alone = replace(searcher, carry=nothing)
     return {WHOLE: searcher, **changed, "without history": alone}
 

@@ -46,7 +46,7 @@ _SHAPES = (
     ("key", re.compile(r"(?:['\"]([^'\"]{1,80})['\"]|:(\w+))\s*(?::|=>|=|->)")),
     ("arm", re.compile(r"[(\[]?['\"]([^'\"]{1,80})['\"][)\]]?\s*(?:=>|->)")),
     ("entry", re.compile(r"[(\[{]\s*(?:\.\w+\s*=\s*)?[&:]?['\"]?([\w./:$-]+)['\"]?[^;]*[)\]}]?,?")),
-    ("call", re.compile(r"([A-Za-z_][\w.:]*[?!]?)\s*\(\s*['\":&]{0,2}([\w./:$-]+)")),
+    ("call", re.compile(r"(?!pub\()([A-Za-z_][\w.:]*[?!]?)\s*\(\s*['\":&]{0,2}([\w./:$-]+)")),
     ("call", re.compile(r"([A-Za-z_][\w.]*)\s+(?:::|:|['\"])([\w:./-]+)")),
     ("bullet", re.compile(r"[*+-]\s+`([^`\s]+)")),
     ("alternative", re.compile(r"\|\s*['\"`]?([\w-]+)")),
@@ -64,7 +64,12 @@ _SHAPES = (
             rf"{_MODIFIERS}(?:const|static|val|let|var)\s+([A-Z][A-Z0-9_]*)\s*(?::[^=;]{{1,80}})?=(?![=>])"
         ),
     ),
-    ("field", re.compile(r"(?:readonly\s+)?([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S")),
+    (
+        "field",
+        re.compile(
+            r"(?:(?:public|private|protected|readonly|pub(?:\(\w+\))?)\s+){0,3}([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S"
+        ),
+    ),
     ("name", re.compile(r"&?([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
     ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
 )  # fmt: skip

@@ -62,7 +62,7 @@ _ENVIRONMENT_ASKED, _ONLY_DOCUMENTED, _ONE_WORD = 0.3, -0.15, -0.2
 _DEFAULT_OF = 0.2
 _DEFAULT_OF_WHAT = re.compile(
     r"\bdefaults? (?:values? )?(?:(?:of|for) )?(?:the )?([\w-]+)(?= (?:of|for|in|on|to)\b|\s*[?.]|\s*$)"
-    r"|\b(?:which|what) ([\w-]+) (?:is|are) (?:used )?by default",
+    r"|\b(?:which|what) ([\w-]+) (?:(?:is|are) (?:used )?|(?:does|do|will) [^?.]{1,60} )by default",
     re.I,
 )
 """The word that is the setting: "the default *port* of the server"."""
@@ -100,7 +100,8 @@ _SUPPORTING = frozenset({"local", "documented", "compared"})
 _WITH_DEFAULT = frozenset({"record", "default", "environment"})
 _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
-_OF_DEFAULT = re.compile(r"defaults?|(?:config|value|options?)$")
+_DEFAULT_WORD = re.compile(r"[Dd]efaults?(?![a-z])|DEFAULTS?(?![A-Z])")
+_OF_DEFAULT = re.compile(r"default|(?:config|value|options?)$")
 _FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
 _UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
 _ENDS_OF_NAMES = ('"', "'", ",")
@@ -338,7 +339,8 @@ def _key(name: str) -> str:
     The constant of its default, `DEFAULT_TIMEOUT_CONFIG` of `timeout`, has the same key.
     """
     key = _NO_LETTERS.sub("", name).lower()
-    return _OF_DEFAULT.sub("", key) or key if "default" in key else key
+    own = _NO_LETTERS.sub("", _DEFAULT_WORD.sub("", name)).lower()  # of DEFAULT_SEPARATOR: with its S
+    return _OF_DEFAULT.sub("", own) or key if "default" in key else key
 
 
 class _Settings:
@@ -423,7 +425,7 @@ class _Settings:
 
     def with_key(self, key: str) -> _Setting:
         """Return the setting with a key, not scored; one without places if none is declared."""
-        held = self._lines.having_letters(key) | self._lines.having_letters(key, apart_from="defaults?")
+        held = self._lines.having_letters(key) | self._lines.having_letters(key, apart_from="default")
         held |= self._lines.having_any("@[") & near(held, 0, _NAMED_BELOW)
         places = self._places(np.flatnonzero(held & self._near).tolist())
         return _Setting([one for one in places if _key(one.what.name) == key])

@@ -268,7 +268,7 @@ def test_what_only_declares_statuses_answers_with_none(searcher_of, path, text):
         ("a.go", "func retried() []int {\n\treturn []int{http.StatusNotFound, http.StatusBadGateway}\n}\n"),
         (
             "a.py",
-            "def is_retried(code):\n    return code in {HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY}\n",
+            "def is_it(code):\n    return code in (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY}\n",
         ),
         ("b.py", "def retried():\n    return [HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY]\n"),
     ],

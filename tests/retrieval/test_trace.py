@@ -205,9 +205,25 @@ def test_two_descriptions_are_joined_by_what_calls_both(tmp_path: Path, engine: 
     assert lines.index("def read_stdin(encoding):") < lines.index("def finish(problems, options):")
 
 
-def test_an_end_that_fits_little_is_not_joined(tmp_path: Path, engine: Engine):
-    searcher = engine.repository(written(tmp_path / "weak", FLOW)).searcher
-    question = "How do rows get from the standard input to a problem line written by hand?"
+SENDING = {
+    "app/sender.py": "from app.poll import forward_request\nfrom app.push import push\n\n\n"
+    "def send_delayed(message):\n    forward_request(message)\n    push(message)\n",
+    "app/poll.py": "def forward_request(message):\n    return post(message.url)\n",
+    "app/push.py": 'def push(message):\n    """Give a reply."""\n    return post(message.key)\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "question"),
+    [
+        (FLOW, "How do rows get from the standard input to a problem line written by hand?"),
+        (SENDING, "From request to reply, what happens?"),
+    ],
+)
+def test_an_end_that_fits_little_is_not_joined(
+    tmp_path: Path, engine: Engine, files: dict[str, str], question: str
+):
+    searcher = engine.repository(written(tmp_path / "weak", files)).searcher
     found = search([searcher], question).code_facts
     assert found is None or "through" not in found.summary
 

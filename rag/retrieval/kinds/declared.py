@@ -79,7 +79,7 @@ _RECORD_NAME = re.compile(
     r"[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,?\s*$"
 )
 _RECORD_LINE = re.compile(
-    r"[{(,\s]\s*[\"']?(?:[Nn]ames?|long|key|id|flag)[\"']?\s*[:=]\s*[\"'`]-{0,2}([A-Za-z][\w.-]{2,60})[\"'`]\s*,"
+    r"[{(,\s][\"']?(?:[Nn]ames?|long|key|id|flag)[\"']?\s*[:=]\s*[\"'`]-{0,2}([A-Za-z][\w.-]{2,60})[\"'`]\s*,"
     r".{0,300}?[{(,\s][\"']?(?:[Dd]efault\w*|[Dd]escr\w*|[Hh]elp\w*|[Uu]sage|[Dd]oc|[Ss]ummary)[\"']?\s*[:=]"
 )
 """A record on one line, such as a call with the name of an option and its description."""

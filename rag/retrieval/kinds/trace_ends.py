@@ -7,7 +7,7 @@ file is stored" describes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from math import fsum
 
 from rag.analysis import is_stop_word, terms, words
@@ -45,8 +45,8 @@ _FRAME = frozenset(
 _BEGINNINGS, _ENDS = 4, 6
 """How many of the hits that fit a description best a chain may begin and end at."""
 _JOINED, _JOINED_FIT = 2, 0.95
-"""How many of these may be joined by a common caller, and how well each fits at least: by its whole text, or
-by words in its name.
+"""How many of these may be joined by a common caller, and how well each fits at least: its text has the whole
+description, or its name has words of it, as that of one word alone.
 """
 _READ_FROM_HIT = 120
 _COVERED = 0.4
@@ -103,8 +103,8 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
     if found is None:
         return None
     rarity = Rarity(asked.indexes)
-    beginnings = _best(hits, _weights(found["begin"], rarity))[:_BEGINNINGS]
-    ends = _best(hits, _weights(found["end"], rarity))[:_ENDS]
+    begin, end = _weights(found["begin"], rarity), _weights(found["end"], rarity)
+    beginnings, ends = _best(hits, begin)[:_BEGINNINGS], _best(hits, end)[:_ENDS]
     best: tuple[float, list[Step]] = (0.0, [])
     known: Calls = {}
     at_end = dict(ends)
@@ -116,12 +116,19 @@ def described_chain(asked: Asked, index: ChunkIndex, hits: Mapping[CodeDefinitio
                 best = max(best, (begins + fits - _LONGER * len(steps), steps), key=lambda each: each[0])
     if path := best[1]:
         return Chain.of(path)
-    fitting = [end for end, fits in ends[:_JOINED] if fits >= _JOINED_FIT]
-    for one, begins in beginnings[:_JOINED]:
-        others = [end for end in fitting if end != one]
-        if begins >= _JOINED_FIT and (joined := joined_by_caller(index.graph, one, others, known)):
+    for one in _joinable(beginnings, begin):
+        others = [other for other in _joinable(ends, end) if other != one]
+        if joined := joined_by_caller(index.graph, one, others, known):
             return joined
     return None
+
+
+def _joinable(
+    found: Sequence[tuple[CodeDefinition, float]], wanted: Mapping[str, float]
+) -> list[CodeDefinition]:
+    """Return those of the best hits of a description that a common caller may join to the other end."""
+    least = _JOINED_FIT + (len(wanted) < 2)
+    return [one for one, fits in found[:_JOINED] if fits >= least]
 
 
 def _weights(text: str, rarity: Rarity) -> dict[str, float]:

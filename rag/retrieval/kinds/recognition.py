@@ -22,8 +22,6 @@ from rag.types.question_kinds import (
     TRACE,
 )
 
-POSSIBLE_SETTING = "possible setting"
-"""The kind of a question that a setting may answer, though it asks for none: "Can I have it quiet?"."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
@@ -194,24 +192,6 @@ _NO_SETTING = re.compile(
     r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
     re.I,
 )
-_MAY_BE_SET = re.compile(
-    r"\bhow (?:do|can|could|would) (?:i|one|users)\b|\bis there (?:a|any) way (?:to|for|of|i|we)\b"
-    r"|(?:\A\W*|[.,;:?!-] *|\band )can (?:i|we|it|they|users|the|an?)\b"
-    r"|\bhow (?:many|much|long|big|large|often|far|old|high|deep|wide|small)\b"
-    r"|\bout of the box\b|\bunless (?:\w+ ){0,3}(?:asked|said|set|configured|changed|other\w+)\b"
-    r"|\bnormally\b|\bfalls? back\b|\bdefaults? to\b"
-    r"|\b(?:which|what) variable\b|\b(?:turn|switch)\b[^?]{0,60}\b(?:on|off)\b|\bget rid\b",
-    re.I,
-)
-_ASKS_OF_CODE = re.compile(
-    r"\bhow (?:do|can|could|would) (?:i|one|users) (?:\w+ (?:that|whether|if)|add|build|call|compile"
-    r"|contribute|convert|debug|derive|detect|draw|extend|find out|fix|implement|install|know|mock|parse"
-    r"|port|read|refactor|release|reproduce|rewrite|subclass|test|write)\b"
-    r"|\bwhy\b|[,;.] (?:and )?where\b|\A\W*i think\b|\bin (?:the )?code\b"
-    r"|\b(?:calculated|computed|implemented|parsed)\b",
-    re.I,
-)
-"""What asks how the code works or is changed, though a setting may have these words."""
 _FAILURES = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
@@ -293,7 +273,7 @@ def kinds_of(text: str) -> list[str]:
 
 def is_answered_by_rules(text: str) -> bool:
     """Return whether the rules of its kind look for the answer of a question, in the order of the search."""
-    return is_pasted(text) or not {MESSAGE, TRACE, POSSIBLE_SETTING}.issuperset(kinds_of(text))
+    return is_pasted(text) or not {MESSAGE, TRACE}.issuperset(kinds_of(text))
 
 
 def is_pasted(text: str) -> bool:
@@ -362,18 +342,12 @@ def _asks_for_all(text: str) -> bool:
     )
 
 
-def asks_for_setting(text: str) -> bool:
-    """Return whether a question asks for a setting or its default."""
+def _asks_for_setting(text: str) -> bool:
     return (
         _is_request(text)
         and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
         and not _NO_SETTING.search(text)
     )
-
-
-def _may_ask_for_setting(text: str) -> bool:
-    may_be_set = _MAY_BE_SET.search(text) and not (_NO_SETTING.search(text) or _ASKS_OF_CODE.search(text))
-    return bool(may_be_set) and _is_request(text) and not asks_for_setting(text)
 
 
 def chart_value(text: str) -> str:
@@ -417,8 +391,7 @@ _RECOGNIZED = {  # in the order in which their rules are tried
     MESSAGE: _is_message,
     CALLERS: _asks_for_uses,
     LIST: _asks_for_all,
-    SETTING: asks_for_setting,
+    SETTING: _asks_for_setting,
     FAILURE: _asks_for_failures,
     TRACE: _asks_for_steps,
-    POSSIBLE_SETTING: _may_ask_for_setting,
 }

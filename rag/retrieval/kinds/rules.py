@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.kinds.recognition import POSSIBLE_SETTING
 from rag.types import CodeFacts
 from rag.types.question_kinds import (
     CALLERS,
@@ -30,7 +29,6 @@ _RULES: Mapping[str, tuple[str, int]] = {
     SETTING: ("settings", 60),
     FAILURE: ("failures", 12),
     TRACE: ("trace", 50),
-    POSSIBLE_SETTING: ("settings", 60),
 }
 """The module with the rules of each kind, and the number of hits that they need."""
 

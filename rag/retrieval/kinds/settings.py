@@ -32,7 +32,7 @@ from rag.retrieval.kinds.declared import (
     changes_another,
     declared,
 )
-from rag.retrieval.kinds.recognition import asks_for_setting, is_pasted
+from rag.retrieval.kinds.recognition import is_pasted
 from rag.retrieval.kinds.word_lines import Flags, WordLines, beginning, near
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import last_part
@@ -76,8 +76,6 @@ _VALUE = re.compile(
 )
 _HAS_NUMBER, _HAS_SWITCH = 0.1, -0.2
 _MIN_SCORE, _MIN_COVERAGE = 0.5, 0.15
-_MIN_DESCRIBED_SCORE = 0.35
-"""Where the question asks for no setting: of a described one with a word of the question in its name."""
 _NEAR = 30
 _NO_LETTERS = re.compile(r"[\W_]")
 _HUB = 0.5
@@ -175,7 +173,7 @@ def find(asked: Asked) -> CodeFacts | None:
     settings = _Settings(asked)
     literal = _literal(asked, settings)
     best = literal or settings.best()
-    if best is None or not (literal or _is_good(asked, best)):
+    if best is None or (not literal and (best.score < _MIN_SCORE or best.coverage < _MIN_COVERAGE)):
         return None
     if not literal and (_FLAG.search(text) or _UPPER_NAME.search(text)):
         return None  # any other setting is not what was asked for
@@ -201,24 +199,6 @@ def find(asked: Asked) -> CodeFacts | None:
         facts = [replace(fact, certain=False) for fact in facts]
         return code_facts(asked, SETTING, name, summary, facts, count=len(every), is_doubtful=True)
     return code_facts(asked, SETTING, name, summary, facts, count=len(every))
-
-
-def _is_good(asked: Asked, setting: _Setting) -> bool:
-    """Return whether a setting fits well enough; where the question asks for none, it needs a description,
-    and the question may not name code.
-    """
-    question, least = asked.question.question, _MIN_SCORE
-    if not asks_for_setting(question.text):
-        if _names_code(asked) or all(place.sort != "record" for place in setting.places):
-            return False
-        least = _MIN_DESCRIBED_SCORE if _is_named(asked, setting.places[0].what.name) else _MIN_SCORE
-    return setting.score >= least and setting.coverage >= _MIN_COVERAGE
-
-
-def _names_code(asked: Asked) -> bool:
-    names = asked.question.question.names
-    known = (index.graph.definitions(name) for index in asked.indexes for name in names if not name.isupper())
-    return any("_" in name for name in names) or any(known)
 
 
 def _is_named(asked: Asked, name: str) -> bool:

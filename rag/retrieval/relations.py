@@ -7,12 +7,15 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import CODE, TEST, Chunks, Signal
 from rag.types import Subject
 
+_EXERCISED = 10
+"""How many candidates in code, the best, are looked for in tests."""
 _RELATIONS = frozenset({"callers", "tests"})
 _SHOWN_AGAIN = frozenset({"behaviour", "docs"})
 """What is asked of a place that was shown: what happens there, and what its comments say."""
@@ -33,6 +36,25 @@ def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, c
         return np.zeros(len(chunks), np.float32)
     near = {file for file in set(files) if index.file_path(file) in sought.near}
     return np.asarray([carry.near * sought.share * (file in near) for file in files], np.float32)
+
+
+def exercise_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal, question: ParsedQuestion) -> Signal:
+    """Return, where tests are asked for, how well the code that a test names fits: 1 for the best code.
+
+    Only the best candidates in code count, those that define a name; 0 for all that is no test.
+    """
+    values = np.zeros(len(chunks), np.float32)
+    code = np.flatnonzero((index.kind[chunks] == CODE) & ~index.unnamed(chunks))
+    if "tests" not in question.asks or not len(code):
+        return values
+    code = code[np.argsort(-relevance[code], kind="stable")[:_EXERCISED]]
+    best, is_test = float(relevance[code[0]]), index.kind[chunks] == TEST
+    for at, (symbol, _) in zip(code.tolist(), index.names(chunks[code]), strict=True):
+        if best > 0 and (whole := terms(symbol)[-1:]):
+            found = index.postings(whole[0])
+            holds = is_test & np.isin(chunks, found.chunks[found.body > 0])
+            values[holds] = np.maximum(values[holds], relevance[at] / best)
+    return values
 
 
 def facet_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:

@@ -26,6 +26,7 @@ from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
 from rag.retrieval.relations import (
+    exercise_signal,
     facet_factor,
     near_signal,
     shown_factor,
@@ -385,7 +386,9 @@ def _rank(
         "about": weights.about * rank.scaled(judged.about, best_about),
         "near": near_signal(index, chunks, sought, carry),
     }
-    scores: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
+    relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
+    legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)
+    scores = relevance + legs["exercise"]
     factors = rank.kind_factor(index, chunks, sought.question, weights)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= rank.place_factor(index, chunks, sought.question, weights)

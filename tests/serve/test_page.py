@@ -169,7 +169,7 @@ def test_the_trace_draws_every_signal_of_the_search(served):
     }
     script, style = ((VENDOR.parent / name).read_text() for name in ("js/trace.js", "css/panel.css"))
     drawn = set(re.findall(r'^  \["(\w+)", "', script, re.MULTILINE))
-    assert {"lexical", "symbol"} <= given <= drawn | {"pointed"}  # which decides the order alone
+    assert {"lexical", "exercise"} <= given <= drawn | {"pointed"}  # which decides the order alone
     assert drawn == set(re.findall(r"\.leg\.(\w+)", style))
 
 

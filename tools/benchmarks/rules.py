@@ -206,7 +206,7 @@ RULES = (
     Rule("messages: the nearer literal", ("retrieval.kinds.messages._is_nearer",), _always(False)),
     Rule("messages: uses of the constant", ("retrieval.kinds.messages._uses",), _nothing),
     Rule("messages: no quoted names", ("retrieval.kinds.messages._names_definition",), _always(False)),
-    Rule("steps: between two names", ("retrieval.kinds.trace.named_chain",), _empty(list)),
+    Rule("steps: between two names", ("retrieval.kinds.trace.named_chain",), _always(None)),
     Rule("steps: between two descriptions", ("retrieval.kinds.trace.described_chain",), _always(None)),
     Rule(
         "steps: how X gets to Y",
@@ -243,6 +243,7 @@ RULES = (
         _always(False),
     ),
     Rule("auxiliary files", ("retrieval.rank.place_factor",), _ones),
+    Rule("tests: what they exercise", ("retrieval.search.exercise_signal",), _zeros),
     Rule("tests: as the topic", ("retrieval.rank.kind_factor",), _weighed(test_topic=rank.DEFAULT.test)),
     Rule("tests, documents: asked for", ("retrieval.rank.kind_factor",), _weighed(asked=1.0)),
     Rule("settings: documents", ("retrieval.rank.kind_factor",), _weighed(doc_of_config=rank.DEFAULT.doc)),

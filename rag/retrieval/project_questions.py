@@ -61,6 +61,8 @@ def _row(*asked: str, extra: str = "", places: tuple[Place, ...]) -> ProjectQues
 
 _README = r"^(?:[^/]+/)?readme(?:\.\w+)?$"
 README = Place(_README)
+_PROSE = r"^[ \t]*[^\s<>\[!|].*\w{2}"
+"""A line of text, unlike those of logos and badges, with which a README may begin."""
 _GUIDE = r"^(?:\.github/|docs?/)?(?:contributing|develop\w*|hacking|building)\b[^/]*$"
 _MANUAL = (
     r"(?:^|/)docs?/(?:.*/)?"
@@ -114,7 +116,7 @@ PROJECT_QUESTIONS = (
         "what whats explain describe summarize summarise summary overview tell show give",
         "project repo repository codebase package library program tool app application software",
         extra="overview summary purpose point idea good short brief explain describe summarize summarise",
-        places=(README, Place(_MANIFEST, r"^\W*description\b")),
+        places=(Place(_README, _PROSE), README, Place(_MANIFEST, r"^\W*description\b")),
     ),
     _row(
         "license licence licensed licenced licensing licenses licences copyright",

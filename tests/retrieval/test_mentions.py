@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rag.retrieval.answerability import judge
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult, Searcher, search_in_turn
+from rag.service import Engine
 
 
 @pytest.fixture
@@ -60,6 +62,17 @@ def test_what_is_asked_of_any_project_is_found_where_custom_has_it(found, search
 )
 def test_a_question_that_asks_more_points_nowhere(found, question):
     assert not any("pointed" in hit.legs for hit in found(question).hits)
+
+
+def test_the_text_of_a_readme_comes_before_the_logo_above_it(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "README.md").write_text(
+        f'<p align="center">\n  <a href="https://kiln.example"><img src="{"logo" * 40}.png" alt="Kiln"></a>\n'
+        "</p>\n\n"
+        f"# kiln\n\n[![Build](badge.svg)](ci)\n\n{'Kiln fires pots in the order in which they dry. ' * 8}\n"
+    )
+    (tmp_path / "kiln.py").write_text("def fire(pot):\n    return pot\n")
+    (first, *_) = search_in_turn([engine.repository(str(tmp_path)).searcher], "What is this about?", ()).hits
+    assert "Kiln fires pots" in first.text
 
 
 def test_in_a_conversation_it_is_not_the_project(found):

@@ -40,8 +40,9 @@ _LONG_QUESTION_CHARS = 120
 _LONG_WITH_PATHS = 400
 """A longer question, in characters, asks for more than its places."""
 _MIN_WORDS = 2
-_THIS = frozenset(("this", "it"))
 """A single word is a name to look up."""
+_THIS = frozenset(("this", "it"))
+"""What a first question may call the project."""
 _CODE, _TEST = 0, 1
 
 _EXPLAIN = frozenset(

@@ -48,7 +48,7 @@ def states(
 
     Args:
         engine: provides the clones and the turns.
-        sources: the repositories.
+        sources: the repositories; of several refs of one, the first counts.
         as_of: a commit, tag or branch; None is the current folder, or what was last fetched of a URL.
         refresh: fetch URLs first, if possible.
 
@@ -57,7 +57,7 @@ def states(
     """
     found: dict[str, State | str] = {}
     kept = kept_files(engine)
-    for source in sources:
+    for source in {one.location: one for one in reversed([*sources])}.values():
         try:
             found[source.location] = _state(engine, source, kept, as_of, refresh=refresh)
         except RefNotFound as error:

@@ -414,6 +414,36 @@ def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, 
     assert says in text and "pydantic" not in text
 
 
+_FAILING: dict[str, dict[str, Any]] = {
+    "explore": {"repoName": "nowhere", "question": "x"},
+    "list_available_repos": {"limit": 0},
+    "read_wiki_structure": {"repoName": "nowhere"},
+    "read_wiki_contents": {"repoName": "nowhere"},
+    "ask_question": {"repoName": "nowhere", "question": "x"},
+    "recall_turns": {"turn": "nothing"},
+    "search_code": {"query": "(", "mode": "regex"},
+    "read_span": {"path": "nothing.py"},
+    "find_symbol": {"repoName": "nowhere", "name": "x"},
+    "who_calls": {"ref": "nothing", "symbol": "x"},
+    "remember": {"fact": "nothing"},
+    "forget": {"fact": "nothing"},
+    "facts": {"repoName": "nowhere"},
+    "check_turns": {"conversation": "nothing"},
+    "turns_about": {"path": "x", "symbol": "x"},
+    "review": {"range": "nothing..HEAD"},
+}
+
+
+def test_a_failed_tool_says_what_is_wrong_first(served: Served) -> None:
+    async def talk(session: Any) -> dict[str, tuple[str, bool]]:
+        replies = {tool: await called(session, tool, **arguments) for tool, arguments in _FAILING.items()}
+        return {tool: (text, failed) for tool, (text, _, failed) in replies.items()}
+
+    assert _FAILING.keys() == TOOLS
+    said = over_http(served, talk)
+    assert [tool for tool, (text, failed) in said.items() if not failed or "rror executing" in text] == []
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [

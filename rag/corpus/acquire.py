@@ -235,7 +235,7 @@ def _at_ref(
     """Return a local repository at a ref: the same folder in our clone."""
     ref = source.ref or ""
     if work_tree(folder) is None:
-        raise SourceError(f"{folder} has no git history, so it has no ref {ref!r}; remove --ref")
+        raise SourceError(f"{folder} has no git history, so it has no ref {ref!r}; omit the ref")
     top, prefix = _place_in_work_tree(folder)
     try:
         commit = named_commit(folder, ref) if refs is None else allowed_commit(folder, ref, refs)

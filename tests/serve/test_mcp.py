@@ -406,6 +406,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("ask_question", {"question": "x", "conversation": "nonsense"}, "nonsense"),
         ("ask_question", {"question": "x", "conversationId": "nonsense"}, "nonsense"),
         ("recall_turns", {}, "either `query` or the id"),
+        ("check_turns", {"conversation": "nonsense"}, "'nonsense'; recall_turns finds earlier turns"),
     ],
 )
 def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, says: str) -> None:

@@ -172,5 +172,5 @@ def _add_resources(server: Any, service: Service) -> None:
                 found = await to_thread(engine.find_conversation, conversation)
                 turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         except RagError as error:
-            raise ResourceError(service.public_message(error)) from error
+            raise ResourceError(service.public_message(error, "mcp")) from error
         return json.dumps([sent(service, to_json(turn), "mcp") for turn in turns], ensure_ascii=False)

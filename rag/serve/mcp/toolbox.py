@@ -280,7 +280,9 @@ class Toolbox:
             if error.quotes is None:
                 raise
             quotes = _with_sources(error.quotes, places_of(error.quotes))
-            raise ModelFailed(error, f"{self._service.public_message(error)}\n\n{quotes}", {}) from error
+            raise ModelFailed(
+                error, f"{self._service.public_message(error, 'mcp')}\n\n{quotes}", {}
+            ) from error
         places = places_of(answer)
         notes = [f"it = `{answer.subject.name}`"] if answer.subject else []
         notes += [answer.support.summary] if answer.support and answer.support.summary else []

@@ -251,6 +251,21 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
     over_http(served, talk)
 
 
+def test_definitions_and_callers_that_are_not_shown_are_counted(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag.serve.mcp.toolbox.MAX_RESULTS", 1)
+
+    async def talk(session: Any) -> None:
+        text, found, _ = await called(session, "find_symbol", name="__init__")
+        assert len(found["places"]) == 1
+        assert re.search(r"The first 1 of \d+ definitions; ", text)
+        text, found, _ = await called(session, "who_calls", symbol="Storage")
+        assert len(found["places"]) == 1 and "; the first 1:" in text
+
+    over_http(served, talk)
+
+
 def test_callers_that_are_cut_at_a_limit_say_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag.retrieval.lookup._MAX_CHUNKS_READ", 1)
     text, _, _ = over_http(served, lambda session: called(session, "who_calls", symbol="authenticate"))

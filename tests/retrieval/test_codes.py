@@ -282,6 +282,7 @@ def test_a_list_of_statuses_answers_with_none(searcher_of, path, text):
     "statement",
     [
         'return "no such item", 404',
+        'return "no such item: %s" % item.name, 404',
         "return {'error': 'no such item'}, 404, {'X-A': 'b'}",
         'return jsonify(error="no such item"), 404  # gone',
         'return (jsonify({"error": [1, 2]}), 404)',

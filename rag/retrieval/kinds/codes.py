@@ -70,7 +70,8 @@ _AFTER_BODY = re.compile(
 )
 """A call with a status after the body of the answer: `Response("no such item", 404)`."""
 _RETURNED = re.compile(
-    r"\s*(?:return\b(?P<body>[^\n]{1,200}?[\"'\])}])|[\])}]{1,8}),\s*(?P<code>[1-5]\d\d)\s*"
+    r"\s*(?:return\b(?P<body>[^\n]{1,200}?(?:[\"'\])}]|[\"'] [%+] [\w.]{1,60}))|[\])}]{1,8}),"
+    r"\s*(?P<code>[1-5]\d\d)\s*"
     r"(?:#|\Z|,\s*\{|(?(body)[,)]|(?!)))"
 )
 """In Python, a status after the body of an answer: `return "no such item", 404`, or the last line of it."""

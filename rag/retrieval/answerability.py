@@ -37,6 +37,7 @@ from rag.retrieval.instructions import without_instructions
 from rag.retrieval.kinds.recognition import is_pasted
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
+from rag.retrieval.log_prefix import without_log_prefixes
 from rag.retrieval.members import missing_part
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import last_part, without_contractions, without_places
@@ -317,7 +318,8 @@ def _near(searcher: Searcher, found: RetrievalResult) -> float:
 
 def _judged_text(found: RetrievalResult) -> str:
     """Return the question without parts that need not occur: places, greetings, the form of the answer."""
-    return without_contractions(without_instructions(without_places(found.sought.question.text)))
+    said = without_log_prefixes(found.sought.question.text)
+    return without_contractions(without_instructions(without_places(said)))
 
 
 def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from rag.analysis import is_stop_word, terms, words
 from rag.retrieval.german import in_english
+from rag.retrieval.log_prefix import without_log_prefixes
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _CONTRACTED = re.compile(
@@ -187,10 +188,11 @@ def parse_question(text: str) -> ParsedQuestion:
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
     if len(text) <= _SHORT_CHARS and _USES_IT.match(text):
         asks |= {"callers"}
+    said = without_log_prefixes(text)
     return ParsedQuestion(
         text=text,
-        terms=_weighed(text),
-        compounds=_compounds(text),
+        terms=_weighed(said),
+        compounds=_compounds(said),
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
         places=_ends(tuple(dict.fromkeys(places))),

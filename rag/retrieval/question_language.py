@@ -6,9 +6,11 @@ import re
 
 from rag.analysis import is_stop_word, terms
 from rag.ports import Embedder, takes_bags
+from rag.retrieval.log_prefix import without_log_prefixes
 from rag.retrieval.specificity import specificity
 
-_QUOTED = re.compile(r"`[^`\n]*`")
+_NO_PROSE = re.compile(r"`[^`\n]*`|\w+(?:\.\w+)+")
+"""Code between backticks, and dotted names."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _ENGLISH = frozenset(
     """
@@ -33,7 +35,7 @@ def is_foreign(text: str, embedder: Embedder) -> bool:
     655 development questions (all English) and none of the 28 questions in 16 other languages used for tuning
     is classified wrongly.
     """
-    text = _QUOTED.sub(" ", text)
+    text = _NO_PROSE.sub(" ", without_log_prefixes(text))
     if len(_OTHER_SCRIPT.findall(text)) > 1:
         return True
     words = [word.lower() for word in _WORD.findall(text) if len(word) > 1 and word[1:].islower()]

@@ -19,7 +19,7 @@ from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.german import in_english
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.recognition import is_answered_by_rules, kinds_of, relation_of
+from rag.retrieval.kinds.recognition import is_answered_by_rules, is_pasted, kinds_of, relation_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
@@ -37,7 +37,7 @@ from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import LINES
+from rag.types.question_kinds import LINES, MESSAGE
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -190,6 +190,8 @@ def _search_stores(
     is_pointed = any(defined) or any(g.pointed for g in gathered)
     names_files = bool(sought.question.paths) and relation_of(sought.question.text) == "importers"
     kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
+    if is_pointed and is_pasted(sought.question.text):
+        kinds = [MESSAGE]  # the lines of a traceback may be those of another version
     kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]

@@ -73,3 +73,53 @@ def test_a_question_that_names_something_else_is_not_about_the_subject(tmp_path,
     question = "What is returned when a parcel is lost?"
     found = search_in_turn([searcher], question, ["Where is a value put under a key?"])
     assert found.code_facts is None or found.code_facts.subject == "deliver"
+
+
+KILN = {
+    "kiln/names.py": '''
+def short_name(name, most):
+    """Return a name that is not too long: the end is cut off."""
+    if len(name) <= most:
+        return name
+    return name[:most]
+
+
+def file_name(pot, most):
+    """Return the name of a file; a name that is too long for most disks is an error."""
+    name = short_name(pot.name, most)
+    if not name or len(name) > most:
+        raise ValueError("the name is too long, or the name is empty")
+    return name + ".pot"
+
+
+class KilnError(Exception):
+    """A kiln that is broken."""
+
+
+class GlazeError(KilnError):
+    """A glaze that is too thin."""
+''',
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [
+        ("what does short_name do when the name is too long", None),
+        ("What happens if the name is too long in file_name?", "file_name"),
+        ("which exceptions can file_name raise", "file_name"),
+        ("what errors might file_name throw?", "file_name"),
+        ("what does short_name return when the name is too long", "short_name"),
+    ],
+)
+def test_a_question_that_names_a_function_is_about_no_other(searcher_of, question: str, subject: str | None):
+    found = search_in_turn([searcher_of(KILN)], question, []).code_facts
+    assert (found and found.subject) == subject
+    if found:
+        assert found.kind == "failure" and found.summary.startswith(f"`{subject}` has ")
+
+
+def test_a_function_that_the_question_does_not_name_only_fits_best(searcher_of):
+    found = search_in_turn([searcher_of(KILN)], "What happens if the file's name is too long?", []).code_facts
+    assert found is not None
+    assert found.summary == "`file_name` fits best; it has 1 line on failures"

@@ -110,7 +110,7 @@ def test_the_steps_are_in_the_order_of_the_calls_with_their_lines(tmp_path: Path
         ("bakery/oven.py", 2, 5, "called by accept_order in line 10"),
         ("bakery/oven.py", 8, 10, "called by bake_loaf in line 4"),
     ]
-    assert found.summary == "From `accept_order` to `heat_oven` in 4 steps"
+    assert found.summary == "From `accept_order` to `heat_oven` in 3 steps; 1 other call fits"
     assert not found.complete and found.note
 
 
@@ -274,6 +274,15 @@ def test_the_answer_lists_the_steps(tmp_path: Path, engine: Engine):
     assert lines[0] == "From `shipParcel` to `printLabel` in 2 steps:"
     assert lines[2].startswith("- `lib/parcel.js:4-7` [1] `function shipParcel(parcel) {` — begins here")
     assert lines[3].startswith("- `lib/label.js:2-4`") and "called by shipParcel in line 6" in lines[3]
+
+
+def test_calls_that_branch_lead_to_no_end(tmp_path: Path, engine: Engine):
+    """`bake_loaf` is called by `accept_order` itself, not by `check_order`, which is shown before it."""
+    searcher = engine.repository(written(tmp_path / "bakery", PYTHON)).searcher
+    question = "Walk me through accepting an order, checking it and baking the loaf."
+    found = search([searcher], question).code_facts
+    assert found is not None and found.kind == "trace"
+    assert found.summary == "From `accept_order`, 2 calls fit the question"
 
 
 def test_without_a_call_that_fits_the_search_answers(tmp_path: Path, engine: Engine):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
-from rag.analysis import is_stop_word, terms
+from rag.analysis import is_stop_word, terms, words
 from rag.code.languages import language_of_path
 from rag.lines import lines_of
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
@@ -20,12 +21,13 @@ from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, Ranked, code_f
 from rag.retrieval.kinds.recognition import without_quoted_names
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.pronouns import bare_pronoun, words_of_its_own
+from rag.retrieval.question import last_part
 from rag.types import CodeFacts
 from rag.types.question_kinds import FAILURE
 
 _OF_A_NAME = re.compile(
-    rf"\A\W*what (?:(?:errors?|exceptions?) )?(?:does|can|will) {UNIT}{NAME}{AFTER} "
-    rf"(?:return|raise|throw|fail with|give back){HERE}",
+    rf"\A\W*(?:what|which) (?:(?:errors?|exceptions?) )?(?:does|can|could|may|might|will|would) "
+    rf"{UNIT}{NAME}{AFTER} (?:return|raise|throw|fail with|give back){HERE}",
     re.I,
 )
 """A question that is about one definition by its name, whatever else the repository has."""
@@ -34,6 +36,7 @@ _HITS = 10
 _MAX_PLACES = 6
 _ENOUGH = 3
 _MAX_LINE_CHARS = 400
+_MAX_DEFINITIONS = 12
 _FAILS, _COVERED = 0.2, 0.2
 """The weights of failure lines, and of the share of the question that they hold; that of the ranking is 1."""
 _LEANED_ON = 1.1
@@ -63,6 +66,9 @@ _REASONS = (
     ("returns", re.compile(r"\breturn\b")),
 )
 
+_Subject = tuple[FileText, tuple[int, int], str]
+"""A definition: its file, its first and last line, its name."""
+
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the failure lines of the hit that fits best, or of the subject if the question names only that
@@ -79,11 +85,12 @@ def find(asked: Asked) -> CodeFacts | None:
         return _facts(asked, *subject, wanted)
     if subject is not None and not _has_a_word(asked, *subject):
         subject = None
+    if functions := _named_functions(asked):
+        return _facts(asked, *max(functions, key=lambda one: _own_score(asked, one, wanted)), wanted)
     best = 0.0
-    chosen: tuple[FileText, tuple[int, int], str] | None = None
+    chosen: _Subject | None = None
     if subject is not None:
-        file, (first, last), _ = subject
-        best, chosen = _score(_LEANED_ON, file.lines[first - 1 : last], asked, wanted)[0], subject
+        best, chosen = _own_score(asked, subject, wanted), subject
     top = max(asked.best[0].hit.score, 1e-9)
     for one in asked.best[:_HITS]:
         if one.hit.kind != "code":
@@ -97,7 +104,13 @@ def find(asked: Asked) -> CodeFacts | None:
             chosen = file_of_hit, _all_chunks(one, file_of_hit), one.hit.label or one.hit.path
     if chosen is None or best < max(_plain(asked), 0.0):
         return None
-    return _facts(asked, *chosen, wanted)
+    return _facts(asked, *chosen, wanted, is_named=chosen is subject)
+
+
+def _own_score(asked: Asked, one: _Subject, wanted: dict[str, float]) -> float:
+    """Return the score of a definition that the question names or leans on."""
+    file, (first, last), _ = one
+    return _score(_LEANED_ON, file.lines[first - 1 : last], asked, wanted)[0]
 
 
 def _score(
@@ -111,7 +124,19 @@ def _score(
     return ranked + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered, covered
 
 
-def _named_subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:
+def _named_functions(asked: Asked) -> list[_Subject]:
+    """Return the functions that a question names as code does: it is about no other one."""
+    found: list[_Subject] = []
+    for index, name in product(asked.indexes, asked.question.question.names):
+        defined = [one for one in index.graph.definitions(last_part(name)) if one.unit == "function"]
+        within = [one for one in defined if one.qualified_name == name] or defined
+        for one in within if len(within) <= _MAX_DEFINITIONS else ():
+            if (file := asked.file(index, one.path)) is not None and asked.kind_of(file) != "test":
+                found.append((file, (one.start, one.end), one.qualified_name))
+    return found
+
+
+def _named_subject(asked: Asked) -> _Subject | None:
     """Return the only definition of the name that is asked about; None if there is none, or several."""
     named_one = _OF_A_NAME.match(asked.question.question.text)
     name = next(filter(None, named_one.groups()), "") if named_one else ""
@@ -125,7 +150,7 @@ def _named_subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None
     return file, (one.start, one.end), one.qualified_name
 
 
-def _subject(asked: Asked) -> tuple[FileText, tuple[int, int], str] | None:
+def _subject(asked: Asked) -> _Subject | None:
     """Return the definition that a question leans on: its file, lines and name; None if there is none."""
     meant = asked.question.subject
     if meant is None or not meant.symbol or not asked.question.leans:
@@ -149,10 +174,16 @@ def _has_a_word(asked: Asked, file: FileText, span: tuple[int, int], _: str) -> 
 
 
 def _facts(
-    asked: Asked, file: FileText, span: tuple[int, int], name: str, wanted: dict[str, float]
+    asked: Asked,
+    file: FileText,
+    span: tuple[int, int],
+    name: str,
+    wanted: dict[str, float],
+    *,
+    is_named: bool = True,
 ) -> CodeFacts | None:
     """Return the failure lines between two lines of a file, those that fit the question best; None if there
-    are none.
+    are none. What the question does not name only fits best.
     """
     first, last = span
     lines = file.lines[first - 1 : last]
@@ -166,9 +197,14 @@ def _facts(
     if _asks_returned(asked):
         what = f"that return{'s' * (len(failing) == 1)} or fail{'s' * (len(failing) == 1)}"
         note = _LAST_TOO if language_of_path(file.path) in _LAST_IS_RETURNED else ""
-    return code_facts(
-        asked, FAILURE, name, f"{named(name)} has {count} {what}", places, note=note, count=len(failing)
-    )
+    has = "has" if is_named or _is_written(asked, name) else "fits best; it has"
+    summary = f"{named(name)} {has} {count} {what}"
+    return code_facts(asked, FAILURE, name, summary, places, note=note, count=len(failing))
+
+
+def _is_written(asked: Asked, name: str) -> bool:
+    """Return whether a question has a name, as a word."""
+    return last_part(name).lower() in map(str.lower, words(asked.question.question.text))
 
 
 def _asks_returned(asked: Asked) -> bool:

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from rag.analysis import is_stop_word, words
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
 from rag.retrieval.kinds.recognition import has_message, is_pasted, is_question
+from rag.retrieval.log_prefix import without_log_prefixes
 from rag.retrieval.question import spelled_names
 from rag.types import CodeFacts
 from rag.types.question_kinds import MESSAGE
@@ -34,6 +35,7 @@ _VALUE_WORDS = 2
 """How many words the value for a placeholder has at most."""
 _SHORT_SHARE = 0.5
 """A literal of fewer words must be this share of the message."""
+_EXCEPTION = re.compile(r"\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): ")
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
 _NEAR_NAME = re.compile(r"[\"']([A-Za-z][\w-]{1,30})[\"']")
@@ -59,7 +61,7 @@ def find(asked: Asked) -> CodeFacts | None:
     text = asked.question.question.text
     if not is_pasted(text) and _names_definition(asked):
         return None
-    message = _lower(text)[:_MAX_MESSAGE_WORDS]
+    message, *ends = _messages(text)
     is_whole = _may_be_whole(text, message)
     is_marked = len(message) >= _MIN_WORDS and (
         is_pasted(text) or any(one.hit.legs.get("phrase") for one in asked.best)
@@ -75,7 +77,11 @@ def find(asked: Asked) -> CodeFacts | None:
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file, None if phrases else known):
-                fit = max(_fit(parts, message), _quoted(parts, phrases)) if is_marked else 0
+                fit = (
+                    max(_quoted(parts, phrases), *(_fit(parts, one) for one in (message, *ends)))
+                    if is_marked
+                    else 0
+                )
                 if len(parts) == 1 and "-".join(parts[0]) in lowered:
                     continue  # a name of several words, such as that of an option
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
@@ -92,6 +98,14 @@ def find(asked: Asked) -> CodeFacts | None:
     uses = asked.first(uses, _MAX_USES, "uses of the constant are shown")
     text = " ".join(file.lines[number - 1].split())[:80]
     return code_facts(asked, MESSAGE, text, "The message is written here", [place, *uses])
+
+
+def _messages(text: str) -> list[list[str]]:
+    """Return the words of a message, and of its last and first line without the exception that they name."""
+    text = without_log_prefixes(text).strip()
+    lines = text.split("\n")
+    ends = (_EXCEPTION.sub("", line) for line in (lines[-1], lines[0]))
+    return [_lower(one)[:_MAX_MESSAGE_WORDS] for one in dict.fromkeys((text, *ends))]
 
 
 def _names_definition(asked: Asked) -> bool:

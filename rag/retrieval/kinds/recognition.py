@@ -205,8 +205,8 @@ _FAILURES = re.compile(
     re.I,
 )
 _RETURNS_OF = re.compile(
-    r"\bwhat (?:does|do|will|would|can) (?:the )?(?:\w+[.:]+)*(?-i:(?=\w*[a-z][A-Z_])\w++)(?:\(\))?"
-    r" (?:return|raise|throw|give back)\b",
+    r"\b(?:what|which) (?:errors? |exceptions? )?(?:does|do|will|would|can|could|may|might) (?:the )?"
+    r"(?:\w+[.:]+)*(?-i:(?=\w*[a-z][A-Z_])\w++)(?:\(\))? (?:return|raise|throw|give back)\b",
     re.I,
 )
 """What asks for that of a named function, whatever settings the question has: "if nothing is set"."""
@@ -263,7 +263,7 @@ def kinds_of(text: str) -> list[str]:
     # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
     others = {FAILURE} if SETTING in asked else set()
     if _RETURNS_OF.search(unquoted):
-        others = {SETTING}
+        others = {SETTING, LIST}
     if TRACE in asked and _UNTIL.search(unquoted):
         others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):

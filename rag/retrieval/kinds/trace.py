@@ -104,11 +104,35 @@ def _facts(asked: Asked, index: ChunkIndex, chain: Chain, note: str) -> CodeFact
     places = [place for step, reason in steps if (place := _place(asked, index, step, reason))]
     if len(places) < 2:
         return None
-    root, begin = (named(one.qualified_name) for one in (chain.root.target, chain.begin))
-    through = "" if begin == root else f" through {root}"
-    last = named((chain.end or steps[-1][0]).target.qualified_name)
-    summary = f"From {begin} to {last}{through} in {len(places)} steps"
+    summary = _summary(chain, steps[-1][0], len(places))
     return code_facts(asked, TRACE, chain.begin.qualified_name, summary, places, note=note)
+
+
+def _summary(chain: Chain, last: Step, shown: int) -> str:
+    """Return where a chain leads, and how many of the steps shown are on that way.
+
+    Without an end, a chain leads to its last step only if each step is called by the one before.
+    """
+    root, begin = (named(one.qualified_name) for one in (chain.root.target, chain.begin))
+    end = chain.end or last
+    on_way = _way(chain.root, end.target)
+    if chain.end is None and on_way < shown:
+        return f"From {begin}, {shown - 1} calls fit the question"
+    through = ""
+    if begin != root:
+        through = f" through {root}"
+        on_way += _way(chain.root, chain.begin) - 1
+    others = shown - on_way
+    also = f"; {others} other call{'s fit' if others > 1 else ' fits'}" if others > 0 else ""
+    return f"From {begin} to {named(end.target.qualified_name)}{through} in {on_way} steps{also}"
+
+
+def _way(step: Step, end: CodeDefinition) -> int:
+    """Return the number of steps from one to that of a definition, with both; 0 if it does not lead there."""
+    if step.target == end:
+        return 1
+    rest = max((_way(called, end) for called in step.calls), default=0)
+    return rest + 1 if rest else 0
 
 
 def _best_chain(graph: _Graph, hits: Sequence[CodeDefinition]) -> Chain | None:

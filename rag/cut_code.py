@@ -175,7 +175,8 @@ def _end(text: str, found: re.Match[str], family: _Family) -> int:
         closing = re.compile(mark).search(text, found.end())
     else:
         mark = dict(family.pairs).get(found[0], found[0])
-        escaped = r"(?:\\.|.)*?" if len(mark) == 1 and mark != "'" else r".*?"
+        # The second alternative is for a string in which a backslash is a character like others.
+        escaped = r"(?:(?:\\.|[^\\])*?|.*?)" if len(mark) == 1 and mark != "'" else r".*?"
         closing = re.compile(escaped + re.escape(mark), re.DOTALL).match(text, found.end())
     return closing.end() if closing else -1
 

@@ -79,10 +79,15 @@ class SourceUnreachable(SourceError):
 
 
 class RefNotFound(SourceError):
-    """The repository has no such branch, tag or commit."""
+    """The repository has no such branch, tag or commit. `names`: a clause with names that it has."""
 
-    def __init__(self, *, source: str, ref: str) -> None:
-        fix = f"`git ls-remote {source}` lists what exists"
+    def __init__(self, *, source: str, ref: str, names: str = "") -> None:
+        listing = (
+            "`git branch --all` and `git tag` list"
+            if source.startswith("/")
+            else f"`git ls-remote {source}` lists"
+        )
+        fix = names or f"{listing} what exists"
         if "~" in ref or "^" in ref:
             fix += f", `git rev-parse {shlex.quote(ref)}` in a clone gives the id of a commit"
         super().__init__(f"{source} has no branch, tag or commit {ref!r}; {fix}")

@@ -959,6 +959,13 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     assert len(rag("turns", "show", "--json").json) == 2
 
 
+def test_a_warning_names_an_option_of_the_command_and_none_in_a_chat(sample_repo):
+    question = "How do quarks decay in the Kubernetes operator?"
+    assert "use --no-gate" in rag("ask", sample_repo, question).err
+    done = rag("chat", sample_repo, stdin=f"{question}\nDoes it decay?\n")
+    assert (done.code, "--" in done.err + done.out) == (0, False)
+
+
 @pytest.mark.parametrize("word", ["exit", "quit"])
 def test_a_chat_ends_with_the_word_alone(sample_repo, word):
     done = rag("chat", sample_repo, stdin=f"help\n{word}\nnever asked\n")

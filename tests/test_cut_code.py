@@ -98,3 +98,17 @@ def test_many_marks_cost_little(language: str, mark: str) -> None:
     begun = time.process_time()
     parts_of(mark * 20_000, language)
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("language", "mark"), [("go", "`"), ("javascript", "`"), ("rust", '"'), ("bash", '"')]
+)
+def test_backslashes_in_a_string_without_an_end_cost_little(language: str, mark: str) -> None:
+    begun = time.process_time()
+    assert parts_of(f"f(\n{mark}\n" + r"\d+" * 20_000, language)[-1][1] is False
+    assert time.process_time() - begun < 2
+
+
+def test_a_string_of_go_that_ends_with_a_backslash_is_seen() -> None:
+    lines = ["a := `C:", "\\`", "b := 1"]
+    assert Constructs(lines, "go").parts(1, 2) == [(1, 1, False), (2, 2, True)]

@@ -20,7 +20,7 @@ FOREIGN = (
 """Part of a warning, or a note on an answer without one."""
 NO_SUBJECT = (
     "It is not known what this question is about, as no earlier answer says what “it” means. "
-    "Name it in the question, or as its subject (`--about NAME`)."
+    "Name it in the question, or set its subject (`about`)."
 )
 """The warning before an answer to a question about an "it" that means nothing yet."""
 

@@ -297,13 +297,13 @@ def answer_question(
     *,
     show: bool,
     full: bool = False,
-    full_with: str = "--full",
+    in_chat: bool = False,
     keep_broken: bool = False,
 ) -> Answer:
     """Ask, print the answer while it arrives (with `show`), then its sources, time and cost.
 
-    On a terminal an answer without a model is printed when it is complete, on one screen, unless `full`;
-    `full_with` is what the person can type to see all of it.
+    On a terminal an answer without a model is printed when it is complete, on one screen, unless `full`.
+    `in_chat`: name commands of a chat, and no options.
 
     Raises:
         BrokenPipeError: the reader closed the pipe (`rag ask … | head`). The turn is stored anyway.
@@ -336,14 +336,14 @@ def answer_question(
     if gone is not None:
         raise gone
     if on_screen and isinstance(generator, ExtractiveGenerator) and answer.model and generator.sources:
-        _print_screen(answer, generator, dialog, full_with)
+        _print_screen(answer, generator, dialog, in_chat=in_chat)
         return answer
     if on_screen:
         prose.write(answer.text)
     if show:
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
-    _print_figures(engine, answer)
+    _print_figures(engine, answer, in_chat=in_chat)
     return answer
 
 
@@ -361,11 +361,11 @@ def _shown_waiting(pieces: Iterable[str | TraceStep | Answer]) -> Iterator[str |
         line.stop()
 
 
-def _print_screen(answer: Answer, generator: ExtractiveGenerator, dialog: Dialog, full_with: str) -> None:
+def _print_screen(answer: Answer, generator: ExtractiveGenerator, dialog: Dialog, *, in_chat: bool) -> None:
     """Print the notes of an answer without a model, then one screen of it."""
-    _print_notes(answer)
+    _print_notes(answer, in_chat=in_chat)
     took = seconds({"": sum(answer.seconds.values())}).strip()
-    hint = f"{took} · turn {(answer.turn_order or 0) + 1} · all of it: {full_with}"
+    hint = f"{took} · turn {(answer.turn_order or 0) + 1} · all of it: {'/full' if in_chat else '--full'}"
     roots = {repository.source.location: repository.checkout.root for repository in dialog.repositories}
     print_screen(ShownAnswer(answer, generator.sources, generator.quoted, roots), hint=hint)
 
@@ -408,21 +408,23 @@ def print_subject(subject: Subject) -> None:
     say(f"rag: it = `{visible(subject.name)}`{place}")
 
 
-def _print_notes(answer: Answer) -> None:
+def _print_notes(answer: Answer, *, in_chat: bool) -> None:
     if answer.subject:
         print_subject(answer.subject)
     for note in answer.notes:
         say(f"rag: {note}")
     if answer.support and answer.support.summary:
         say(f"rag: {visible(answer.support.summary)}")
+    if in_chat:
+        return
     if not answer.found and answer.hits:
         say("rag: use --no-gate (RAG_GATE=off) to answer from the nearest places anyway")
     if answer.warning:
         say("rag: use --no-gate (RAG_GATE=off) to turn this warning off")
 
 
-def _print_figures(engine: Engine, answer: Answer) -> None:
-    _print_notes(answer)
+def _print_figures(engine: Engine, answer: Answer, *, in_chat: bool) -> None:
+    _print_notes(answer, in_chat=in_chat)
     if answer.found and answer.sources and not answer.citations:
         say(f"rag: the answer cites none of its {counted(len(answer.sources), 'source')}")
     usage = answer.usage
@@ -434,7 +436,7 @@ def _print_figures(engine: Engine, answer: Answer) -> None:
         parts.append(answer.model)
     number = "" if answer.turn_order is None else f"turn {answer.turn_order + 1}"
     say("rag: " + " · ".join(part for part in (*parts, number) if part))
-    if not engine.settings.has_model and sys.stderr.isatty():
+    if not engine.settings.has_model and sys.stderr.isatty() and not in_chat:
         say("rag: no language model is configured; `rag doctor` says how to add one")
 
 

@@ -93,9 +93,7 @@ class Session:
     def _answer(self, question: str) -> None:
         try:
             self._refresh()
-            answer_question(
-                self._engine, self._dialog, question, show=True, full=self._full, full_with="/full"
-            )
+            answer_question(self._engine, self._dialog, question, show=True, full=self._full, in_chat=True)
         except KeyboardInterrupt:
             say("\nrag: stopped; the question and the text so far are stored")
         except RagError as error:

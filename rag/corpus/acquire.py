@@ -23,7 +23,7 @@ from pathlib import Path
 from rag.corpus.address import remembered_token, resolve, without_credentials
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
-from rag.corpus.refs import HEX, allowed_commit, full_name, is_allowed
+from rag.corpus.refs import HEX, allowed_commit, full_name, is_allowed, ref_not_found
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
 from rag.lines import lines_of
@@ -235,14 +235,14 @@ def _at_ref(
     """Return a local repository at a ref: the same folder in our clone."""
     ref = source.ref or ""
     if work_tree(folder) is None:
-        raise SourceError(f"{folder} has no git history, so it has no ref {ref!r}; remove --ref")
+        raise SourceError(f"{folder} has no git history, so it has no ref {ref!r}; omit the ref")
     top, prefix = _place_in_work_tree(folder)
     try:
         commit = named_commit(folder, ref) if refs is None else allowed_commit(folder, ref, refs)
     except GitError as failure:
         raise SourceError(f"git cannot read {folder}: {failure.line}") from failure
     if commit is None:
-        raise RefNotFound(source=str(folder), ref=ref)
+        raise ref_not_found(folder, ref, refs)
     clone = _Clone(Source(top, ref), home, None, timeout_s, lambda text: None, fetch_ref=commit)
     root, commit = clone.ready(refresh=True)
     inside = root / prefix
@@ -382,7 +382,7 @@ class _Clone:
             if self.ref is None:
                 raise SourceError(f"{self.source.location} has no commits yet") from failure
             if not HEX.fullmatch(self.ref):
-                raise RefNotFound(source=self.source.location, ref=self.ref) from failure
+                raise self._not_found(self.ref) from failure
         deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
         try:
             self._fetch_from_url(
@@ -405,7 +405,7 @@ class _Clone:
                 if name or ref == "HEAD" or commit.startswith(ref.lower()):  # else it has changed meanwhile
                     return commit
             if not names or not HEX.fullmatch(ref):
-                raise RefNotFound(source=self.source.location, ref=ref)
+                raise self._not_found(ref)
             deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
             refspecs = [f"+{name}:{_ALLOWED_REFS}{name.removeprefix('refs')}" for name in names]
             self._fetch_from_url(place, [*deeper, "--stdin"], [], stdin="\n".join(refspecs).encode())
@@ -413,7 +413,7 @@ class _Clone:
         except GitError as failure:
             raise self._translated(failure) from failure
         if reached is None:
-            raise RefNotFound(source=self.source.location, ref=ref)
+            raise self._not_found(ref)
         return reached
 
     def _advertised(self, place: Path) -> dict[str, str]:
@@ -463,7 +463,14 @@ class _Clone:
                 .strip()
             )
         except GitError as failure:
-            raise RefNotFound(source=self.source.location, ref=self.ref or "HEAD") from failure
+            raise self._not_found(self.ref or "HEAD") from failure
+
+    def _not_found(self, ref: str) -> RefNotFound:
+        """Return the error for a ref that the repository does not have."""
+        location = self.source.location
+        if self.source.is_url:
+            return RefNotFound(source=location, ref=ref)
+        return ref_not_found(Path(location), ref, self.allowed)
 
     def _commit(self, place: Path) -> str:
         try:

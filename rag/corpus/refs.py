@@ -9,17 +9,23 @@ matches slashes).
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
+from rag.errors import RefNotFound
 from rag.lines import lines_of
 
 HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 _ANCESTOR = re.compile(r"([^~^]{1,250})((?:~[0-9]{0,6}|\^[0-9]{0,3}){1,20})")
 _GLOB = re.compile(r"[*?\[]")
+_KIND = re.compile(r"\Arefs/(?:heads|tags|remotes)/")
+_MAX_COMPARED = 2_000
+"""How many refs, the newest first, a wrong one is compared with."""
+_MAX_NAMED = 5
 
 
 def is_allowed(name: str, allowed: Sequence[str]) -> bool:
@@ -59,6 +65,29 @@ def allowed_commit(folder: Path, ref: str, allowed: Sequence[str]) -> str | None
         return _peeled(folder, name)
     commit = _peeled(folder, "HEAD") if ref == "HEAD" else _by_id(folder, ref)
     return commit if commit and _is_reached(folder, commit, allowed) else None
+
+
+def ref_not_found(folder: Path, ref: str, allowed: Sequence[str] | None, source: str = "") -> RefNotFound:
+    """Return the error for a ref that a local repository does not have; it names the refs that are like it.
+
+    Args:
+        folder: the repository.
+        ref: the ref.
+        allowed: the policy, which the named refs are allowed by; None allows all branches and tags.
+        source: what the message calls the repository; "" for the folder.
+    """
+    kinds = ("refs/heads", "refs/tags", "refs/remotes") if allowed is None else ()
+    try:
+        every = _refs(folder, "--sort=-creatordate", f"--count={_MAX_COMPARED}", *kinds)
+    except GitError:
+        every = []
+    names = [_KIND.sub("", name) for name in every if allowed is None or is_allowed(name, allowed)]
+    alike = [name for name in names if ref.lower() in name.lower()] if len(ref) > 1 else []
+    alike = list(dict.fromkeys([*alike, *difflib.get_close_matches(ref[:200], names, n=_MAX_NAMED)]))
+    shown = (alike or names)[:_MAX_NAMED]
+    more = f" and {len(names) - len(shown)} more" if not alike and len(names) > len(shown) else ""
+    said = f"{'similar names' if alike else 'it has'}: {', '.join(shown)}{more}" if shown else ""
+    return RefNotFound(source=source or str(folder), ref=ref, names=said)
 
 
 def _matches(name: str, pattern: str) -> bool:

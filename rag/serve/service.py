@@ -12,12 +12,14 @@ from pathlib import Path
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
+from rag.schema import Interface
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
+from rag.serve.hints import for_callers
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES
@@ -196,7 +198,7 @@ class Service:
         shown = self.redacted(location)
         return shown if self._redactor is None or not Path(shown).is_absolute() else Path(shown).name
 
-    def public_message(self, error: RagError) -> str:
+    def public_message(self, error: RagError, interface: Interface = "api") -> str:
         """Return an error's message for callers; if that redacts something, log the original.
 
         An index that turned out to be damaged is rebuilt.
@@ -207,7 +209,7 @@ class Service:
         message = self.redacted(str(error))
         if message != str(error):
             log.warning("%s: %s", type(error).__name__, error)
-        return message
+        return for_callers(message, interface)
 
     @property
     def start_after_s(self) -> float | None:

@@ -357,7 +357,9 @@ def _hit(citation: Citation, text: str, language: str) -> Hit:
 def _note(entry: CachedAnswer) -> str:
     minutes = int((now_utc() - entry.created).total_seconds() // 60)
     ago = "just now" if minutes < 1 else f"{minutes} min ago" if minutes < 120 else f"{minutes // 60} h ago"
-    return f"answered {ago}, and its sources are unchanged; --no-cache (RAG_CACHE=off) asks again"
+    return (
+        f"answered {ago}, and its sources are unchanged; without the answer cache (`cache`) it is asked again"
+    )
 
 
 @cache

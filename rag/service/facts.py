@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import get_args
 
-from rag.errors import ConfigError, NotFound, RefNotFound, SourceError
+from rag.errors import ConfigError, NotFound, SourceError
 from rag.memory.asked import is_settled
 from rag.memory.consolidate import Consolidated, consolidate, fact_from_turn, watermark
 from rag.memory.facts import Fact, Facts, FactState, fresh_facts, held_at, the_fact
@@ -129,6 +129,7 @@ def facts_at(engine: Engine, facts: Sequence[Fact], sources: Sequence[Source], r
         ref: the branch, tag or commit; facts of repositories without it are left out.
 
     Raises:
+        NotFound: there are no sources.
         RefNotFound: no repository has it.
     """
     found: list[Fact] = []
@@ -144,7 +145,7 @@ def facts_at(engine: Engine, facts: Sequence[Fact], sources: Sequence[Source], r
         about = [fact for fact in facts if fact.location == source.location]
         found += _held(about, history)
     if not has_any:
-        raise missing or RefNotFound(source="any repository with facts", ref=ref)
+        raise missing or NotFound(f"there is no repository to look for {ref!r} in")
     return sorted(found, key=lambda fact: (fact.created, fact.id))
 
 

@@ -62,7 +62,7 @@ def propose_facts(engine: Engine, conversation: Conversation, turns: Sequence[Di
 
 def proposal_note(fact: Fact) -> str:
     """Return the note of an answer about a fact that its turn states."""
-    return f"proposed as a fact: {fact.text} (`rag facts confirm {fact.id[:8]}` keeps it)"
+    return f"proposed as a fact: {fact.text} (confirm {fact.id[:8]} to keep it)"
 
 
 def by_rule(turn: DialogTurn, locations: Sequence[str], commits: dict[str, str]) -> list[Fact]:

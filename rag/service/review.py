@@ -16,10 +16,10 @@ from rag.code.file_graph import FileGraph
 from rag.corpus.acquire import acquire
 from rag.corpus.git import GitError
 from rag.corpus.history import is_shallow, merge_base, named_commit
-from rag.corpus.refs import allowed_commit
+from rag.corpus.refs import allowed_commit, ref_not_found
 from rag.corpus.tree_files import GraphOf, SharedFiles, TreeFiles
 from rag.corpus.worktree import is_bare, work_tree
-from rag.errors import ConfigError, NotFound, RefNotFound, SourceError, StoreCorrupt, StoreError
+from rag.errors import ConfigError, NotFound, SourceError, StoreCorrupt, StoreError
 from rag.lines import lines_of
 from rag.memory.freshness import State, check_turns
 from rag.review.changed_symbols import ReviewedTree, SymbolPair, changed_files, changed_symbols
@@ -243,7 +243,7 @@ def _commit(engine: Engine, checkout: Checkout, ref: str) -> str:
     except GitError as failure:
         raise SourceError(f"git cannot read {location}: {failure.line}") from failure
     if found is None:
-        raise RefNotFound(source=location, ref=ref)
+        raise ref_not_found(root, ref, engine.refs, location)
     return found
 
 

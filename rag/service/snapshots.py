@@ -24,7 +24,7 @@ from rag.corpus.history import (
 )
 from rag.corpus.lineage import Lineage
 from rag.corpus.read import file_bytes
-from rag.corpus.refs import allowed_commit
+from rag.corpus.refs import allowed_commit, ref_not_found
 from rag.corpus.worktree import is_bare
 from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
@@ -48,7 +48,7 @@ def states(
 
     Args:
         engine: provides the clones and the turns.
-        sources: the repositories.
+        sources: the repositories; of several refs of one, the first counts.
         as_of: a commit, tag or branch; None is the current folder, or what was last fetched of a URL.
         refresh: fetch URLs first, if possible.
 
@@ -57,7 +57,7 @@ def states(
     """
     found: dict[str, State | str] = {}
     kept = kept_files(engine)
-    for source in sources:
+    for source in {one.location: one for one in reversed([*sources])}.values():
         try:
             found[source.location] = _state(engine, source, kept, as_of, refresh=refresh)
         except RefNotFound as error:
@@ -137,7 +137,7 @@ def _at(engine: Engine, source: Source, checkout: Checkout, as_of: str) -> tuple
         )
     if commit is None:
         if not source.is_url:
-            raise RefNotFound(source=source.location, ref=as_of)
+            raise ref_not_found(checkout.root, as_of, engine.refs, source.location)
         checkout = _checkout(engine, replace(source, ref=as_of), refresh=True)
         commit = checkout.commit or ""
     return checkout.root, commit

@@ -191,3 +191,32 @@ def test_a_folder_of_refs_allows_what_is_below_it_only(name):
 
 def test_a_ref_of_the_command_line_is_as_free_as_before(repository):
     assert resolve(str(repository.root), "refs/stash").ref == "refs/stash"
+
+
+@pytest.mark.parametrize("place", ["root", "bare"])
+@pytest.mark.parametrize(
+    ("ref", "says"),
+    [
+        ("mian", "; similar names: main"),
+        ("feature/y", "; similar names: feature/x"),
+        ("FEATURE", "; similar names: feature/x"),
+        ("v12", "; similar names: v1"),
+        ("nothing-like-it", "; it has: "),
+        ("f" * 40, "; it has: "),
+    ],
+)
+def test_a_wrong_ref_is_answered_with_those_that_are_like_it(repository, tmp_path, place, ref, says):
+    for allowed in (None, ALLOWED):
+        with pytest.raises(RefNotFound, match="has no branch, tag or commit") as failed:
+            acquire(Source(str(getattr(repository, place).resolve()), ref), home=tmp_path, refs=allowed)
+        assert says in str(failed.value) and "ls-remote" not in str(failed.value)
+
+
+@pytest.mark.parametrize("place", ["root", "bare"])
+@pytest.mark.parametrize("ref", ["pull/8", "stash", "private/fiks", "notes", "head"])
+def test_a_wrong_ref_is_not_answered_with_one_that_is_not_allowed(repository, tmp_path, place, ref):
+    with pytest.raises(RefNotFound) as failed:
+        acquire(Source(str(getattr(repository, place).resolve()), ref), home=tmp_path, refs=ALLOWED)
+    named = str(failed.value).partition("; ")[2]
+    assert named.startswith(("it has: ", "similar names: "))
+    assert not [name for name in ("pull", "stash", "private", "notes") if name in named]

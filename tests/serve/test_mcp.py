@@ -251,6 +251,21 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
     over_http(served, talk)
 
 
+def test_definitions_and_callers_that_are_not_shown_are_counted(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag.serve.mcp.toolbox.MAX_RESULTS", 1)
+
+    async def talk(session: Any) -> None:
+        text, found, _ = await called(session, "find_symbol", name="__init__")
+        assert len(found["places"]) == 1
+        assert re.search(r"The first 1 of \d+ definitions; ", text)
+        text, found, _ = await called(session, "who_calls", symbol="Storage")
+        assert len(found["places"]) == 1 and "; the first 1:" in text
+
+    over_http(served, talk)
+
+
 def test_callers_that_are_cut_at_a_limit_say_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag.retrieval.lookup._MAX_CHUNKS_READ", 1)
     text, _, _ = over_http(served, lambda session: called(session, "who_calls", symbol="authenticate"))
@@ -406,12 +421,43 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("ask_question", {"question": "x", "conversation": "nonsense"}, "nonsense"),
         ("ask_question", {"question": "x", "conversationId": "nonsense"}, "nonsense"),
         ("recall_turns", {}, "either `query` or the id"),
+        ("check_turns", {"conversation": "nonsense"}, "'nonsense'; recall_turns finds earlier turns"),
     ],
 )
 def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, says: str) -> None:
     text, _, failed = over_http(served, lambda session: called(session, tool, **arguments))
     assert failed
     assert says in text and "pydantic" not in text
+
+
+_FAILING: dict[str, dict[str, Any]] = {
+    "explore": {"repoName": "nowhere", "question": "x"},
+    "list_available_repos": {"limit": 0},
+    "read_wiki_structure": {"repoName": "nowhere"},
+    "read_wiki_contents": {"repoName": "nowhere"},
+    "ask_question": {"repoName": "nowhere", "question": "x"},
+    "recall_turns": {"turn": "nothing"},
+    "search_code": {"query": "(", "mode": "regex"},
+    "read_span": {"path": "nothing.py"},
+    "find_symbol": {"repoName": "nowhere", "name": "x"},
+    "who_calls": {"ref": "nothing", "symbol": "x"},
+    "remember": {"fact": "nothing"},
+    "forget": {"fact": "nothing"},
+    "facts": {"repoName": "nowhere"},
+    "check_turns": {"conversation": "nothing"},
+    "turns_about": {"path": "x", "symbol": "x"},
+    "review": {"range": "nothing..HEAD"},
+}
+
+
+def test_a_failed_tool_says_what_is_wrong_first(served: Served) -> None:
+    async def talk(session: Any) -> dict[str, tuple[str, bool]]:
+        replies = {tool: await called(session, tool, **arguments) for tool, arguments in _FAILING.items()}
+        return {tool: (text, failed) for tool, (text, _, failed) in replies.items()}
+
+    assert _FAILING.keys() == TOOLS
+    said = over_http(served, talk)
+    assert [tool for tool, (text, failed) in said.items() if not failed or "rror executing" in text] == []
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_a_fact_that_a_question_states_is_kept_or_dismissed_below_its_answer(vis
         turn = ask(page, f"Cookies must be signed with a rotated key. We always use ruff here. {SIGNED}")
         proposals = turn.locator(".proposal")
         expect(proposals).to_have_count(2)
-        expect(turn).not_to_contain_text("rag facts confirm")
+        expect(turn).not_to_contain_text("proposed as a fact")
         proposals.filter(has_text="We always use ruff here.").get_by_role("button", name="Keep").click()
         expect(page.locator("#notes")).to_contain_text("Kept")
         proposals.get_by_role("button", name="Dismiss").click()

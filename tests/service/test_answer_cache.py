@@ -396,7 +396,7 @@ def test_a_person_asks_again_changes_the_code_and_gets_a_fresh_answer(shop):
     shown = rag("turns", "show", again["turn"]).out
     assert f"repeats turn {first['turn']}" in shown
     told = rag("ask", shop, SAME, "--cache")
-    assert "answered just now, and its sources are unchanged; --no-cache (RAG_CACHE=off)" in told.err
+    assert "answered just now, and its sources are unchanged; without the answer cache" in told.err
     (shop / "tokens.py").write_text(SIGN.replace("digest", "checksum"))
     fresh = rag("ask", shop, SAME, "--cache", "--json").json
     assert fresh["cached"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,15 @@ def test_a_walk_through_what_can_happen_to_a_cited_function(engine, shop):
     assert now(engine, turn, shop, as_of=first) == "fresh"
     with pytest.raises(RefNotFound):
         now(engine, turn, shop, as_of="nowhere")
+
+
+@pytest.mark.parametrize("other", ["HEAD", "nowhere"])
+def test_of_several_refs_of_a_repository_the_first_is_compared(engine, shop, other):
+    write(shop, "src/tokens.py", CLOCK + SIGN)
+    turn = ask(engine, shop)
+    folder = Source(str(shop))
+    (found,) = checked(engine, [turn], [folder, replace(folder, ref=other)])
+    assert {check.state for check in found.checks} == {"fresh"}
 
 
 def test_an_uncommitted_file_that_was_cited_can_be_compared_after_it_is_gone(engine, shop):

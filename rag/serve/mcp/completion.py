@@ -86,7 +86,7 @@ class ClientChoices:
             async with self._service.limiter.slot():
                 found = await to_thread(engine.turns.conversations, namespace=engine.settings.namespace)
         except RagError as error:
-            raise ValueError(self._service.public_message(error)) from error
+            raise ValueError(self._service.public_message(error, "mcp")) from error
         return found[:_MAX_LISTED]
 
 

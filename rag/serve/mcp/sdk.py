@@ -56,7 +56,7 @@ async def result_of(service: Service, work: Awaitable[ToolReply]) -> CallToolRes
     try:
         reply = await work
     except RagError as error:
-        raise ToolError(service.public_message(error)) from error
+        raise ToolError(service.public_message(error, "mcp")) from error
     except ValueError as error:
         raise ToolError(str(error)) from error
     return CallToolResult.model_validate(

@@ -73,7 +73,10 @@ class _StrictServer(SdkServer):  # type: ignore[misc]
         self._tool_manager._tools[name] = _TOOLS[name].model_copy(update={"fn": fn})
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
-        """Call a tool. Raises ToolError: unknown or invalid arguments, in our own words."""
+        """Call a tool. Raises ToolError: it failed, or its arguments are invalid, in our own words.
+
+        The SDK puts "Error executing tool NAME: " before each message, which a model reads first.
+        """
         tool = self._tool_manager.get_tool(name)
         try:
             if tool is not None:
@@ -84,6 +87,8 @@ class _StrictServer(SdkServer):  # type: ignore[misc]
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(invalid(name, error.__cause__)) from error
+            if isinstance(error.__cause__, ToolError):
+                raise ToolError(str(error.__cause__)) from error
             raise
 
 
@@ -167,5 +172,5 @@ def _add_resources(server: Any, service: Service) -> None:
                 found = await to_thread(engine.find_conversation, conversation)
                 turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         except RagError as error:
-            raise ResourceError(service.public_message(error)) from error
+            raise ResourceError(service.public_message(error, "mcp")) from error
         return json.dumps([sent(service, to_json(turn), "mcp") for turn in turns], ensure_ascii=False)

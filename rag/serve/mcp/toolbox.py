@@ -53,9 +53,10 @@ from rag.wiki.structure import wiki_structure
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Called with done, total and a message."""
 
-_MAX_HITS = 50
+MAX_RESULTS = 50
+"""How many places or turns a tool returns at most: less than elsewhere, since their texts enter the context
+of the agent's model."""
 _MAX_LINES = 2_000
-_SHOWN_USES = 50
 _USE_LINES = 10
 _WIKI_CHARS = 20_000
 """How much of a wiki is returned at once by default."""
@@ -280,7 +281,9 @@ class Toolbox:
             if error.quotes is None:
                 raise
             quotes = _with_sources(error.quotes, places_of(error.quotes))
-            raise ModelFailed(error, f"{self._service.public_message(error)}\n\n{quotes}", {}) from error
+            raise ModelFailed(
+                error, f"{self._service.public_message(error, 'mcp')}\n\n{quotes}", {}
+            ) from error
         places = places_of(answer)
         notes = [f"it = `{answer.subject.name}`"] if answer.subject else []
         notes += [answer.support.summary] if answer.support and answer.support.summary else []
@@ -402,10 +405,12 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
-        hits = hits[:_MAX_HITS]
-        places = [hit.place for hit in hits]
+        shown = hits[:MAX_RESULTS]
         nothing = f"{name} is not in the index: no definition was found."
-        return _found(_listed(hits, nothing=nothing), places, repository)
+        text = _listed(shown, nothing=nothing)
+        if len(hits) > len(shown):
+            text += f"\n\nThe first {len(shown)} of {len(hits):,} definitions; `Outer.name` names fewer."
+        return _found(text, [hit.place for hit in shown], repository)
 
     async def who_calls(
         self, caller: Caller, repo: str | None, symbol: str, ref: str | None, progress: Progress
@@ -414,7 +419,7 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             found = await to_thread(callers, repository.store, symbol)
-        shown = found.found[:_SHOWN_USES]
+        shown = found.found[:MAX_RESULTS]
         places = [f"{one.path}:{_ranges(one.lines[:_USE_LINES])}" for one in shown]
         return _found(_called(symbol, found), places, repository)
 
@@ -587,10 +592,10 @@ def _called(symbol: str, found: Callers) -> str:
         head += f"; {found.definitions} definitions have this name"
     if found.limit:
         head += f"; {INCOMPLETE}{found.limit}"
-    if len(found.found) > _SHOWN_USES:
-        head += f"; the first {_SHOWN_USES}"
+    if len(found.found) > MAX_RESULTS:
+        head += f"; the first {MAX_RESULTS}"
     return "\n".join(
-        [f"{head}:", "", *(_use_line(one, bool(found.certain)) for one in found.found[:_SHOWN_USES])]
+        [f"{head}:", "", *(_use_line(one, bool(found.certain)) for one in found.found[:MAX_RESULTS])]
     )
 
 

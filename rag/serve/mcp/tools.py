@@ -23,6 +23,7 @@ from rag.serve.mcp.sdk import (
     session_of,
 )
 from rag.serve.mcp.toolbox import (
+    MAX_RESULTS,
     AskResult,
     CodeFound,
     Explored,
@@ -46,8 +47,7 @@ Ref = Annotated[str | None, Field(description="Branch, tag or commit.")]
 Conversation = Annotated[str | None, Field(description="That of an earlier answer.")]
 About = Annotated[str | None, Field(max_length=500, description='What "it" means: a definition or file.')]
 Steps = Annotated[int | None, Field(ge=0, le=MAX_STEPS, description="How often the model may look again.")]
-Limit = Annotated[int, Field(ge=1, le=50)]
-"""Less than elsewhere: the texts of all results enter the context of the agent's model."""
+Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS)]
 Line = Annotated[int, Field(ge=1)]
 LastLine = Annotated[int | None, Field(ge=1)]
 FactsOf = Annotated[FactScope | None, Field(description="Whose facts.")]

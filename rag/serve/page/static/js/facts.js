@@ -17,11 +17,11 @@ async function load(turn) {
   try {
     turn.proposed = (await api.facts(state.repository, { state: "proposed" })).filter((one) => one.turn === turn.id);
   } catch {
-    return; // the answer is complete without it, and `rag facts proposed` lists them
+    return; // the answer is complete without it
   }
   if (!turn.proposed.length) return;
   const ids = turn.proposed.map((one) => one.id.slice(0, ID_CHARS));
-  turn.notes = turn.notes.filter((text) => !ids.some((id) => text.includes(id))); // they name a command instead
+  turn.notes = turn.notes.filter((text) => !ids.some((id) => text.includes(id))); // two buttons are shown instead
   emit("turn", turn);
   emit("facts");
 }

@@ -34,6 +34,10 @@ class PotRule(models.Model):
     "    // the firing trigger with its type\n    const trigger: FiringTrigger = {\n"
     + "".join(f"      filter_trigger_{n}: FiringTriggerType.Timer,\n" for n in range(16))
     + "    }\n    this.firing.triggers.push(trigger)\n  }\n}\n",
+    "studio/actions.py": "class BasePotAction:\n    pass\n"
+    + "".join(
+        f"\n\nclass {n}PotAction(BasePotAction):\n    n = 1\n" for n in ("Dry", "Move", "Sell", "Sort")
+    ),
     "studio/views.py": "\n\n".join(
         f"@action(detail=True)\ndef pot_action_{name}(self, request):\n    return self.{name}(request)\n"
         for name in ("glaze", "dry", "sell", "list", "show", "move", "count")
@@ -48,6 +52,7 @@ class PotRule(models.Model):
         ("which firing trigger types are there?", "FiringTriggerType", 3),
         ("what pot action types exist", "PotAction", 3),
         ("list all pot actions", "PotAction", 3),
+        ("all the pot actions (classes)", "BasePotAction", 4),
     ],
 )
 def test_the_list_with_the_whole_name_is_meant(searcher_of, question: str, subject: str, count: int):

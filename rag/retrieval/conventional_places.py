@@ -12,7 +12,7 @@ class Place:
     Both are regular expressions that ignore case. Of the files with such a line those nearest to the root
     count, and of their chunks the first `most`. In a place that is `headed` the line is a heading: the chunks
     below such a heading come before those with such a line in their text. With `terms`, all code that holds
-    one of them counts, and chunks with most such lines come first.
+    one of them counts; `by_count`, chunks with most such lines come first.
     """
 
     path: str
@@ -20,6 +20,7 @@ class Place:
     most: int = 3
     terms: tuple[str, ...] = ()
     headed: bool = False
+    by_count: bool = True
 
 
 def headed(path: str, words: str, most: int = 3) -> Place:
@@ -109,6 +110,8 @@ _NEWS = r"(?:changelog|changes|history|news|release[ _-]?notes|releases?|latest[
 NEWS = rf"^(?:docs?/)?{_NEWS}(?:(?:[-_. ][^/]*)?{_TEXT}|(?:[-_][^/.]*)?$)"
 PACKAGE_NEWS = rf"(?:^|/){_NEWS}(?:{_TEXT}|$)"
 SOURCE = r"\.(?:py|[cm]?[jt]sx?|go|rs|rb|php|java|kt|cc?|cpp|cs|h|hs|swift|zig|dart|lua)$"
+PROGRAM = r"\.(?:py|go|rs|java|kt|cc?|cpp|cs|hs|swift|zig|dart)$"
+"""Files of languages whose programs begin with a function or a line of their own."""
 MAIN = (
     r"^[ \t]*(?:(?:public |static |final |export |pub |async )*(?:int|void|func?|fn|fun|def|proc)"
     r"[ \t]+main[ \t]*\(|main[ \t]*(?:::|=)|if __name__\b)"

@@ -21,6 +21,7 @@ from rag.retrieval.conventional_places import README, Place
 from rag.retrieval.project_questions import (
     ASKED_WORDS,
     NEUTRAL_WORDS,
+    OF_CODE,
     PROJECT_QUESTIONS,
     ProjectQuestion,
 )
@@ -134,7 +135,7 @@ def _project_question(index: ChunkIndex, text: str, *, begins: bool, leans: bool
     on earlier ones, "it" may be anything.
     """
     words = frozenset(_words(text))
-    if len(words) < _MIN_WORDS or (leans and not _WHOLE.search(text)):
+    if len(words) < _MIN_WORDS or (leans and not _WHOLE.search(text)) or OF_CODE.search(text):
         return None
     for row in PROJECT_QUESTIONS:
         if row.is_asked(words | {"project"}) and len(left := row.left_over(words)) < _MIN_WORDS:
@@ -214,7 +215,7 @@ def _in_code(
 
     def order(one: tuple[int, Hit]) -> tuple[int, bool, int]:
         path = one[1].path.lower()
-        return -lines[one[0]], not any(name in path for name in own), path.count("/")
+        return -lines[one[0]] if place.by_count else 0, not any(name in path for name in own), path.count("/")
 
     found = sorted((one for one in hits if lines[one[0]]), key=order)
     return [(chunk, _line_asked(hit, line, place)) for chunk, hit in found[: place.most]]

@@ -6,6 +6,7 @@ of this kind when it has the words of one row and no others but neutral words.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from rag.retrieval.conventional_places import (
@@ -39,6 +40,7 @@ from rag.retrieval.conventional_places import (
     NEWS,
     OPERATING,
     PACKAGE_NEWS,
+    PROGRAM,
     PROSE,
     README,
     RELEASE_SCRIPT,
@@ -67,6 +69,20 @@ show
 
 NEUTRAL_WORDS = frozenset(_WORDS.split())
 """Neutral words, allowed in any such question."""
+
+_NOUN = r"(?:project|repo|repository|package|library|program|tool|app|application)"
+_OF_CODE = (
+    r"\b(?:what|which) (?:files?|code|packages?|librar(?:y|ies)|modules?|parts?)"
+    r" (?:(?:is|are) run|(?:use|need|depend|require|run|read|change|start)s?)\b",
+    r"\bwhat (?:depends on|(?:needs|requires|uses|changes) (?:to (?:run|use)|it|this|that|the)\b)",
+    r"\bwhere\b.*\bused?\b|\bused in (?:the|this|our) (?:code|source)|\bdead code\b",
+    r"\b(?:in|of|from|use|read|with) (?:the|this|that|an?) file\b|\bfix (?:the|this|that|an?) tests?\b",
+    r"\b(?:what|which) (?:file )?formats?\b|\bwhere\b.*\blayout\b|\bdoes \w+ report\b",
+    r"\b(?:config\w*|settings|preferences)\b.*\bfrom\b",
+    rf"\A(?!.*\b(?:it|this|the {_NOUN})\b).*\ban? {_NOUN}\b",
+)
+OF_CODE = re.compile("|".join(_OF_CODE), re.I)
+"""What asks for a part of the code, or for any project, in words of a question about the whole project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +115,9 @@ _TEST_PLACES = (
     headed(README, r"(?:running |unit )?tests?\b|testing\b"),
     Place(AGENTS, TESTS),
     Place(GUIDE, r"\btests?\b"),
-    Place(TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
+    Place(TASKS, r"^[^\w\n]*+(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
     Place(README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
-    Place(MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^\W*tests?\W+[:=]|enable_testing"),
+    Place(MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^[^\w\n]*+tests?\W+[:=]|enable_testing"),
     Place(CI, CI_TESTS),
 )
 _CONTRIBUTING = (Place(GUIDE), headed(README, "contribut|pull requests?"), Place(README, "contribut"))
@@ -112,12 +128,25 @@ _DEPENDENCY_PLACES = (
 )
 
 
+_NEWCOMER = "newcomer newcomers beginner beginners"
+_FIRST_STEPS = (
+    headed(README, "getting started|quick ?start|first steps|where to (?:start|begin)|start here"),
+    Place(FIRST_STEPS, PROSE),
+    Place(README, PROSE),
+    headed(GUIDE, "getting started|set[- ]?up|development|design"),
+    Place(GUIDE),
+)
+_OVERVIEW = (Place(README, PROSE), Place(README), Place(MANIFEST, r"^[^\w\n]*+description\b"))
+_NAMED_SO = "it this project repo repository package library program tool app application software"
+
+
 PROJECT_QUESTIONS = (
+    _row("what whats", "main overall", "point idea purpose goal", places=_OVERVIEW),
     _row(
         "what whats explain describe summarize summarise summary overview tell show give",
         "project repo repository codebase package library program tool app application software",
         extra="overview summary purpose point idea good short brief explain describe summarize summarise",
-        places=(Place(README, PROSE), Place(README), Place(MANIFEST, r"^\W*description\b")),
+        places=_OVERVIEW,
     ),
     _row(
         "license licence licensed licenced licensing licenses licences copyright",
@@ -132,6 +161,7 @@ PROJECT_QUESTIONS = (
     _row(
         "allowed permitted commercially legally sell redistribute",
         "i we one you",
+        f"{_NAMED_SO} code source",
         extra="am work company closed source product commercial modify copy share",
         places=(Place(LICENSE, most=1), Place(MANIFEST, "licen[cs]e"), Place(README, "licen[cs]e")),
     ),
@@ -140,7 +170,7 @@ PROJECT_QUESTIONS = (
         "version",
         extra="current latest number release am looking",
         places=(
-            Place(MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
+            Place(MANIFEST, r"^[^\w\n]*+(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
             Place(
                 r"(?:^|/)(?:__init__|_*version_*|__about__)(?:\.\w+)?$", r"version_*\b.{0,20}\d|^v?\d+\.\d+"
             ),
@@ -165,8 +195,8 @@ PROJECT_QUESTIONS = (
     ),
     _row(
         "how way",
-        "install installed installing installation set setup",
-        extra="up locally easiest simplest best recommended quickest way",
+        "install installed installing installation setup up",
+        extra="set locally easiest simplest best recommended quickest way",
         places=(
             headed(README, "install|set[- ]?up|getting started|download"),
             Place(INSTALL),
@@ -178,18 +208,18 @@ PROJECT_QUESTIONS = (
             Place(README, PROSE),
         ),
     ),
-    _row(
-        "where what which",
-        "start started begin beginning reading read",
-        "i im we one newcomer newcomers beginner beginners",
-        extra="new here first starting understand learn come coming",
-        places=(
-            headed(README, "getting started|quick ?start|first steps|where to (?:start|begin)|start here"),
-            Place(FIRST_STEPS, PROSE),
-            Place(README, PROSE),
-            headed(GUIDE, "getting started|set[- ]?up|development|design"),
-            Place(GUIDE),
-        ),
+    *(
+        _row(
+            "where what which",
+            begins,
+            who,
+            extra="new here first starting understand learn come coming read reading i im we one",
+            places=_FIRST_STEPS,
+        )
+        for begins, who in (
+            ("start started begin beginning", f"i im we one {_NEWCOMER}"),
+            ("read reading", f"first new understand learn {_NEWCOMER}"),
+        )
     ),
     _row(
         "what whats which",
@@ -214,7 +244,7 @@ PROJECT_QUESTIONS = (
         extra="e2e integration acceptance functional suite locally myself",
         places=(
             Place(GUIDE, rf"\b(?:{WHOLE_TESTS})\b"),
-            Place(TASKS, rf"^\W*+[\w:-]*(?:{WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
+            Place(TASKS, rf"^[^\w\n]*+[\w:-]*(?:{WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
             headed(README, WHOLE_TESTS),
             Place(rf"^\.github/workflows/[^/]*(?:{WHOLE_TESTS})[^/]*$"),
         ),
@@ -243,7 +273,7 @@ PROJECT_QUESTIONS = (
             Place(AGENTS, BUILDS),
             headed(GUIDE, "build|compil|set[- ]?up"),
             Place(GUIDE, r"\b(?:build|compil)"),
-            Place(TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}:(?!=)"),
+            Place(TASKS, r"^[^\w\n]*+(?:build|all|dist|compile)\W{0,3}:(?!=)"),
             Place(MANIFEST, "build-system|add_executable|add_library"),
             Place(CONTAINER, r"^RUN\b.*\b(?:build|make|install)\b"),
         ),
@@ -256,7 +286,7 @@ PROJECT_QUESTIONS = (
             Place(GUIDE, r"\b(?:lint|format|pre-commit)"),
             Place(
                 TASKS,
-                r"^\W*(?:lint|format|fmt|style|check)[\w:-]*\W{0,3}[:=]|\[testenv:(?:lint|style|format)",
+                r"^[^\w\n]*+(?:lint|format|fmt|style|check)[\w:-]*\W{0,3}[:=]|\[testenv:(?:lint|style|format)",
             ),
             Place(
                 r"^\.pre-commit-config\.ya?ml$|^\.golangci\.ya?ml$|^\.rubocop\.yml$|^(?:\.|eslint)[^/]*rc?\.\w+$"
@@ -287,7 +317,7 @@ PROJECT_QUESTIONS = (
             Place(RELEASING),
             headed(GUIDE, "releas|publish|deploy"),
             Place(RELEASE_SCRIPT),
-            Place(TASKS, r"^\W*(?:release|publish|deploy|upload)[\w:-]*\W{0,3}:(?!=)"),
+            Place(TASKS, r"^[^\w\n]*+(?:release|publish|deploy|upload)[\w:-]*\W{0,3}:(?!=)"),
             headed(README, "releas|publish|deploy"),
         ),
     ),
@@ -299,7 +329,7 @@ PROJECT_QUESTIONS = (
         extra="up locally in mode app application web machine",
         places=(
             Place(GUIDE, STARTS),
-            Place(TASKS, r"^\W*(?:dev|develop|serve|server|start|run)\W{0,3}:(?!=)"),
+            Place(TASKS, r"^[^\w\n]*+(?:dev|develop|serve|server|start|run)\W{0,3}:(?!=)"),
             Place(README, STARTS),
         ),
     ),
@@ -337,10 +367,10 @@ PROJECT_QUESTIONS = (
             headed(AGENTS, "entry points?"),
             Place(
                 MANIFEST,
-                r"console_scripts|project\.scripts|entry[_-]points|^\W*(?:main|bin)\W+[:=]|\[\[bin\]\]"
+                r"console_scripts|project\.scripts|entry[_-]points|^[^\w\n]*+(?:main|bin)\W+[:=]|\[\[bin\]\]"
                 r"|\bmain-is\b|\.executables\b|mainClass",
             ),
-            Place(SOURCE, MAIN, terms=("main",)),
+            Place(PROGRAM, MAIN, terms=("main",), by_count=False),
             Place(
                 r"(?:^|/)(?:__main__|main|cli|app|index|lib)" + SOURCE,
                 r"^(?:export|module\.exports|pub )",
@@ -405,17 +435,25 @@ PROJECT_QUESTIONS = (
         "contribute contributing contribution contributions",
         places=_CONTRIBUTING,
     ),
-    _row(
-        "how",
-        "i id we",
-        "help involved patch patches pr request",
-        "out involved patch patches pr pull",
-        extra="like love work works send submit open make",
-        places=_CONTRIBUTING,
+    *(
+        _row(
+            "how",
+            "i id we",
+            first,
+            second,
+            extra="like love work works send submit open make",
+            places=_CONTRIBUTING,
+        )
+        for first, second in (
+            ("help involved", "out involved"),
+            ("pr patch patches", "send submit open make"),
+            ("pull", "request requests"),
+        )
     ),
     _row(
         "how where who",
         "report who",
+        "i ive we one you to",
         "vulnerability vulnerabilities security",
         extra="hole issue issues problem problems found ive",
         places=(
@@ -427,6 +465,7 @@ PROJECT_QUESTIONS = (
     _row(
         "how where who",
         "report who file raise",
+        "i ive we one you to",
         "bug bugs issue issues problem problems",
         extra="found ive",
         places=(

@@ -96,6 +96,13 @@ def searcher(searcher_of):
         ("which operating systems are supported?", "README.md", "Sail runs on Linux"),
         ("where is the documentation", "README.md", "documentation"),
         ("how do I contribute", "CONTRIBUTING.md", ""),
+        ("how can I send a pull request?", "CONTRIBUTING.md", ""),
+        ("I'd like to submit a patch, how?", "CONTRIBUTING.md", ""),
+        ("where do I report a bug", "CONTRIBUTING.md", "## Submitting an issue"),
+        ("where should a beginner start reading", "README.md", "Sail arranges windows."),
+        ("what is the main point of this project?", "README.md", "Sail arranges windows."),
+        ("how do I set it up", "README.md", "## Installation"),
+        ("am I allowed to sell this?", "LICENSE", ""),
         ("I'd like to help out, how does that work?", "CONTRIBUTING.md", ""),
         ("where are the tests and how do I run them", "CONTRIBUTING.md", "meson test"),
         ("how can I test my changes?", "CONTRIBUTING.md", "meson test"),
@@ -140,6 +147,33 @@ def test_news_begin_with_the_latest_release(searcher):
         "what does windows do?",
         "how do I install a theme?",
         "what should I read the buffer with?",
+        "which files do we read?",
+        "where do we read the file from",
+        "which packages need it",
+        "what depends on this library?",
+        "what needs to run before it?",
+        "what changes this?",
+        "which code runs on Windows?",
+        "where are the settings used?",
+        "where do we get the settings from in the code",
+        "which files use the config",
+        "is it dead code?",
+        "where in the file is the bug?",
+        "how does it report problems?",
+        "who has issues with this",
+        "how do I patch it",
+        "how do I send a patch request",
+        "how do we send out a request",
+        "where is the layout?",
+        "what is the layout of the file",
+        "what format do the files use?",
+        "what is an application?",
+        "who owns a project",
+        "how is a package built from the sources",
+        "what are we allowed to share",
+        "which one is allowed",
+        "how is it set?",
+        "how do I fix the test",
     ],
 )
 def test_a_question_about_the_code_is_none_about_the_project(searcher, question):
@@ -152,3 +186,13 @@ def test_a_question_about_the_code_is_none_about_the_project(searcher, question)
 def test_it_in_a_conversation_is_what_was_asked_about(searcher, question):
     found = search_in_turn([searcher], question, ["What does start_part_1 do?"])
     assert not any("pointed" in hit.legs for hit in found.hits)
+
+
+def test_a_program_begins_nearest_to_the_root_and_not_in_a_shader(searcher_of):
+    files = {
+        "cmd/main.go": "package main\n\nfunc main() {\n\trun()\n}\n",
+        "hack/tools/lint/lint.py": 'def main():\n    check()\n\n\nif __name__ == "__main__":\n    main()\n',
+        "ui/shader.ts": "export const main = `\nvoid main() {\n}\nvoid main() {\n}\n`\n",
+    }
+    found = search([searcher_of(files)], "what's the entry point")
+    assert [hit.path for hit in found.hits if hit.asked_line] == ["cmd/main.go", "hack/tools/lint/lint.py"]

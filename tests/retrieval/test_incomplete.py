@@ -154,3 +154,11 @@ def test_facts_that_are_cut_at_a_limit_say_so(searcher_of, monkeypatch, limit, q
 
 def says_more(facts):
     return re.search(r"only (?:\d|lines near)", facts.note) is not None or facts.count > len(facts.items)
+
+
+def test_numbers_in_files_that_return_no_status_are_not_read(searcher_of, monkeypatch):
+    monkeypatch.setattr("rag.retrieval.kinds.asked.MAX_CHUNKS", 3)
+    files = {**STATUS, **{f"ui/{n}.ts": f"export const width{n} = 200 + 404;\n" for n in range(9)}}
+    found = search([searcher_of(files)], "Which status codes can abort answer with?")
+    assert found.code_facts is not None
+    assert (found.code_facts.count, "incomplete" in found.code_facts.note) == (3, False)

@@ -46,6 +46,7 @@ MESSAGE = "Invalid glaze recipe: shino"
         "[ERROR] [kiln_glaze] ",
         "ERROR:kiln.glaze:",
         "12:01:44.123  ERROR  kiln > ",
+        "03.11.2024 14:22:10 [main] ",
         "Nov  3 14:22:10 host kiln[123]: ",
         "kiln_1  | 2024-11-03 14:22:10 ERROR ",
         "2025-02-11T09:12:44.001Z npm ERR! [error] ",
@@ -67,6 +68,14 @@ def test_what_a_log_writes_before_a_message_is_left_out(before: str):
         "[Errno 2] No such kiln",
         "INFO",
         "2024-11-03 14:22:10",
+        "2024-11-03 is read as the third of November, where?",
+        "14:22:10 isn't shown",
+        "12.4.10 broke the kiln, why?",
+        "10.0.12.7 is refused",
+        "[debug] section is ignored",
+        "INFO  level is too noisy",
+        "DEBUG: true does nothing",
+        "DEBUG: false\nKILN: 80\nwhere are these read?",
     ],
 )
 def test_other_text_is_kept(text: str):

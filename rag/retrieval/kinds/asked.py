@@ -112,12 +112,19 @@ class Asked:
             self.limits[f"only {most:,} {what}"] = None
         return found[:most]
 
-    def hits_with(self, index: ChunkIndex, wanted: Iterable[str], *, code: bool = False) -> Iterator[Hit]:
-        """Yield the chunks that have one of some terms, at most `MAX_CHUNKS`; with `code` only code."""
+    def hits_with(
+        self, index: ChunkIndex, wanted: Iterable[str], *, code: bool = False, ending: str = ""
+    ) -> Iterator[Hit]:
+        """Yield the chunks that have one of some terms, at most `MAX_CHUNKS`; with `code` only code, in files
+        whose paths have the ending.
+        """
         held = [index.postings(term).chunks for term in wanted]
         chunks = distinct(np.concatenate(held)) if held else np.zeros(0, np.int32)
         if code:
             chunks = chunks[index.kind[chunks] == _CODE]
+        if ending:
+            files = [file for file in range(index.total_files) if index.file_path(file).endswith(ending)]
+            chunks = chunks[np.isin(index.file[chunks], files)]
         for chunk in self.first(chunks.tolist(), MAX_CHUNKS, "chunks were read"):
             yield index.hit(chunk, 0.0, {})
 

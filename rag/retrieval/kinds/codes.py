@@ -238,8 +238,8 @@ def _status_sites(asked: Asked, index: ChunkIndex, number: int | None) -> Iterat
         sought = [str(number), *rarest]
     hits = asked.hits_with(index, sought, code=True)
     if number is None:  # `return "no such item", 404` has none of these words
-        more = asked.hits_with(index, map(str, sorted(REGISTERED)), code=True)
-        hits = chain(hits, (hit for hit in more if hit.path.endswith(".py")))
+        registered = map(str, sorted(REGISTERED))
+        hits = chain(hits, asked.hits_with(index, registered, code=True, ending=".py"))
     for hit in hits:
         lines = list(_lines(hit.text, hit.start))
         declared = {line: name for line, text in lines if (name := _declared_status(text))}

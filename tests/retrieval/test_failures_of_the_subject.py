@@ -123,3 +123,38 @@ def test_a_function_that_the_question_does_not_name_only_fits_best(searcher_of):
     found = search_in_turn([searcher_of(KILN)], "What happens if the file's name is too long?", []).code_facts
     assert found is not None
     assert found.summary == "`file_name` fits best; it has 1 line on failures"
+
+
+POST = {
+    "post/box.py": '''
+def send_mail(text):
+    """Send a mail."""
+    if not text:
+        return None
+    return connect().send(text)
+
+
+def run_mails(texts):
+    """Send mails; an error is logged, and the mail is lost."""
+    for text in texts:
+        try:
+            send_mail(text)
+        except OSError:
+            log.error("no mail: an exception was caught")
+            raise RuntimeError("mail lost")
+''',
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [
+        ("which exception is caught when send_mail raises?", "run_mails"),
+        ("What error is logged if send_mail fails", "run_mails"),
+        ("what does run_mails raise if send_mail returns None?", "run_mails"),
+        ("What does send_mail return if the text is empty?", "send_mail"),
+    ],
+)
+def test_a_function_on_which_an_error_depends_is_not_what_has_it(searcher_of, question: str, subject: str):
+    found = search_in_turn([searcher_of(POST)], question, []).code_facts
+    assert found is not None and found.subject == subject

@@ -32,6 +32,12 @@ _OF_A_NAME = re.compile(
 )
 """A question that is about one definition by its name, whatever else the repository has."""
 _EMPHASIS = frozenset("exactly actually really precisely".split())
+_ON_CONDITION = re.compile(
+    rf"(?<!\Awhat happens )(?<!\Awhat )\b(?:when|if|once|after|before|unless) {UNIT}{NAME} "
+    r"(?:raises|returns|throws|fails|finds|gives|yields|is|has|panics|errors)\b",
+    re.I,
+)
+"""A function on which what is asked for depends: "Which error is logged when send_mail fails?"."""
 _HITS = 10
 _MAX_PLACES = 6
 _ENOUGH = 3
@@ -125,9 +131,13 @@ def _score(
 
 
 def _named_functions(asked: Asked) -> list[_Subject]:
-    """Return the functions that a question names as code does: it is about no other one."""
+    """Return the functions that a question names as code does, apart from those of a condition: it is about
+    no other one.
+    """
     found: list[_Subject] = []
-    for index, name in product(asked.indexes, asked.question.question.names):
+    conditions = [one[1] for one in _ON_CONDITION.finditer(asked.question.question.text)]
+    names = [name for name in asked.question.question.names if name not in conditions]
+    for index, name in product(asked.indexes, names):
         defined = [one for one in index.graph.definitions(last_part(name)) if one.unit == "function"]
         within = [one for one in defined if one.qualified_name == name] or defined
         for one in within if len(within) <= _MAX_DEFINITIONS else ():

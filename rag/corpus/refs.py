@@ -25,6 +25,8 @@ _GLOB = re.compile(r"[*?\[]")
 _KIND = re.compile(r"\Arefs/(?:heads|tags|remotes)/")
 _MAX_COMPARED = 2_000
 """How many refs, the newest first, a wrong one is compared with."""
+_MAX_SPELLED = 300
+"""With how many of them it is compared letter by letter."""
 _MAX_NAMED = 5
 
 
@@ -83,7 +85,9 @@ def ref_not_found(folder: Path, ref: str, allowed: Sequence[str] | None, source:
         every = []
     names = [_KIND.sub("", name) for name in every if allowed is None or is_allowed(name, allowed)]
     alike = [name for name in names if ref.lower() in name.lower()] if len(ref) > 1 else []
-    alike = list(dict.fromkeys([*alike, *difflib.get_close_matches(ref[:200], names, n=_MAX_NAMED)]))
+    alike = list(
+        dict.fromkeys([*alike, *difflib.get_close_matches(ref[:200], names[:_MAX_SPELLED], n=_MAX_NAMED)])
+    )
     shown = (alike or names)[:_MAX_NAMED]
     more = f" and {len(names) - len(shown)} more" if not alike and len(names) > len(shown) else ""
     said = f"{'similar names' if alike else 'it has'}: {', '.join(shown)}{more}" if shown else ""

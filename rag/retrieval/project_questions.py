@@ -71,14 +71,16 @@ NEUTRAL_WORDS = frozenset(_WORDS.split())
 """Neutral words, allowed in any such question."""
 
 _NOUN = r"(?:project|repo|repository|package|library|program|tool|app|application)"
+_SETTINGS = r"(?:config\w*|settings|preferences)"
 _OF_CODE = (
     r"\b(?:what|which) (?:files?|code|packages?|librar(?:y|ies)|modules?|parts?)"
     r" (?:(?:is|are) run|(?:use|need|depend|require|run|read|change|start)s?)\b",
     r"\bwhat (?:depends on|(?:needs|requires|uses|changes) (?:to (?:run|use)|it|this|that|the)\b)",
-    r"\bwhere\b.*\bused?\b|\bused in (?:the|this|our) (?:code|source)|\bdead code\b",
+    r"\bwhere\b.*\bused?\b|\b(?:used|docs|examples?) .*\bin (?:the|this|our) (?:code|source)|\bdead code\b",
     r"\b(?:in|of|from|use|read|with) (?:the|this|that|an?) file\b|\bfix (?:the|this|that|an?) tests?\b",
     r"\b(?:what|which) (?:file )?formats?\b|\bwhere\b.*\blayout\b|\bdoes \w+ report\b",
-    r"\b(?:config\w*|settings|preferences)\b.*\bfrom\b",
+    rf"\b{_SETTINGS} (?:.*\bfrom|used)\b|\b(?:use|get)s? (?:its|the|our|my|these) {_SETTINGS}\b(?! file)",
+    r"\Ahow(?:['’]s| is| are) \w+ going\b",
     rf"\A(?!.*\b(?:it|this|the {_NOUN})\b).*\ban? {_NOUN}\b",
 )
 OF_CODE = re.compile("|".join(_OF_CODE), re.I)

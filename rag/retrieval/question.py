@@ -17,9 +17,17 @@ from rag.retrieval.log_prefix import without_log_prefixes
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _CONTRACTED = re.compile(
-    r"(?<![\w'\"`.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)(?-i:nt)(?![\w'\"`.(-])",
+    r"(?<![\w'\"`.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)(?-i:n['’]?t)(?![\w'\"`.(-])",
     re.I,
 )
+_ENDING = re.compile(r"(?<=[a-z])['’](?:s|re|ve|ll|d|m)(?![\w'’\"`])", re.I)
+"""What follows an apostrophe in "user's" and "they've", and is no word."""
+_WHO_IS = re.compile(
+    r"((?:\A\s*|[.,;:!?/(]\s+)(?:(?:and|but|so|or|ok|okay|hey|hi|hello|please),?\s+){0,3}|\b(?:and|or)\s+)"
+    r"(who|what|where|how)['’]?s(?=\s)",
+    re.I,
+)
+"""A question that begins with "who's" or, as often typed, "whos"."""
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
@@ -173,7 +181,7 @@ def parse_question(text: str) -> ParsedQuestion:
     A German question is read in English if all its words are known. The last results are cached: each
     follow-up parses the questions before it again.
     """
-    text = in_english(text)
+    text = _WHO_IS.sub(r"\1\2 is", in_english(text))
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
@@ -227,8 +235,8 @@ def _weighed(text: str) -> dict[str, float]:
 
 
 def without_contractions(text: str) -> str:
-    """Return a text with "cant", "doesnt" and the like, typed without an apostrophe, as "not"."""
-    return _CONTRACTED.sub("not", text)
+    """Return a text with "can't", "doesnt" and the like as "not", and no letters after an apostrophe."""
+    return _ENDING.sub("", _CONTRACTED.sub("not", text))
 
 
 def only_word(question: ParsedQuestion) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.context import CARRY, Exchange, in_context, lacks_subject
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import only_word, parse_question
 from rag.types import Subject
 
@@ -99,13 +100,42 @@ def test_the_only_word_that_a_question_is_about(question: str, word: str | None)
     assert only_word(parse_question(question)) == word
 
 
-@pytest.mark.parametrize("question", ["what if the kiln cant be reached", "why doesnt the kiln open"])
-def test_a_contraction_without_apostrophe_is_no_word(question: str):
-    assert not {"cant", "doesnt"} & parse_question(question).terms.keys()
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("what if the kiln cant be reached", {"kiln", "reach"}),
+        ("why doesnt the kiln open", {"kiln", "open"}),
+        ("why doesn't the kiln open", {"kiln", "open"}),
+        ("what's the kiln", {"kiln"}),
+        ("wheres the kiln", {"kiln"}),
+        ("and hows the kiln opened and whats its door", {"kiln", "open", "door"}),
+        ("Who’s the potter's kiln for? They've opened it.", {"potter", "kiln", "open"}),
+    ],
+)
+def test_a_contraction_is_no_word(question: str, terms: set[str]):
+    assert parse_question(question).terms.keys() == terms
 
 
 @pytest.mark.parametrize(
-    "question", ["Where is dont() called?", "what is `dont`", "the DONT macro", '"dont fire"']
+    ("question", "kind"),
+    [
+        ("whos calling fire_kiln", "callers"),
+        ("who's calling fire_kiln", "callers"),
+        ("whats the default heat", "setting"),
+    ],
+)
+def test_a_contraction_asks_as_the_whole_words_do(question: str, kind: str):
+    assert kind in kinds_of(parse_question(question).text)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Where is dont() called?", "what is `dont`", "the DONT macro", '"dont fire"', "whats dont() for"],
 )
 def test_a_name_or_quotation_is_no_contraction(question: str):
     assert "dont" in parse_question(question).terms
+
+
+@pytest.mark.parametrize("name", ["whos", "hows", "wheres"])
+def test_a_name_within_a_question_is_no_contraction(name: str):
+    assert name in parse_question(f"which file has the function {name} in it").text

@@ -18,6 +18,19 @@ def test_lines_that_have_a_text_are_found(lines: list[str], text: str) -> None:
     assert WordLines(lines, 400).having(text).tolist() == [text in line.lower() for line in lines]
 
 
+@given(LINES, st.text("ab", min_size=1, max_size=3))
+def test_lines_where_a_word_begins_are_found(lines: list[str], text: str) -> None:
+    found = WordLines(lines, 400).having_words(text).tolist()
+    word = re.compile(rf"(?<![a-z]){text}|(?=[A-Z])(?i:{text})|(?<![a-z])(?i:{text})")
+    if not any("\u0130" in line for line in lines):
+        assert found == [word.search(line) is not None for line in lines]
+
+
+def test_a_word_does_not_begin_within_another():
+    lines = WordLines(["return results", "turn off", "turnOff", "doTurn", "TURN", "re_turn", "overturn"], 400)
+    assert lines.having_words("turn").tolist() == [False, True, True, True, True, True, False]
+
+
 @given(LINES, st.text("ab", min_size=1, max_size=4))
 def test_punctuation_between_letters_is_ignored(lines: list[str], letters: str) -> None:
     expected = [letters in re.sub(r"[^a-z\u00e9\u0307]", "", line.lower()) for line in lines]
@@ -46,4 +59,4 @@ def test_lines_near_others_are_found(flags: list[bool], above: int, below: int) 
 )
 def test_every_word_of_a_term_has_its_beginning(word: str):
     (term,) = terms(word)
-    assert WordLines([word], 400).having(beginning(term)).all()
+    assert WordLines([word], 400).having_words(beginning(term)).all()

@@ -15,6 +15,7 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, FileText, Ranked
 from rag.retrieval.kinds.line_series import shapes_of
+from rag.retrieval.kinds.list_fit import is_whole
 
 _CODE, _CLASS = 0, 1
 _MIN_CLASSES = 3
@@ -35,7 +36,10 @@ def noun_of(phrase: str) -> list[str]:
 
 
 def with_named(asked: Asked, phrase: str) -> Asked:
-    """Return what was asked with more hits: a few types whose names hold the last word of the phrase."""
+    """Return what was asked with more hits: a few types whose names hold the last word of the phrase.
+
+    Those whose name is the whole phrase come first.
+    """
     sought = terms(phrase)
     last = terms(phrase.split()[-1])[:1] if phrase else []
     found: list[tuple[int, int, int, ChunkIndex]] = []
@@ -45,7 +49,9 @@ def with_named(asked: Asked, phrase: str) -> Asked:
             found.append((-len(set(held) & set(sought)), len(held), chunk, index))
     found.sort(key=lambda one: one[:3])
     more = [Ranked(index.hit(chunk, 0.0, {}), index) for _, _, chunk, index in found[:_MORE]]
-    return replace(asked, best=[*asked.best[:_KEPT], *more, *asked.best[_KEPT:]])
+    whole = [one for one in more if is_whole(phrase, one.hit.symbol)]
+    others = [one for one in more if one not in whole]
+    return replace(asked, best=[*whole, *asked.best[:_KEPT], *others, *asked.best[_KEPT:]])
 
 
 def classes_named(asked: Asked, sought: Sequence[str]) -> tuple[list[FactPlace], str]:

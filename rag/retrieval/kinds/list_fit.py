@@ -39,12 +39,12 @@ _PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.
 _MOST_MEMBERS, _SOME_MEMBERS = 0.8, 0.15
 """The weights of the words that most, or some, of the names of the members hold."""
 _RANK, _FILE_RANK, _SIZE, _FEW, _TEST, _DOC, _ASIDE = 0.2, 0.15, 0.02, -0.3, -0.35, -0.15, -0.2
-_NAMED, _PLURAL, _ONE_MEMBER = 0.2, 0.15, -0.3
+_NAMED, _PLURAL, _ONE_MEMBER, _WHOLE_NAME = 0.2, 0.15, -0.3, 0.5
 _NEAR, _NEXT_LINES = 30, 3
 _FEW_MEMBERS = 3
 _MANY = 12
 _HOLDERS = (
-    ("enum", re.compile(r".*\b(?:enum|Enum|IntEnum|StrEnum|Flag|Literal)\b|\s*const\s*\(\s*$")),
+    ("enum", re.compile(r".*\b(?:enum|Enum|IntEnum|StrEnum|Flag|Literal|\w*Choices)\b|\s*const\s*\(\s*$")),
     (
         "function",
         re.compile(
@@ -111,6 +111,7 @@ _DECLARES = re.compile(
 )
 """The names of calls in a function that add something to what the program has."""
 CLASS_KEYWORDS = frozenset({"class", "struct", "interface", "trait", "object", "module", "defmodule", "type"})
+_CLASS = frozenset(terms("class subclass"))
 CLASS_TERMS = frozenset(terms("class subclass exception error interface trait struct inherit derive derived"))
 FUNCTION_KEYWORDS = frozenset({"def", "defp", "func", "fn", "fun", "function", "sub", "defmacro"})
 _FUNCTION_TERMS = frozenset(terms("function method macro"))
@@ -257,30 +258,43 @@ def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, floa
     subject = subject_of(file, series)
     if common := set(terms(subject)) & wanted.keys():
         score += _NAMED * len(common) / len(set(terms(subject)))
-        score += _noun(file, series, subject, phrase_of(asked))
+        score += _noun(asked, file, series, subject)
     return Fit(file, series, score)
 
 
-def _noun(file: FileText, series: Series, subject: str, phrase: str) -> float:
+def _noun(asked: Asked, file: FileText, series: Series, subject: str) -> float:
     """Return what it means for the score that the name of what holds a series has the noun asked for.
 
     A table of methods has it in the plural (`gamma_methods`), an enum, a base class or a function that
-    registers also in the singular. A table with the noun in the singular is one of the members.
+    registers also in the singular. A table with the noun in the singular is one of the members. A name that
+    is the whole phrase counts most: `MailActionType` for the "mail action types".
     """
-    nouns = [word for word in _split(phrase) if not WEAK.issuperset(terms(word))]
+    every = _split(phrase := phrase_of(asked))
+    may_be_whole = series.shape == "subclass" or _CLASS.isdisjoint(asked.question.terms)
+    if may_be_whole and is_whole(phrase, subject):
+        return _WHOLE_NAME
+    nouns = [word for word in every if not WEAK.issuperset(terms(word))]
     named = [word for word in _split(subject) if not _HOLDS.issuperset(terms(word))]
     if not nouns or not named:
         return 0.0
+    sort = _sort_of(file, series)
+    if sort == "enum" and may_be_whole and is_whole(" ".join(nouns), "_".join(named)):
+        return _WHOLE_NAME
     if nouns[-1].endswith("s") and nouns[-1] in named:
         return _PLURAL
     if terms(nouns[-1]) != terms(named[-1]):
         return 0.0
     if nouns[-1].endswith("s") and named[-1].endswith("s"):
         return _PLURAL  # mistyped: "moduls"
-    sort = _sort_of(file, series)
     if series.shape in SHARED or sort == "enum":
         return _PLURAL
-    return _ONE_MEMBER if sort == "literal" and nouns[-1].endswith("s") else 0.0
+    return _ONE_MEMBER if sort == "literal" and every[-1].endswith("s") else 0.0
+
+
+def is_whole(phrase: str, name: str) -> bool:
+    """Return whether a name is a whole phrase of several words: `MailActionType` for "mail action types"."""
+    words, parts = _split(phrase), _split(name)
+    return len(words) > 1 and list(map(terms, words)) == list(map(terms, parts))
 
 
 def is_one_member(asked: Asked, fit: Fit) -> bool:
@@ -288,7 +302,7 @@ def is_one_member(asked: Asked, fit: Fit) -> bool:
     subject = subject_of(fit.file, fit.series)
     if fit.parts or subject[:1].isupper():  # a type, as an enum is
         return False
-    return _noun(fit.file, fit.series, subject, phrase_of(asked)) < 0
+    return _noun(asked, fit.file, fit.series, subject) < 0
 
 
 def is_of_kinds(fit: Fit) -> bool:

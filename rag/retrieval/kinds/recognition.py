@@ -77,7 +77,8 @@ _RELATIONS = {
     ),
     "importers": re.compile(r"\b(imports?|imported|importers?)\b", re.I),
     "callers": re.compile(
-        r"\b(callers?|call(?:ing)?[ -]?sites?|calls?|called|invok\w+|invocations?|triggered|exercised)\b",
+        r"\b(callers?|call(?:ing)?[ -]?sites?|calls?|called|invok\w+|invocations?|triggered|exercised"
+        r"|(?:who|what) is calling)\b",
         re.I,
     ),
     "uses": re.compile(

@@ -471,7 +471,7 @@ class _Settings:
         return found
 
     def _held(self, term: str) -> Flags:
-        return self._lines.having(beginning(self._firsts.get(term, term)))
+        return self._lines.having_words(beginning(self._firsts.get(term, term)))
 
     def _in_path(self, term: str) -> npt.NDArray[np.float64]:
         """Return for each line the share of a term that the path of its file may have."""

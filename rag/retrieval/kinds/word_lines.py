@@ -35,6 +35,7 @@ class WordLines:
         """`lines` are read up to `max_chars` characters each."""
         self._lines, self._max_chars = lines, max_chars
         self._known: dict[str, Flags] = {}
+        self._known_words: dict[str, Flags] = {}
         self._letters: dict[str, bytes] = {}
         self._known_ends: dict[int, npt.NDArray[np.intp]] = {}
 
@@ -42,17 +43,38 @@ class WordLines:
         return len(self._lines)
 
     @cached_property
-    def _text(self) -> bytes:
+    def _written(self) -> str:
         lines: Iterable[str] = self._lines
         if max(map(len, self._lines), default=0) > self._max_chars:
             lines = (line[: self._max_chars] for line in self._lines)
-        return "\n".join(lines).lower().encode("utf-8", "surrogatepass")
+        return "\n".join(lines)
+
+    @cached_property
+    def _text(self) -> bytes:
+        return self._written.lower().encode("utf-8", "surrogatepass")
+
+    @cached_property
+    def _continues(self) -> npt.NDArray[np.bool_]:
+        """Which bytes of the text are small letters after another one: no word begins there."""
+        written = np.frombuffer(self._written.encode("utf-8", "surrogatepass"), np.uint8)
+        if len(written) != len(self._text):  # where small letters take other bytes, any may begin a word
+            return np.zeros(len(self._text), np.bool_)
+        is_small = (written >= ord("a")) & (written <= ord("z"))
+        return is_small & np.concatenate(([False], is_small[:-1]))
 
     def having(self, beginning: str) -> Flags:
         """Return which lines have a text, which is in lower case."""
         found = self._known.get(beginning)
         if found is None:
             found = self._known[beginning] = self._found(self._text, beginning)
+        return found
+
+    def having_words(self, beginning: str) -> Flags:
+        """Return which lines may have a word that begins with a text in lower case, also within a name."""
+        found = self._known_words.get(beginning)
+        if found is None:
+            places = self._places(self._text, beginning)
+            found = self._known_words[beginning] = self._at(self._text, places[~self._continues[places]])
         return found
 
     def having_letters(self, letters: str, *, apart_from: str = "") -> Flags:
@@ -68,13 +90,19 @@ class WordLines:
         return self._found(text, letters)
 
     def _found(self, text: bytes, wanted: str) -> Flags:
-        found = np.zeros(len(self._lines), np.bool_)
+        return self._at(text, self._places(text, wanted))
+
+    def _places(self, text: bytes, wanted: str) -> npt.NDArray[np.intp]:
         searched, places = wanted.encode("utf-8", "surrogatepass"), list[int]()
         at = text.find(searched)
         while at >= 0:
             places.append(at)
             at = text.find(searched, at + 1)
-        if places:
+        return np.asarray(places, np.intp)
+
+    def _at(self, text: bytes, places: npt.NDArray[np.intp]) -> Flags:
+        found = np.zeros(len(self._lines), np.bool_)
+        if len(places):
             found[np.searchsorted(self._ends(text), places)] = True
         return found
 

@@ -267,7 +267,10 @@ class ShelfDamaged(ShelfError):
 
     def __init__(self, *, shelf: str, why: str) -> None:
         super().__init__(
-            shelf=shelf, why=why, fix="publish it again with `rag index SOURCE --rebuild --publish`"
+            shelf=shelf,
+            why=why,
+            fix="remove damaged files with `rag storage shared --verify`, then publish the index again with "
+            "`rag index SOURCE --publish`",
         )
 
 

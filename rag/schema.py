@@ -23,6 +23,7 @@ the field names except for those in this table; a name has the same meaning ever
     trace          [{name, query, result, error, seconds}], the steps towards an answer
     scope          of a turn: user, project, team; of lines: see above
     confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
+    asked_line     of a hit: where the answer to a question about the project begins, 0 if not known
     code_facts     {kind, subject, summary, items, count, certain_count, complete, note}; null if no rule of
                    a kind of question found anything
     subject        {path, symbol, scope, start_line, end_line, name}: what "it" means; null if nothing

@@ -63,6 +63,15 @@ class Collected(NamedTuple):
     size_bytes: int
 
 
+class Verified(NamedTuple):
+    """What `StoreShelf.verify` found: the files that it read, and those of the current generations that are
+    missing or had other bytes, as (key, name of the file)."""
+
+    files: int
+    size_bytes: int
+    damaged: tuple[tuple[str, str], ...]
+
+
 class StoreShelf(Protocol):
     """Published generations of stores, by key, which several machines share.
 
@@ -134,5 +143,16 @@ class StoreShelf(Protocol):
         Args:
             grace_s: longer than a publication may take. Files are shared, so a publisher uploads those again
                 that may be removed while it runs.
+        """
+        ...
+
+    def verify(self) -> Verified:
+        """Read all files of the current generations; remove those that have other bytes than were published.
+
+        They are lost files then, which the next publication of the generation uploads again. `publish` itself
+        compares only sizes.
+
+        Raises:
+            ShelfDamaged: a description is damaged, so that its files are not known.
         """
         ...

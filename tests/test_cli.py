@@ -291,7 +291,18 @@ def test_hits_as_json_say_where_and_why(sample_repo):
     assert len(found["hits"]) == 3 and found["results"] == found["hits"]
     assert set(found["hits"][0]) == {
         *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
-        *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location", "reason"),
+        *(
+            "score",
+            "legs",
+            "commit",
+            "blob",
+            "text",
+            "blank_end",
+            "dirty",
+            "location",
+            "reason",
+            "asked_line",
+        ),
         *OLD_OUTPUT["cli"].keys() - {"order", "forked_at", "steps"},
     }
     scores = [hit["score"] for hit in found["hits"]]

@@ -36,7 +36,7 @@ SAID = {
         {"shelf": "s3://b", "key": "app-1", "published": "b" * 10, "commit": "a" * 10},
         "--force",
     ),
-    errors.ShelfDamaged: ({"shelf": "s3://b", "why": "a file is missing"}, "--rebuild --publish"),
+    errors.ShelfDamaged: ({"shelf": "s3://b", "why": "a file is missing"}, "rag storage shared --verify"),
     errors.DimensionMismatch: ({"expected": 128, "got": 256}, "rag index SOURCE --rebuild"),
     errors.BackendMissing: (
         {"backend": "minilm", "missing": "onnxruntime", "extra": "minilm"},

@@ -64,7 +64,7 @@ _MAX_ASKED_LINES = 60
 _CONTEXT_WEIGHT = 0.4
 """The weight of terms that a follow-up has from its context; its own terms weigh 1."""
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
-_SAYS = re.compile(r"\s*[^\s<>=]+(?:\s+[^\s<>=]+){3}")
+_SAYS = re.compile(r"\s*[^\s<>=#]+(?:\s+[^\s<>=]+){3}")
 _WORD = re.compile(r"\w")
 _NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
 
@@ -331,6 +331,9 @@ def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
         return _quote(lines, set(range(len(lines))), hit.language)
     chosen = set(_head(hit, lines))
     ornaments = {i for i, line in enumerate(lines) if _ORNAMENT.match(line)} if hit.kind == "doc" else set()
+    if hit.start <= hit.asked_line < hit.start + len(lines):
+        below = (i for i in range(hit.asked_line - hit.start, len(lines)) if i not in ornaments)
+        return _quote(lines, set(islice(below, _MAX_LINES)), hit.language)
     scores = [0.0 if i in ornaments else sought.score(line) for i, line in enumerate(lines)]
     for i in {*sought.calling(hit), *(i for i in range(len(lines)) if sought.is_fact(hit, i))}:
         if i < len(lines):

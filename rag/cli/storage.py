@@ -27,6 +27,7 @@ from rag.types import now_utc
 
 if TYPE_CHECKING:
     from rag.service.storage import DataFolder, StorageItem
+    from rag.settings import Settings
 
 app = typer.Typer(help="Show what uses disk space, and remove indexes and clones.", no_args_is_help=False)
 
@@ -147,6 +148,12 @@ def shared(
             "--collect", help="Remove the files that no published index has had for more than a day."
         ),
     ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Read all published files; remove those that are damaged, to be published again."
+        ),
+    ] = False,
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
@@ -160,6 +167,9 @@ def shared(
 
     with errors_as_exit_codes():
         settings = settings_from()
+        if verify:
+            _verify(settings, json=json, yes=yes)
+            return
         if remove is not None or collect:
             what = " and ".join(
                 [*([visible(remove)] if remove else []), *(["unused files"] if collect else [])]
@@ -187,6 +197,24 @@ def shared(
         ]
         table("", ("key", "source", "commit", "size", "published"), rows)
         say(f"rag: {counted(len(found), 'shared index')} at {name}")
+
+
+def _verify(settings: Settings, *, json: bool, yes: bool) -> None:
+    """Verify the shared indexes. Exits with 1 if a file is damaged."""
+    from rag.service.shared_stores import verify_shared
+
+    confirm("read all published files, and remove damaged ones for all machines?", yes=yes, always_ask=True)
+    found = verify_shared(settings)
+    if json:
+        named = [{"key": key, "file": file} for key, file in found.damaged]
+        out_json({"files": found.files, "size_bytes": found.size_bytes, "damaged": named})
+    else:
+        for key, file in found.damaged:
+            out(f"{visible(key)}: {visible(file)} is damaged or missing")
+        out(f"read {counted(found.files, 'file')}, {megabytes(found.size_bytes)}")
+    if found.damaged:
+        say("rag: publish these indexes again: `rag index SOURCE --publish`")
+        raise typer.Exit(1)
 
 
 def _chosen(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rag.retrieval.project_questions import Place
+from rag.retrieval.conventional_places import Place
 
 _MAX_CHARS = 160
 _PACKAGES = "npm pnpm yarn bun"

@@ -9,22 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Set
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, pairwise
 
 import numpy as np
 
+from rag.analysis import term_set
+from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.build_commands import build_command
+from rag.retrieval.conventional_places import README, Place
 from rag.retrieval.project_questions import (
     ASKED_WORDS,
     NEUTRAL_WORDS,
     PROJECT_QUESTIONS,
-    README,
-    Place,
     ProjectQuestion,
 )
 from rag.retrieval.question import ParsedQuestion
 from rag.top_k import distinct, find_sorted
+from rag.types import Hit
 
 _DECAY = 0.9
 """The weight of each place relative to the one before."""
@@ -41,6 +43,8 @@ _LONG_WITH_PATHS = 400
 """A longer question, in characters, asks for more than its places."""
 _MIN_WORDS = 2
 """A single word is a name to look up."""
+_MIN_NAME = 3
+"""The characters of a name of the project by which paths are recognized."""
 _THIS = frozenset(("this", "it"))
 """What a first question may call the project."""
 _CODE, _TEST = 0, 1
@@ -53,20 +57,29 @@ _WHOLE = re.compile(
     r"\b(?:project|repo|repository|code ?base|package|library|program|tool|app|application|software)\b", re.I
 )
 _EXTENSION = re.compile(r"\.[^./]*$")
-_README = re.compile(README.path, re.I)
+_README = re.compile(README, re.I)
 _TITLE = re.compile(r"\A\W*(\w[\w.-]*)")
+_MARKS = " \t#=*\r\n"
+_UNDERLINE = re.compile(r"([=~^-])\1{2,}\s*\Z")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
-def referenced(index: ChunkIndex, question: ParsedQuestion, *, begins: bool = True) -> dict[int, float]:
-    """Return the live chunks that a question refers to, best first, each with a weight above 0 and up to 1.
+def referenced(
+    index: ChunkIndex, question: ParsedQuestion, *, begins: bool = True
+) -> tuple[dict[int, float], dict[int, int]]:
+    """Return the live chunks that a question refers to, best first, each with a weight above 0 and up to 1;
+    and the lines of some of them at which the answer begins.
 
     `begins` is True for the first question of a conversation.
     """
     if question.places:
-        return dict.fromkeys(_lines(index, question), 1.0)
-    found = islice(dict.fromkeys(_found(index, question, begins=begins)), _MAX_REFERENCED)
-    return {chunk: _DECAY**n for n, chunk in enumerate(found)}
+        return dict.fromkeys(_lines(index, question), 1.0), {}
+    lines: dict[int, int] = {}
+    for chunk, line in _found(index, question, begins=begins):
+        lines.setdefault(chunk, line)
+        if len(lines) == _MAX_REFERENCED:
+            break
+    return {chunk: _DECAY**n for n, chunk in enumerate(lines)}, lines
 
 
 def is_path(path: str, mentioned: str) -> bool:
@@ -94,13 +107,15 @@ def _lines(index: ChunkIndex, question: ParsedQuestion) -> Iterator[int]:
                 yield chunk
 
 
-def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iterator[int]:
+def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iterator[tuple[int, int]]:
+    """Yield chunks, best first, each with the line at which the answer begins, 0 where it is not known."""
     command = build_command(question.text)
     if command is not None and (defining := _chunks_of_place(index, command)):
         return iter(defining)
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
         words = frozenset(_words(_without(question.text, question.paths)))
-        return _files(index, question.paths) if words <= NEUTRAL_WORDS | _EXPLAIN else iter(())
+        is_whole = words <= NEUTRAL_WORDS | _EXPLAIN
+        return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
     # API, CLI and e2e are words.
     named = any(not name.isupper() and name not in ASKED_WORDS for name in question.names)
     if named or len(question.text) > _LONG_QUESTION_CHARS or not len(index):
@@ -108,8 +123,8 @@ def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iter
     row = _project_question(index, question.text, begins=begins, leans=not begins and question.dependent)
     if row is None:
         return iter(())
-    asked = frozenset(_words(question.text)) - NEUTRAL_WORDS
-    return (chunk for place in row.places for chunk in _chunks_of_place(index, place, asked))
+    asked = term_set(question.text)
+    return (found for place in row.places for found in _chunks_of_place(index, place, asked))
 
 
 def _project_question(index: ChunkIndex, text: str, *, begins: bool, leans: bool) -> ProjectQuestion | None:
@@ -122,8 +137,7 @@ def _project_question(index: ChunkIndex, text: str, *, begins: bool, leans: bool
     if len(words) < _MIN_WORDS or (leans and not _WHOLE.search(text)):
         return None
     for row in PROJECT_QUESTIONS:
-        left = row.left_over(words)
-        if row.is_asked(words | {"project"}) and len(left) < _MIN_WORDS:
+        if row.is_asked(words | {"project"}) and len(left := row.left_over(words)) < _MIN_WORDS:
             own = project_names(index)
             if left <= own and (words & own or row.is_asked(words) or (begins and words & _THIS)):
                 return row
@@ -168,27 +182,79 @@ def _files(index: ChunkIndex, paths: tuple[str, ...]) -> Iterator[int]:
             yield from _of_file(index, file)[:1]
 
 
-def _chunks_of_place(index: ChunkIndex, place: Place, asked: Set[str] = frozenset()) -> list[int]:
-    """Return the chunks of a place that match, those headed by most of the words asked for first, then in the
-    order of its files; in code those with most matching lines first.
+def _chunks_of_place(index: ChunkIndex, place: Place, asked: Set[str] = frozenset()) -> list[tuple[int, int]]:
+    """Return the chunks of a place that match, each with its line: below a heading those come first whose
+    headings have most of the terms asked for, else the order is that of the files; in code those with most
+    matching lines come first.
     """
     line, path = re.compile(place.line, re.I | re.M), re.compile(place.path, re.I)
-    if not place.terms:
-        for beginning in islice(_nearest(index, path), _DEPTHS):
-            matching = (chunk for chunk in beginning if line.search(_text(index, chunk)))
-            if found := list(islice(matching, _MAX_READ if asked else place.most)):
-                return sorted(found, key=lambda chunk: -_heads(index, chunk, asked))[: place.most]
-        return []
+    if place.terms:
+        return _in_code(index, place, line, path)
+    for beginning in islice(_nearest(index, path), _DEPTHS):
+        hits = ((chunk, index.hit(chunk, 0.0, {})) for chunk in beginning)
+        if place.headed:
+            sections = islice(((c, hit) for c, hit in hits if _is_section(hit, line)), _MAX_READ)
+            found = sorted(sections, key=lambda one: _heads(one[1], line, asked), reverse=True)
+        else:
+            found = list(islice(((c, hit) for c, hit in hits if line.search(hit.text)), place.most))
+        if found:
+            return [(chunk, _line_asked(hit, line, place)) for chunk, hit in found[: place.most]]
+    return []
+
+
+def _in_code(
+    index: ChunkIndex, place: Place, line: re.Pattern[str], path: re.Pattern[str]
+) -> list[tuple[int, int]]:
     chunks = distinct(np.concatenate([index.postings(term).chunks for term in place.terms]))
     read = chunks[index.kind[chunks] == _CODE][:_MAX_READ].tolist()
-    code = [chunk for chunk in read if path.search(_path(index, chunk))]
-    lines = {chunk: len(line.findall(_text(index, chunk))) for chunk in code}
-    return sorted((chunk for chunk in code if lines[chunk]), key=lambda c: -lines[c])[: place.most]
+    hits = [(chunk, index.hit(chunk, 0.0, {})) for chunk in read if path.search(_path(index, chunk))]
+    lines = {chunk: len(line.findall(hit.text)) for chunk, hit in hits}
+
+    own = [name for name in project_names(index) if len(name) >= _MIN_NAME] if hits else []
+
+    def order(one: tuple[int, Hit]) -> tuple[int, bool, int]:
+        path = one[1].path.lower()
+        return -lines[one[0]], not any(name in path for name in own), path.count("/")
+
+    found = sorted((one for one in hits if lines[one[0]]), key=order)
+    return [(chunk, _line_asked(hit, line, place)) for chunk, hit in found[: place.most]]
 
 
-def _heads(index: ChunkIndex, chunk: int, asked: Set[str]) -> int:
-    """Return how many of some words the name or heading of a chunk has."""
-    return len(asked & set(_words(index.hit(chunk, 0.0, {}).symbol))) if asked else 0
+def _titles(hit: Hit, line: re.Pattern[str]) -> list[str]:
+    """Return the headings of a section, those above it first, that match."""
+    lines = lines_of(hit.text)
+    inside = (one.strip(_MARKS) for one, below in pairwise([*lines, ""]) if _is_heading(one, below))
+    return [title for title in (*hit.scope.split("."), hit.symbol, *inside) if line.search(title)]
+
+
+def _is_heading(line: str, below: str) -> bool:
+    return line.startswith(("# ", "##", "= ", "==")) or _UNDERLINE.match(below) is not None
+
+
+def _is_section(hit: Hit, line: re.Pattern[str]) -> bool:
+    """Return whether a heading matches, or in a text without headings any line."""
+    return bool(_titles(hit, line)) or (not hit.symbol and line.search(hit.text) is not None)
+
+
+def _heads(hit: Hit, line: re.Pattern[str], asked: Set[str]) -> tuple[bool, bool, int]:
+    """Return whether a heading below that of the file matches, whether any does, and how many of some terms
+    the headings that match have.
+    """
+    titles = _titles(hit, line)
+    inner = [title for title in titles if title != (hit.scope.split(".")[0] or hit.symbol)]
+    return bool(inner), bool(titles), len(asked & term_set("\n".join(titles)))
+
+
+def _line_asked(hit: Hit, line: re.Pattern[str], place: Place) -> int:
+    """Return the line of a matching chunk at which the answer begins; 0 if any line matches."""
+    if not place.line:
+        return 0
+    titles = _titles(hit, line) if place.headed else []
+    for n, text in enumerate(lines_of(hit.text)) if titles else ():
+        if text.strip(_MARKS) in titles:
+            return hit.start + n
+    matched = None if titles else line.search(hit.text)
+    return hit.start + (hit.text.count("\n", 0, matched.end()) if matched else 0)
 
 
 def _nearest(index: ChunkIndex, path: re.Pattern[str]) -> Iterator[Iterator[int]]:
@@ -207,13 +273,16 @@ def _path(index: ChunkIndex, chunk: int) -> str:
 
 
 def _of_path(index: ChunkIndex, wanted: Callable[[str], bool]) -> list[int]:
-    """Return the files whose paths match, the nearest to the root first, then by path."""
+    """Return the files whose paths match, the nearest to the root first, of these the one named like the
+    repository, then by path.
+    """
+    name = f"/{index.hit(0, 0.0, {}).repo.lower()}." if len(index) else ""
     paths = [
-        (path.count("/"), path, file)
+        (path.count("/"), name not in f"/{path.lower()}", path, file)
         for file in range(index.total_files)
         if wanted(path := index.file_path(file))
     ]
-    return [file for _, _, file in sorted(paths)]
+    return [file for *_, file in sorted(paths)]
 
 
 def _of_file(index: ChunkIndex, file: int) -> list[int]:

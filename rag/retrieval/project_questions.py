@@ -8,6 +8,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rag.retrieval.conventional_places import (
+    AGENTS,
+    BUG_FORM,
+    BUILDS,
+    CI,
+    CI_TESTS,
+    CONFIG_CODE,
+    CONFIG_FILE,
+    CONFIG_GUIDE,
+    CONTAINER,
+    DEBUG_GUIDE,
+    DEPENDENCIES,
+    EXAMPLES,
+    FIRST_STEPS,
+    GUIDE,
+    INSTALL,
+    INSTALLS,
+    LICENSE,
+    LOG_OPTION,
+    MAIN,
+    MAINTAINED,
+    MAN_PAGE,
+    MANIFEST,
+    MANUAL,
+    METADATA,
+    MINIMUM,
+    NEEDED,
+    NEEDS,
+    NEWS,
+    OPERATING,
+    PACKAGE_NEWS,
+    PROSE,
+    README,
+    RELEASE_SCRIPT,
+    RELEASING,
+    REQUIREMENTS,
+    SECURITY,
+    SOURCE,
+    STARTS,
+    SYSTEMS,
+    TASKS,
+    TESTS,
+    WHOLE_TESTS,
+    WORKSPACE,
+    Place,
+    headed,
+    of_system,
+)
+
 _WORDS = """
 a about an and are be can codebase could do does exactly for get give got has have here i in into is it
 its me my need of on one or our please program project repo repository code base see should software that
@@ -18,21 +67,6 @@ show
 
 NEUTRAL_WORDS = frozenset(_WORDS.split())
 """Neutral words, allowed in any such question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place that holds an answer: a pattern for its path, and one for a line of its text, "" for any line.
-
-    Both are regular expressions that ignore case. Of the files with such a line those nearest to the root
-    count, and of their chunks `most`: those headed by the words of the question, then the first. With
-    `terms`, all code that holds one of them counts, and chunks with most such lines come first.
-    """
-
-    path: str
-    line: str = ""
-    most: int = 3
-    terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,56 +93,23 @@ def _row(*asked: str, extra: str = "", places: tuple[Place, ...]) -> ProjectQues
     return ProjectQuestion(groups, frozenset(extra.split()), places)
 
 
-_README = r"^(?:[^/]+/)?readme(?:\.\w+)?$"
-README = Place(_README)
-_PROSE = r"^[ \t]*[^\s<>\[!|].*\w{2}"
-"""A line of text, unlike those of logos and badges, with which a README may begin."""
-_GUIDE = r"^(?:\.github/|docs?/)?(?:contributing|develop\w*|hacking|building)\b[^/]*$"
-_MANUAL = (
-    r"(?:^|/)docs?/(?:.*/)?"
-    r"(?:index|intro\w*|install\w*|setup|getting.?started|quick.?start|usage|tutorial)\.(?:md|rst|adoc|txt|html)$"
+_TEST_PLACES = (
+    Place(GUIDE, TESTS),
+    headed(GUIDE, r"(?:running |unit )?tests?\b|testing\b"),
+    headed(README, r"(?:running |unit )?tests?\b|testing\b"),
+    Place(AGENTS, TESTS),
+    Place(GUIDE, r"\btests?\b"),
+    Place(TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
+    Place(README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
+    Place(MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^\W*tests?\W+[:=]|enable_testing"),
+    Place(CI, CI_TESTS),
 )
-_MANIFEST = (
-    r"(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)|package\.json|composer\.json|cargo\.toml|[^/]+\.gemspec|pom\.xml"
-    r"|build\.gradle(?:\.kts)?|go\.mod|meson\.build|cmakelists\.txt|[^/]+\.(?:csproj|cabal|podspec|rockspec)"
-    r"|mix\.exs|pubspec\.yaml|package\.swift|deno\.jsonc?|configure\.ac)$"
+_CONTRIBUTING = (Place(GUIDE), headed(README, "contribut|pull requests?"), Place(README, "contribut"))
+_DEPENDENCY_PLACES = (
+    Place(MANIFEST, DEPENDENCIES),
+    Place(NEEDS, NEEDED),
+    headed(README, "dependencies|requirements|prerequisites"),
 )
-_METADATA = r"^(?:pkg-info|[^/]*\.egg-info/pkg-info|meta\.(?:json|yml))$"
-_NEEDS = r"^(?:requirements?[^/]*\.(?:txt|in)|gemfile|pipfile|environment\.ya?ml)$|" + _MANIFEST
-_TASKS = (
-    r"^(?:(?:gnu)?makefile|justfile|rakefile|tox\.ini|noxfile\.py|taskfile\.ya?ml|composer\.json)$"
-    r"|(?:^|/)package\.json$"
-)
-_INSTALL = r"^(?:docs?/)?(?:install\w*|building|compil\w*)\b[^/]*$"
-_RELEASING = (
-    r"^(?:\.github/|docs?/)?(?:releas(?:e|ing)|packag(?:ing|es?)|publish\w*|deploy\w*)\b"
-    r"[^/]*\.(?:md|rst|adoc|txt)$"
-)
-_RELEASE_SCRIPT = (
-    r"^(?:\.github/workflows/|scripts?/|tools?/)?[^/]*(?:release|publish|deploy)[^/]*\.(?:ya?ml|sh|py|m?js)$"
-)
-_PROMPT = r"(?:^[ \t>$`]*|`[^`\n]{0,20})\b"
-"""What is before a command in a document."""
-_STARTS = (
-    rf"{_PROMPT}(?:(?:npm|pnpm|yarn|bun|composer|make|just|python3?|php|rails|bundle|docker|gradle)\b"
-    r".{0,40}\b(?:dev|develop|start|serve|server|up)\b|(?:go|cargo|dotnet|flutter) run\b)"
-)
-_BUILDS = (
-    rf"{_PROMPT}(?:cmake|make|meson|ninja|gradle|mvn|bazel|cargo build|go build|npm run build"
-    r"|(?:configure|gradlew|mvnw)\b)"
-)
-_TESTS = (
-    rf"{_PROMPT}(?:(?:npm|pnpm|yarn|bun|composer|make|just|go|cargo|mix|dotnet|swift|php artisan)"
-    r"(?: run)? (?:test|check)|(?:python3? -m )?(?:pytest|tox|nox|unittest)|rspec|rake|mvn|gradlew?|ctest)\b"
-)
-_NEWS = r"^(?:docs?/)?(?:changelog|changes|history|news|releases?)\b[^/]*$"
-_SOURCE = r"\.(?:py|[cm]?[jt]sx?|go|rs|rb|php|java|kt|cc?|cpp|cs|h)$"
-_WHOLE_TESTS = "e2e|end-to-end|integration|acceptance|functional"
-
-
-def _headed(words: str) -> str:
-    """Return a pattern for a short line of documentation with one of the words: a heading in any markup."""
-    return rf"^[ \t#=.*]*(?:[^\n.:,]{{0,30}}\b)?(?:{words})"
 
 
 PROJECT_QUESTIONS = (
@@ -116,29 +117,35 @@ PROJECT_QUESTIONS = (
         "what whats explain describe summarize summarise summary overview tell show give",
         "project repo repository codebase package library program tool app application software",
         extra="overview summary purpose point idea good short brief explain describe summarize summarise",
-        places=(Place(_README, _PROSE), README, Place(_MANIFEST, r"^\W*description\b")),
+        places=(Place(README, PROSE), Place(README), Place(MANIFEST, r"^\W*description\b")),
     ),
     _row(
         "license licence licensed licenced licensing licenses licences copyright",
         extra="under released distributed terms type commercially commercial open source covered",
         places=(
-            Place(r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$", most=1),
-            Place(_MANIFEST, "licen[cs]e"),
-            Place(_README, "licen[cs]e"),
-            Place(_METADATA, "licen[cs]e"),
+            Place(LICENSE, most=1),
+            Place(MANIFEST, "licen[cs]e"),
+            Place(README, "licen[cs]e"),
+            Place(METADATA, "licen[cs]e"),
         ),
+    ),
+    _row(
+        "allowed permitted commercially legally sell redistribute",
+        "i we one you",
+        extra="am work company closed source product commercial modify copy share",
+        places=(Place(LICENSE, most=1), Place(MANIFEST, "licen[cs]e"), Place(README, "licen[cs]e")),
     ),
     _row(
         "what whats which",
         "version",
-        extra="current latest number release",
+        extra="current latest number release am looking",
         places=(
-            Place(_MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
+            Place(MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
             Place(
                 r"(?:^|/)(?:__init__|_*version_*|__about__)(?:\.\w+)?$", r"version_*\b.{0,20}\d|^v?\d+\.\d+"
             ),
-            Place(_NEWS, r"\d+\.\d+", most=1),
-            Place(_METADATA, r"^version\b"),
+            Place(NEWS, r"\d+\.\d+", most=1),
+            Place(METADATA, r"^version\b"),
         ),
     ),
     _row(
@@ -149,22 +156,54 @@ PROJECT_QUESTIONS = (
         " run runs work works",
         places=(
             Place(
-                _MANIFEST,
-                r"requires-python|python_requires|\"engines\"|^go \d|rust-version|required_ruby_version"
-                r"|\bminSdk|\"php\"|maven\.compiler|java\.version|sourceCompatibility|CMAKE_CXX_STANDARD|cpp_std",
+                MANIFEST,
+                MINIMUM,
             ),
-            Place(_README, r"\b(?:requires?|requirements?|prerequisites?|supports?)\b"),
-            Place(_METADATA, "^requires-python"),
+            Place(README, r"\b(?:requires?|requirements?|prerequisites?|supports?)\b"),
+            Place(METADATA, "^requires-python"),
         ),
     ),
     _row(
-        "how",
+        "how way",
         "install installed installing installation set setup",
-        extra="up locally",
+        extra="up locally easiest simplest best recommended quickest way",
         places=(
-            Place(_README, _headed("install|set[- ]?up|getting started|download")),
-            Place(_README, r"\b(?:install|npm i|go get|cargo add|composer require)\b"),
-            Place(_MANUAL, "install"),
+            headed(README, "install|set[- ]?up|getting started|download"),
+            Place(INSTALL),
+            Place(README, INSTALLS),
+            headed(MANUAL, "install"),
+            Place(MANUAL, INSTALLS),
+            headed(README, "quick ?start|usage|running"),
+            Place(FIRST_STEPS, PROSE),
+            Place(README, PROSE),
+        ),
+    ),
+    _row(
+        "where what which",
+        "start started begin beginning reading read",
+        "i im we one newcomer newcomers beginner beginners",
+        extra="new here first starting understand learn come coming",
+        places=(
+            headed(README, "getting started|quick ?start|first steps|where to (?:start|begin)|start here"),
+            Place(FIRST_STEPS, PROSE),
+            Place(README, PROSE),
+            headed(GUIDE, "getting started|set[- ]?up|development|design"),
+            Place(GUIDE),
+        ),
+    ),
+    _row(
+        "what whats which",
+        "need needs needed require requires required requirements requirement prerequisites prerequisite",
+        "run running use using start install work works before prerequisites prerequisite system",
+        extra="hardware",
+        places=(
+            headed(README, "(?:system )?requirements|prerequisites|what you(?:.ll)? need|before you"),
+            Place(REQUIREMENTS),
+            headed(README, "dependencies|compatib|supported"),
+            Place(README, r"\b(?:requires?|prerequisites?)\b|\bdependencies\b"),
+            Place(MANIFEST, MINIMUM),
+            headed(README, "install|quick ?start|getting started"),
+            Place(NEEDS, NEEDED),
         ),
     ),
     _row(
@@ -174,36 +213,39 @@ PROJECT_QUESTIONS = (
         "test tests testsuite",
         extra="e2e integration acceptance functional suite locally myself",
         places=(
-            Place(_GUIDE, rf"\b(?:{_WHOLE_TESTS})\b"),
-            Place(_TASKS, rf"^\W*+[\w:-]*(?:{_WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
-            Place(_README, _headed(_WHOLE_TESTS)),
-            Place(rf"^\.github/workflows/[^/]*(?:{_WHOLE_TESTS})[^/]*$"),
+            Place(GUIDE, rf"\b(?:{WHOLE_TESTS})\b"),
+            Place(TASKS, rf"^\W*+[\w:-]*(?:{WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
+            headed(README, WHOLE_TESTS),
+            Place(rf"^\.github/workflows/[^/]*(?:{WHOLE_TESTS})[^/]*$"),
         ),
     ),
     _row(
         "how",
         "run execute launch start running",
         "test tests testsuite",
-        extra="unit suite locally myself",
-        places=(
-            Place(_GUIDE, _TESTS),
-            Place(_GUIDE, r"\btests?\b"),
-            Place(_README, _headed("test")),
-            Place(_TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
-            Place(_README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
-            Place(_MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^\W*tests?\W+[:=]|enable_testing"),
-        ),
+        extra="unit suite locally myself them",
+        places=_TEST_PLACES,
+    ),
+    _row(
+        "how where",
+        "test tests testing testsuite specs",
+        "my i we where",
+        extra="changes change patch fix locally unit suite them live lives located kept run",
+        places=_TEST_PLACES,
     ),
     _row(
         "how",
         "build compile built compiled",
         extra="source sources scratch locally myself cmake cargo gradle maven meson autotools bazel",
         places=(
-            Place(_INSTALL, _BUILDS),
-            Place(_README, _headed("build|compil")),
-            Place(_GUIDE, r"\b(?:build|compil)"),
-            Place(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}:(?!=)"),
-            Place(_MANIFEST, "build-system|add_executable|add_library"),
+            Place(INSTALL, BUILDS),
+            headed(README, "build|compil|(?:running|install\\w*) from source"),
+            Place(AGENTS, BUILDS),
+            headed(GUIDE, "build|compil|set[- ]?up"),
+            Place(GUIDE, r"\b(?:build|compil)"),
+            Place(TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}:(?!=)"),
+            Place(MANIFEST, "build-system|add_executable|add_library"),
+            Place(CONTAINER, r"^RUN\b.*\b(?:build|make|install)\b"),
         ),
     ),
     _row(
@@ -211,16 +253,16 @@ PROJECT_QUESTIONS = (
         "lint linter linters linting format formatter formatters formatting style",
         extra="run execute check checks code used uses locally",
         places=(
-            Place(_GUIDE, r"\b(?:lint|format|pre-commit)"),
+            Place(GUIDE, r"\b(?:lint|format|pre-commit)"),
             Place(
-                _TASKS,
+                TASKS,
                 r"^\W*(?:lint|format|fmt|style|check)[\w:-]*\W{0,3}[:=]|\[testenv:(?:lint|style|format)",
             ),
             Place(
                 r"^\.pre-commit-config\.ya?ml$|^\.golangci\.ya?ml$|^\.rubocop\.yml$|^(?:\.|eslint)[^/]*rc?\.\w+$"
             ),
-            Place(_MANIFEST, r"ruff|flake8|\bblack\b|pylint|eslint|prettier|clippy|checkstyle"),
-            Place(_README, r"\b(?:lint|format)"),
+            Place(MANIFEST, r"ruff|flake8|\bblack\b|pylint|eslint|prettier|clippy|checkstyle"),
+            Place(README, r"\b(?:lint|format)"),
         ),
     ),
     _row(
@@ -228,19 +270,13 @@ PROJECT_QUESTIONS = (
         "image images base",
         "docker dockerfile container containers",
         extra="based on built from file",
-        places=(Place(r"(?:^|/)(?:dockerfile|containerfile)[^/]*$|\.dockerfile$", r"^FROM\b"),),
+        places=(Place(CONTAINER, r"^FROM\b"),),
     ),
     _row(
         "what which where how",
         "ci workflow workflows pipeline pipelines continuous",
         extra="integration github gitlab run runs tests checks job jobs configured set up defined steps",
-        places=(
-            Place(
-                r"^(?:\.github/workflows/[^/]+|\.gitlab-ci\.yml|\.circleci/config\.yml|\.travis\.yml"
-                r"|azure-pipelines\.yml|jenkinsfile|\.buildkite/pipeline\.ya?ml|appveyor\.yml)$",
-                most=8,
-            ),
-        ),
+        places=(Place(CI, most=8),),
     ),
     _row(
         "how",
@@ -248,11 +284,11 @@ PROJECT_QUESTIONS = (
         extra="pypi npm crates docker hub maven nuget rubygems registry version new production apk built"
         " build cut make made done gets package packaged image signed workflow process script",
         places=(
-            Place(_RELEASING),
-            Place(_GUIDE, _headed("releas|publish|deploy")),
-            Place(_RELEASE_SCRIPT),
-            Place(_TASKS, r"^\W*(?:release|publish|deploy|upload)[\w:-]*\W{0,3}:(?!=)"),
-            Place(_README, _headed("releas|publish|deploy")),
+            Place(RELEASING),
+            headed(GUIDE, "releas|publish|deploy"),
+            Place(RELEASE_SCRIPT),
+            Place(TASKS, r"^\W*(?:release|publish|deploy|upload)[\w:-]*\W{0,3}:(?!=)"),
+            headed(README, "releas|publish|deploy"),
         ),
     ),
     _row(
@@ -262,95 +298,212 @@ PROJECT_QUESTIONS = (
         "i we you one to",  # "how does the server start?" asks for its code
         extra="up locally in mode app application web machine",
         places=(
-            Place(_GUIDE, _STARTS),
-            Place(_TASKS, r"^\W*(?:dev|develop|serve|server|start|run)\W{0,3}:(?!=)"),
-            Place(_README, _STARTS),
+            Place(GUIDE, STARTS),
+            Place(TASKS, r"^\W*(?:dev|develop|serve|server|start|run)\W{0,3}:(?!=)"),
+            Place(README, STARTS),
         ),
     ),
     _row(
         "how",
-        "run start launch use started usage",
+        "run start launch use started usage going running",
         "it this project repo repository package library program tool app application software started",
-        extra="quick locally getting",
+        extra="quick locally getting up machine computer laptop local try out",
         places=(
-            Place(
-                _README, _headed("usage|quick ?start|getting started|running|how to use|basic use|example")
-            ),
-            Place(_MANUAL),
-            README,
+            headed(README, "usage|quick ?start|getting started|running|how to use|basic use|example"),
+            Place(FIRST_STEPS, PROSE),
+            Place(MANUAL, PROSE),
+            Place(README, PROSE),
         ),
     ),
     _row(
         "what which list show",
         "dependencies dependency depend depends requirements",
         extra="third party external libraries packages runtime other third-party",
-        places=(
-            Place(
-                _NEEDS,
-                r"dependenc|install_requires|\brequires?\b|^[a-z][\w.-]+\s*(?:[=<>~!]=|$)|find_package",
-            ),
-        ),
+        places=_DEPENDENCY_PLACES,
     ),
     _row(
-        "where what which",
+        "what which list show",
+        "library libraries libs packages gems crates frameworks framework",
+        "rely relies depend depends need needs require requires built build based",
+        extra="on upon third party external other third-party",
+        places=_DEPENDENCY_PLACES,
+    ),
+    _row(
+        "where what whats which",
         "entry entrypoint entrypoints entry-point main start starts begin begins",
         "point points entrypoint entrypoints entry-point program app application project execution tool it",
         extra="function execution",
         places=(
+            headed(AGENTS, "entry points?"),
             Place(
-                _MANIFEST,
-                r"console_scripts|project\.scripts|entry[_-]points|^\W*(?:main|bin)\W+[:=]|\[\[bin\]\]",
+                MANIFEST,
+                r"console_scripts|project\.scripts|entry[_-]points|^\W*(?:main|bin)\W+[:=]|\[\[bin\]\]"
+                r"|\bmain-is\b|\.executables\b|mainClass",
             ),
+            Place(SOURCE, MAIN, terms=("main",)),
             Place(
-                r"(?:^|/)(?:__main__|main|cli|app|index|lib)" + _SOURCE,
-                r"\bmain\b|^(?:export|module\.exports|pub )",
+                r"(?:^|/)(?:__main__|main|cli|app|index|lib)" + SOURCE,
+                r"^(?:export|module\.exports|pub )",
             ),
-            Place(r"\.go$", r"^func main\("),
+            Place(r"^bin/[^/]+$", most=1),
         ),
     ),
     _row(
-        "how what whats explain describe show",
-        "structured structure organised organized layout architecture",
+        "how what whats explain describe show give where",
+        "structured structure organised organized layout architecture tour",
         extra="main high level high-level folder folders directory source tree out overall general overview",
         places=(
             Place(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
-            Place(_README, _headed("structure|architecture|layout|organi[sz]|overview|design")),
-            Place(_GUIDE, "structure|architecture|layout|source tree|organi[sz]"),
+            headed(README, "structure|architecture|layout|organi[sz]|overview|design"),
+            headed(
+                AGENTS, "structure|architecture|layout|organi[sz]|overview|packages|key (?:source )?files"
+            ),
+            headed(GUIDE, "structure|architecture|layout|source tree|organi[sz]|design"),
+            Place(GUIDE, "structure|architecture|layout|source tree|organi[sz]"),
+            Place(WORKSPACE),
             Place(r"(?:^|/)(?:__init__\.py|lib\.rs|doc\.go|mod\.rs|(?:src|lib|docs?)/index\.\w+)$", most=1),
-            README,
+            Place(README, PROSE),
         ),
     ),
     _row(
         "who",
-        "maintains maintained maintainer maintainers author authors wrote written owns contributors created",
+        "maintains maintained maintainer maintainers author authors wrote written owns contributors"
+        " created behind",
         extra="maintainer maintainers",
         places=(
             Place(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
-            Place(_MANIFEST, "author|maintainer"),
-            Place(_README, "author|maintain"),
-            Place(_METADATA, "^(?:author|maintainer)"),
+            Place(MANIFEST, r"\b(?:authors?|maintainers?|contributors)\b"),
+            headed(README, r"authors?\b|maintainers?|credits|contact|team\b"),
+            Place(README, r"\b(?:maintain(?:ed|ers?)|created|written|developed) by\b"),
+            Place(GUIDE, r"\b(?:managed|maintained|reviewed) by\b|\bmaintainers\b"),
+            Place(LICENSE, r"\bcopyright\b.{0,9}(?:\b(?:19|20)\d\d|\(c\)|©)", most=1),
+            Place(METADATA, "^(?:author|maintainer)"),
         ),
     ),
     _row(
         "what whats show",
         "changed new changelog changes news",
         extra="last latest recent recently release version since",
-        places=(Place(_NEWS),),
+        places=(Place(NEWS), Place(PACKAGE_NEWS, most=1)),
+    ),
+    _row(
+        "is",
+        "maintained unmaintained dead alive abandoned deprecated archived actively",
+        "it this project repo repository package library program tool app application software",
+        extra="still being anymore more longer yet developed development",
+        places=(
+            Place(README, MAINTAINED),
+            headed(README, "(?:project |maintenance )?status"),
+            Place(NEWS, r"\d", most=1),
+            Place(GUIDE, MAINTAINED),
+            Place(MANIFEST, "development status"),
+            Place(PACKAGE_NEWS, most=1),
+        ),
     ),
     _row(
         "how",
-        "contribute contributing",
-        places=(Place(_GUIDE), Place(_README, "contribut")),
+        "contribute contributing contribution contributions",
+        places=_CONTRIBUTING,
     ),
     _row(
-        "how where",
-        "report",
-        "bug bugs vulnerability vulnerabilities security issue issues problem problems",
+        "how",
+        "i id we",
+        "help involved patch patches pr request",
+        "out involved patch patches pr pull",
+        extra="like love work works send submit open make",
+        places=_CONTRIBUTING,
+    ),
+    _row(
+        "how where who",
+        "report who",
+        "vulnerability vulnerabilities security",
+        extra="hole issue issues problem problems found ive",
         places=(
-            Place(r"^(?:\.github/|docs?/)?security\.\w+$"),
-            Place(_GUIDE, "report|issue|bug"),
-            Place(_README, "report|issue|bug"),
+            Place(SECURITY),
+            Place(GUIDE, "security|vulnerabilit"),
+            Place(README, "security|vulnerabilit"),
         ),
+    ),
+    _row(
+        "how where who",
+        "report who file raise",
+        "bug bugs issue issues problem problems",
+        extra="found ive",
+        places=(
+            headed(GUIDE, r"report|\w+ (?:an? )?(?:issue|bug)|bugs?\b|issues?\b"),
+            headed(README, r"report|bugs?\b|issues?\b|support"),
+            Place(BUG_FORM),
+            Place(GUIDE, r"\b(?:report|issues?|bugs?)\b"),
+            Place(README, r"\breport|\b(?:issues|bugs?)\b"),
+            Place(SECURITY),
+        ),
+    ),
+    _row(
+        "what how",
+        "debug debugging verbose debugger",
+        "i we you one",
+        extra="turn enable switch logging logs log output mode messages problem problems issue issues more"
+        " troubleshoot start run",
+        places=(
+            headed(GUIDE, "debug|troubleshoot"),
+            headed(README, "debug|troubleshoot|logging|verbos"),
+            headed(AGENTS, "debug|troubleshoot"),
+            Place(DEBUG_GUIDE),
+            Place(GUIDE, r"\bdebug(?:ger|ging)?\b"),
+            Place(AGENTS, r"\bdebug(?:ger|ging)?\b"),
+            Place(MAN_PAGE, r"--?(?:debug|verbose)\b"),
+            Place(BUG_FORM, r"\bdebug\b"),
+            Place(README, r"\bdebug(?:ger|ging)?\b|--verbose\b"),
+            Place(SOURCE, LOG_OPTION, terms=("debug", "verbos", "level")),
+        ),
+    ),
+    _row(
+        "where there whats",
+        "documentation docs manual handbook wiki tutorial",
+        extra="online official user users full",
+        places=(
+            headed(README, r"documentation|docs\b|manual|learn|handbook|tutorial|(?:\w+ )?resources"),
+            Place(MANUAL, PROSE),
+            Place(README, r"\b(?:documentation|(?<![/.@-])docs(?![./])|manual|handbook|user guide)\b"),
+            Place(FIRST_STEPS, PROSE),
+            Place(MAN_PAGE),
+            Place(README, r"\b(?:wiki|faq)\b"),
+        ),
+    ),
+    _row(
+        "there show give where",
+        "example examples demo",
+        extra="small simple minimal short quick how usage basic working",
+        places=(
+            headed(README, r"(?:basic |quick )?(?:examples?|usage|demo)\b|how to use"),
+            headed(README, r"quick ?start|getting started|running|use\b"),
+            Place(FIRST_STEPS, PROSE),
+            Place(EXAMPLES, most=2),
+            Place(README, r"^[ \t]*```[ \t]*\w*$"),
+        ),
+    ),
+    _row(
+        "config configuration configure configured settings preferences",
+        "file files where how",
+        extra="live lives located go goes put belong default sample example main exist",
+        places=(
+            headed(README, "config|settings|preferences|customi[sz]"),
+            Place(CONFIG_GUIDE),
+            headed(MAN_PAGE, r"(?:rc |configuration )?files?\b|configuration"),
+            Place(CONFIG_FILE),
+            Place(README, r"\bconfig(?:uration)?[ -]?files?\b|\bconfigur"),
+            Place(CONFIG_CODE),
+        ),
+    ),
+    *(
+        _row(
+            "does will can is which what",
+            names,
+            "run runs running work works working support supported supports compatible available",
+            extra=f"on under natively {OPERATING}",
+            places=of_system(pattern),
+        )
+        for names, pattern in SYSTEMS
     ),
     _row(
         "what which list show",
@@ -359,12 +512,12 @@ PROJECT_QUESTIONS = (
         extra="environment read reads set recognise recognize support supports look looks take takes",
         places=(
             Place(
-                _SOURCE,
+                SOURCE,
                 r"\bos\.environ\b|\bgetenv\b|\bprocess\.env\b|\benv::var|\bENV(?:\.fetch\(|\[)|\bLookupEnv\(",
                 most=8,
                 terms=("environ", "getenv", "env", "lookupenv"),
             ),
-            Place(_README, "environment variables?"),
+            Place(README, "environment variables?"),
         ),
     ),
     _row(
@@ -374,13 +527,13 @@ PROJECT_QUESTIONS = (
         extra="line available support supports take takes accept accepts understand understands",
         places=(
             Place(
-                _SOURCE,
+                SOURCE,
                 r"\.add_argument\(|@\w+\.(?:option|argument)\(|\btyper\.(?:Option|Argument)\(|\bflag\.\w+\(|\.Flags\(\)"
                 r"|#\[(?:arg|clap)\b|\bArg::new\(|\.option\(['\"]|\bgetopt\w*\(|\bopts?\.on\b",
                 most=8,
                 terms=("addargument", "option", "argument", "flag", "arg", "getopt", "opt", "typer"),
             ),
-            Place(_README, _headed("options|usage|command")),
+            headed(README, "options|usage|command"),
         ),
     ),
     _row(
@@ -389,7 +542,7 @@ PROJECT_QUESTIONS = (
         extra="api http rest exposed expose exposes available define defines defined url urls",
         places=(
             Place(
-                _SOURCE,
+                SOURCE,
                 r"@\w+\.(?:route|get|post|put|patch|delete)\(|\.(?:get|post|put|patch|delete)\(\s*['\"`]/"
                 r"|\bHandleFunc\(|@(?:Get|Post|Put|Delete|Request)Mapping|\burlpatterns\b",
                 most=8,
@@ -401,7 +554,7 @@ PROJECT_QUESTIONS = (
         "what which list show where any",
         "todo todos fixme fixmes",
         extra="comments left open",
-        places=(Place(_SOURCE, r"(?-i:\b(?:TODO|FIXME|XXX)\b)", most=8, terms=("todo", "fixm", "xxx")),),
+        places=(Place(SOURCE, r"(?-i:\b(?:TODO|FIXME|XXX)\b)", most=8, terms=("todo", "fixm", "xxx")),),
     ),
 )
 """When two rows match, the first one counts."""

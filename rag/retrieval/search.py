@@ -99,9 +99,9 @@ class _Candidates:
     """The candidates of one store, with the values of the two retrievers (not yet scaled).
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
-    refers to some of them, `phrases` how much of it some of them hold word for word, and `SOUGHT` for those
-    that it asks for by name or quotation; `alike` are the synonyms and code words searched; candidates that
-    are not `headed` have none of the words in path or name.
+    refers to some of them, `asked_lines` where the answer begins in these, `phrases` how much of it some of
+    them hold word for word, and `SOUGHT` for those that it asks for by name or quotation; `alike` are the
+    synonyms and code words searched; candidates that are not `headed` have none of the words in path or name.
     """
 
     searcher: Searcher
@@ -113,6 +113,7 @@ class _Candidates:
     dense: rank.Signal
     named: rank.Signal
     pointed: dict[int, float]
+    asked_lines: dict[int, int]
     phrases: dict[int, float]
     headed: npt.NDArray[np.bool_]
 
@@ -298,7 +299,7 @@ def _gather(
         query = np.zeros_like(query)
     defining = {name: index.defining(last_part(name)) for name in sought.question.names}
     mentioned = [chunk for found in defining.values() for chunk in found]
-    pointed = referenced(index, sought.question, begins=begins)
+    pointed, asked_lines = referenced(index, sought.question, begins=begins)
     mentioned += pointed
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
     if (topic := only_word(sought.question)) is not None:
@@ -325,6 +326,7 @@ def _gather(
         dense=cosines(index, chunks, query),
         named=is_named,
         pointed=pointed,
+        asked_lines=asked_lines,
         phrases=phrases,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
@@ -401,7 +403,9 @@ def _rank(
     hits = []
     for i in np.lexsort((chunks, -scores))[:k].tolist():
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
-        hits.append((index.hit(int(chunks[i]), float(scores[i]), given), index))
+        hit = index.hit(int(chunks[i]), float(scores[i]), given)
+        asked_line = gathered.asked_lines.get(int(chunks[i]), 0)
+        hits.append((replace(hit, asked_line=asked_line) if asked_line else hit, index))
     return hits
 
 

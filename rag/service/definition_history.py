@@ -33,7 +33,7 @@ def with_history(
     `on_missing` is called with the source whose history is needed and not on this machine.
     """
     asks = asked_about(found.sought)
-    if asks is None:
+    if asks is None or any(hit.asked_line for hit in found.ranked[:1]):  # asks for the changes of a release
         return found
     indexes = [repository.store for repository in repositories]
     subject = subject_of(found.sought, found.ranked, indexes)

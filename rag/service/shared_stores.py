@@ -52,7 +52,7 @@ from rag.ports import Embedder
 from rag.quoting import visible
 from rag.resources import make_private
 from rag.settings import Settings
-from rag.store_shelf import Collected, ShelfGeneration, StoreShelf
+from rag.store_shelf import Collected, ShelfGeneration, StoreShelf, Verified
 from rag.types import Checkout, Source
 
 if TYPE_CHECKING:
@@ -416,6 +416,16 @@ def remove_shared(settings: Settings, key: str | None, *, collect: bool) -> Coll
     if key is not None and not shelf.delete(key):
         raise NotFound(f"{shelf.name} has no index {key!r}; `rag storage shared` lists what there is")
     return shelf.collect_garbage() if collect else Collected(0, 0)
+
+
+def verify_shared(settings: Settings) -> Verified:
+    """Read all published files, and remove those that have other bytes than were published.
+
+    Raises:
+        ConfigError: the settings name no shared stores.
+        ShelfError: as `StoreShelf.verify`.
+    """
+    return opened_shelf(settings).verify()
 
 
 def opened_shelf(settings: Settings) -> StoreShelf:

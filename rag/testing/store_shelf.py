@@ -331,6 +331,22 @@ class StoreShelfContract:
         found = self.texts(open_shelf(cache="new").fetch("app").folder)
         assert sorted(found.values()) == sorted(texts.values())
 
+    def test_verifying_removes_wrong_files_so_that_publishing_repairs_them(
+        self, open_shelf: OpenShelf, made: MakeFiles, raw: RawPlace
+    ) -> None:
+        shelf = open_shelf()
+        assert shelf.verify() == (0, 0, ())
+        first = self.publish(shelf, "app", made(a="1", b="22", c="333"))
+        self.publish(shelf, "other", made(b="22"))
+        assert shelf.verify() == (3, 6, ())
+        raw.write(self.object_of(raw, "22"), b"XX")
+        raw.remove(self.object_of(raw, "333"))
+        wrong = (("app", "b.pkl"), ("app", "c.pkl"), ("other", "b.pkl"))
+        assert shelf.verify() == (3, 6, wrong)
+        done = shelf.publish("app", made(a="1", b="22", c="333"), about=ABOUT, expect=first)
+        assert (done.uploaded_files, shelf.verify().damaged) == (2, ())
+        assert len(self.texts(open_shelf(cache="new").fetch("app").folder)) == 3
+
     @pytest.mark.parametrize(
         "change",
         [

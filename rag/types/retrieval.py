@@ -27,7 +27,8 @@ class Hit(Located):
     """A chunk that was found. `legs` has the score of each ranking signal.
 
     The span ends with the last line that is not blank; `blank_end` is the rest of the chunk. `reason` says in
-    words why the place is shown, "" for a place that was found by its words alone.
+    words why the place is shown, "" for a place that was found by its words alone. `asked_line` is the line
+    of the file where the answer to a question about the project begins, 0 if that is not known.
     """
 
     span: Span
@@ -41,6 +42,7 @@ class Hit(Located):
     legs: Mapping[str, float] = field(default_factory=dict)
     blank_end: str = ""
     reason: str = ""
+    asked_line: int = 0
 
 
 class Hits(tuple[Hit, ...]):

@@ -118,6 +118,14 @@ def test_a_page_is_quoted_from_its_text_not_from_its_badges(question: str) -> No
     assert "example.org" not in quoted
 
 
+def test_what_is_asked_about_a_project_is_quoted_from_the_line_where_its_answer_begins() -> None:
+    lines = [f"Sails, part {n}." for n in range(1, 31)]
+    lines[11:13] = ["[![Build](https://ci.example/build.svg)](https://ci.example)"] * 2
+    page = Hit(Span("shop", "README.md", 41, 70), "\n".join(lines) + "\n", 0.9, kind="doc")
+    [(_, places, _)] = quotes(answer("How do I install part 2?", replace(page, asked_line=50)))
+    assert places == [(50, 51), (54, 65)]
+
+
 def test_the_line_that_defines_is_not_quoted_alone() -> None:
     [(_, places, _)] = quotes(answer("What is `sign`?", SIGN))
     assert sum(last - first + 1 for first, last in places) >= 8

@@ -278,6 +278,56 @@ def test_a_list_of_statuses_answers_with_none(searcher_of, path, text):
     assert facts is None or facts.kind != "codes", facts
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'return "no such item", 404',
+        'return "no such item: %s" % item.name, 404',
+        "return {'error': 'no such item'}, 404, {'X-A': 'b'}",
+        'return jsonify(error="no such item"), 404  # gone',
+        'return (jsonify({"error": [1, 2]}), 404)',
+        'return render_template("404.html"), 404',
+        'return jsonify(\n        error="no such item",\n    ), 404',
+        'return {\n        "error": "no such item",\n    }, 404',
+        'return (\n        jsonify(error="no such item"),\n        HTTPStatus.NOT_FOUND,\n    )',
+        "raise ApiError(\n        HTTPStatus.NOT_FOUND,\n        message,\n    )",
+    ],
+)
+def test_a_status_that_is_returned_next_to_the_body_is_found(searcher_of, statement):
+    files = {"api.py": f"@app.get('/items')\ndef returned(item):\n    {statement}\n"}
+    for question in ("Where is 404 returned?", "Which status codes does the server return?"):
+        facts, _ = found(searcher_of, files, question)
+        assert facts.count == 1 and "404" in facts.summary
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "return width, 404",
+        'return "no such item", 999',
+        "return max(len(items), 404)",
+        "return [size(1), 404]",
+        "return size(items), 200",
+        "self.assertEqual(size(\n        items\n    ), 404)",
+        "return 404, 500",
+        "return (\n        HTTPStatus.NOT_FOUND,\n        HTTPStatus.BAD_GATEWAY,\n    )",
+        "retried = [\n        HTTPStatus.NOT_FOUND,\n    ]",
+        "retried = frozenset(\n        HTTPStatus.NOT_FOUND,\n        HTTPStatus.BAD_GATEWAY,\n    )",
+        "status_codes = set(\n        404,\n        502,\n    )",
+        "return status in (\n        HTTPStatus.NOT_FOUND,\n    )",
+    ],
+)
+def test_a_number_or_list_that_is_returned_is_no_answer(searcher_of, statement):
+    facts = search([searcher_of({"api.py": f"def items(x):\n    {statement}\n"})], "When is a 404 returned?")
+    assert facts.code_facts is None or facts.code_facts.kind != "codes", facts.code_facts
+
+
+def test_statuses_in_lines_of_a_list_of_go_are_no_answers(searcher_of):
+    text = "package api\n\nvar retried = []int{\n\thttp.StatusNotFound,\n\thttp.StatusBadGateway,\n}\n"
+    facts = search([searcher_of({"api.go": text})], "When is a 404 returned?").code_facts
+    assert facts is None or facts.kind != "codes"
+
+
 def test_two_answers_in_one_line_are_no_list(searcher_of):
     files = {"a.py": "def get(x):\n    return HTTPStatus.OK if x else HTTPStatus.NOT_FOUND\n"}
     facts, _ = found(searcher_of, files, "When is a 404 returned?")

@@ -500,6 +500,21 @@ def test_the_commands_publish_list_remove_and_check(origin, shared, monkeypatch,
     assert checked["shared stores"]["state"] == "bad" and "mkdir -p" in checked["shared stores"]["fix"]
 
 
+def test_a_damaged_file_is_found_by_verifying_and_repaired_by_publishing(origin, shared, monkeypatch):
+    monkeypatch.setenv("RAG_STORES", str(shared))
+    key = rag("index", url_of(origin), "--publish", "--json").json["published"]["key"]
+    assert rag("storage", "shared", "--verify", "--yes").out.startswith("read 1 file, ")
+    (file,) = (one for one in (shared / "objects").rglob("*") if one.is_file())
+    sound = file.read_bytes()
+    file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    found = rag("storage", "shared", "--verify", "--yes", "--json")
+    assert found.code == 1 and [one["key"] for one in found.json["damaged"]] == [key]
+    assert "rag index SOURCE --publish" in found.err
+    assert rag("index", url_of(origin), "--publish").code == 0
+    assert file.read_bytes() == sound
+    assert rag("storage", "shared", "--verify", "--yes", "--json").json["damaged"] == []
+
+
 def test_the_commands_say_what_is_missing(origin, monkeypatch, shared):
     for arguments in (("index", origin, "--publish"), ("storage", "shared")):
         done = rag(*arguments)

@@ -4,7 +4,8 @@
     objects/<aa>/<sha256>        a file of one or more generations
 
 A publisher uploads the missing files and then swaps the pointer, so a killed one changes nothing for readers.
-Files of the current generation that were lost are missing too, so publishing it again repairs it.
+Files of the current generation that were lost are missing too, so publishing it again repairs it. A file with
+other bytes of the same length is found by those who fetch it, and by `verify`, which removes it.
 `collect_garbage` may remove a file that no pointer names once it is old. A publisher therefore uploads a file
 again that is neither in the generation it replaces nor recent; if that generation is replaced meanwhile, the
 swap fails.
@@ -31,7 +32,7 @@ from rag.backends.shelf.generations import (
 from rag.backends.shelf.objects import PROBES, ObjectMissing, Objects
 from rag.errors import NotFound, ShelfConflict, ShelfDamaged, ShelfUnreachable, StoreUnreadable
 from rag.ports import Clock
-from rag.store_shelf import Collected, Fetched, Published, ShelfFile, ShelfGeneration
+from rag.store_shelf import Collected, Fetched, Published, ShelfFile, ShelfGeneration, Verified
 from rag.types import now_utc
 
 _KEYS = "keys/"
@@ -145,6 +146,35 @@ class ObjectShelf:
                 old.pop(_object_name(file.sha256), None)
         self._objects.delete(old)
         return Collected(len(old), sum(old.values()))
+
+    def verify(self) -> Verified:
+        """Read all files of the current generations; remove those with wrong bytes."""
+        good: dict[str, bool] = {}
+        damaged, size_bytes = [], 0
+        for key in self.keys():
+            generation = self.current(key)
+            for file in generation.files if generation is not None else ():
+                if file.sha256 not in good:
+                    good[file.sha256] = self._is_sound(file)
+                    size_bytes += file.size_bytes
+                if not good[file.sha256]:
+                    damaged.append((key, file.name))
+        return Verified(len(good), size_bytes, tuple(damaged))
+
+    def _is_sound(self, file: ShelfFile) -> bool:
+        """Return whether a file is there with its bytes; remove it if it has others, also at a second try."""
+        name = _object_name(file.sha256)
+        for _ in range(2):
+            digest = hashlib.sha256()
+            try:
+                for block in self._objects.download(name, size_bytes=file.size_bytes):
+                    digest.update(block)
+            except ObjectMissing:
+                return False
+            if digest.hexdigest() == file.sha256:
+                return True
+        self._objects.delete([name])
+        return False
 
     def _pointer(self, key: str) -> tuple[ShelfGeneration | None, str | None]:
         """Return the current generation, and the version of the pointer."""

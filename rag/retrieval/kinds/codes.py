@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from rag.analysis import is_stop_word, terms, words
 from rag.lines import lines_of
@@ -69,6 +69,16 @@ _AFTER_BODY = re.compile(
     rf"(?:{_ARGUMENT},\s*){{1,2}}(?P<code>[1-5]\d\d)\b(?!\.)"
 )
 """A call with a status after the body of the answer: `Response("no such item", 404)`."""
+_RETURNED = re.compile(
+    r"\s*(?:return\b(?P<body>[^\n]{1,200}?(?:[\"'\])}]|[\"'] [%+] [\w.]{1,60}))|[\])}]{1,8}),"
+    r"\s*(?P<code>[1-5]\d\d)\s*"
+    r"(?:#|\Z|,\s*\{|(?(body)[,)]|(?!)))"
+)
+"""In Python, a status after the body of an answer: `return "no such item", 404`, or the last line of it."""
+_BODY = re.compile(r"[\"'{]|json|render|respon|templ|redirect", re.I)
+_ALONE = re.compile(r"\s*([\w.:]{3,80}?)(,?)\s*")
+"""A line with one value: perhaps a status of a list."""
+_OPENS_LIST = re.compile(r"(?:[\[{]|\b(?:set|frozenset|list|tuple|\w*[oO]f)\s*\(|(?:=|\bin)\s*\()\s*\Z")
 _TAKES_CODE = re.compile(r"status|respon|error|exception|abort|halt|head|fail|exit", re.I)
 """What a call that takes a code may be named."""
 _OF_FUNCTION = re.compile(
@@ -226,11 +236,18 @@ def _status_sites(asked: Asked, index: ChunkIndex, number: int | None) -> Iterat
         parts = [terms(name.replace("_", " ")) for name in names]
         rarest = [min(each, key=lambda term: len(index.postings(term).chunks)) for each in parts if each]
         sought = [str(number), *rarest]
-    for hit in asked.hits_with(index, sought, code=True):
+    hits = asked.hits_with(index, sought, code=True)
+    if number is None:  # `return "no such item", 404` has none of these words
+        more = asked.hits_with(index, map(str, sorted(REGISTERED)), code=True)
+        hits = chain(hits, (hit for hit in more if hit.path.endswith(".py")))
+    for hit in hits:
         lines = list(_lines(hit.text, hit.start))
         declared = {line: name for line, text in lines if (name := _declared_status(text))}
         is_table = len(set(declared.values())) >= _MIN_DECLARED
+        text_of = dict(lines)
         for line, text in lines:
+            if _is_listed(text, text_of.get(line - 1, ""), text_of.get(line + 1, "")):
+                continue
             for code in _statuses(text):
                 if number in (None, code) and not (is_table and line in declared):
                     yield _Site(index, hit.path, line, code, f"answers with {code}")
@@ -248,8 +265,39 @@ def _code_of(site: re.Match[str]) -> int:
     return int(given["code"]) if "code" in given else _NAMED.get(given["name"].replace("_", "").lower(), 0)
 
 
+def _status_alone(line: str) -> bool:
+    """Return whether a line is one status, as in a list with one of them in each line."""
+    alone = _ALONE.fullmatch(line)
+    if alone is None:
+        return False
+    named = _STATUS_NAME.fullmatch(alone[1])
+    return (int(alone[1]) in REGISTERED) if alone[1].isdigit() else bool(named and _code_of(named))
+
+
+def _is_listed(line: str, before: str, after: str) -> bool:
+    """Return whether a line is a status of a list or tuple of them, one in each line."""
+    if not _status_alone(line):
+        return False
+    is_first = line.rstrip().endswith(",") and _OPENS_LIST.search(before) is not None
+    return is_first or _status_alone(before) or _status_alone(after)
+
+
+def _returned(line: str) -> int:
+    """Return the status that a line of Python returns after a body; 0 if it returns none."""
+    found = _RETURNED.match(line)
+    if found is None or (code := int(found["code"])) not in REGISTERED:
+        return 0
+    body = (found["body"] or "{}").strip()
+    still_open = sum(body.count(one) for one in "([{") - sum(body.count(one) for one in ")]}")
+    if still_open != body.startswith("(") * still_open or still_open > 1:
+        return 0  # an argument of a call
+    return code if code % 100 or _BODY.search(body) else 0
+
+
 def _statuses(line: str) -> Iterator[int]:
     """Yield the statuses that a line answers with: none if it has a list of them."""
+    if code := _returned(line):
+        yield code
     every = [site for site in _STATUS_NAME.finditer(line) if _code_of(site)]
     if any(_NEXT.fullmatch(line, one.end(), other.start()) for one, other in pairwise(every)):
         return
@@ -272,6 +320,9 @@ def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(lines):
         opens = line.rstrip().endswith("(") and number + 1 < len(lines)
         opens = opens and _TAKES_CODE.search(line[-_MAX_LINE_CHARS:]) is not None
+        opens = opens and not (
+            _status_alone(lines[number + 1]) and _status_alone("".join(lines[number + 2 : number + 3]))
+        )
         if len(line) <= _MAX_LINE_CHARS and not _NO_CODE.match(line) and (opens or not joined):
             yield (
                 start + number,

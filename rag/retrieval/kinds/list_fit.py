@@ -271,7 +271,7 @@ def _noun(asked: Asked, file: FileText, series: Series, subject: str) -> float:
     """
     every = _split(phrase := phrase_of(asked))
     may_be_whole = series.shape == "subclass" or _CLASS.isdisjoint(asked.question.terms)
-    if may_be_whole and is_whole(phrase, subject):
+    if may_be_whole and names_all(asked, phrase, subject):
         return _WHOLE_NAME
     nouns = [word for word in every if not WEAK.issuperset(terms(word))]
     named = [word for word in _split(subject) if not _HOLDS.issuperset(terms(word))]
@@ -295,6 +295,12 @@ def is_whole(phrase: str, name: str) -> bool:
     """Return whether a name is a whole phrase of several words: `MailActionType` for "mail action types"."""
     words, parts = _split(phrase), _split(name)
     return len(words) > 1 and list(map(terms, words)) == list(map(terms, parts))
+
+
+def names_all(asked: Asked, phrase: str, name: str) -> bool:
+    """Return whether a name is the whole phrase, and a question says nothing else of what it asks for."""
+    said = {term for term in terms(asked.question.question.text) if term not in WEAK}
+    return is_whole(phrase, name) and said <= set(terms(phrase))
 
 
 def is_one_member(asked: Asked, fit: Fit) -> bool:

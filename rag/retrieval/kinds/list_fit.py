@@ -416,6 +416,8 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
         prior += 0.1 if asks & _FUNCTION_TERMS else -0.3
     if "__all__" in above or "export" in above.lower().split():
         prior -= 0.3
+    if holder == "enum" and asks & _CLASS:
+        prior -= 0.3  # its members are no classes
     count = int(series.anchor) if series.shape == "strings" else len(series.members)
     few = _FEW if count <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
     return prior + few + _SIZE * min(count, _MANY)

@@ -121,7 +121,8 @@ class _Reader:
             self.scope.self_name = self._self_of(self.scope.outer)
             return
         point, end = node.start_point, node.end_point
-        parent = self.scope.number
+        # A macro is known from its line on, wherever that is: also after the function that it is in.
+        parent = -1 if node.type == "preproc_function_def" else self.scope.number
         self.scope.number = len(self.definitions)
         last = end.row + (1 if end.column > 0 or end.row == point.row else 0)
         unit = "c" if kind == "class" else "f"

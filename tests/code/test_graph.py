@@ -125,6 +125,12 @@ def test_functions_of_c():
     assert called(graph, "open_it") == [("b.c", 3, True)]
 
 
+def test_a_macro_of_c_that_is_defined_in_a_function():
+    files = {"a.c": "int f(int x) {\n#define TWICE(n) \\\n   (2 * (n))\n   return TWICE(x);\n}\n"}
+    graph = survey_of(files).graph
+    assert called(graph, "TWICE") == [("a.c", 4, True)]
+
+
 def test_an_include_is_not_taken_for_a_file_of_another_library():
     files = {"src/a.c": '#include "buffer.h"\n', "deps/other/buffer.h": "", "include/x.h": ""}
     assert survey_of(files).graph.importers("deps/other/buffer.h") == []

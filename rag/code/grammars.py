@@ -61,7 +61,8 @@ _DEEP_YAML = re.compile(rf"^[ \t?:-]{{{_MAX_YAML_INDENT},}}|(?:[?:-][ \t]+){{20}
 _MACRO = r"[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?"
 _MACROS = {
     language: re.compile(
-        rf"(?m)^[ \t]*{_MACRO}[ \t]*+{end}[ \t]*+$|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
+        rf"(?m)^[ \t]*{_MACRO}[ \t]*+{end}[ \t]*+$"
+        rf"|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
     )
     for language, end in (("c", ""), ("cpp", ";?"))
 }

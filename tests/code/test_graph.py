@@ -159,10 +159,8 @@ def test_an_annotation_names_a_class_beside_the_method():
 
 
 def test_a_call_of_a_macro_of_c_on_a_line_of_its_own():
-    files = {
-        "a.c": "#define CHECK_IT(p) { check(p, 1); }\n\nvoid f(int p) {\n    CHECK_IT(p);\n    CHECK_IT(2);\n}\n"
-    }
-    assert called(survey_of(files).graph, "CHECK_IT") == [("a.c", 4, True), ("a.c", 5, True)]
+    text = "#define CHECK_IT(p) { check(p, 1); }\n\nvoid f(int p) {\n    CHECK_IT(p);\n    CHECK_IT(2);\n}\n"
+    assert called(survey_of({"a.c": text}).graph, "CHECK_IT") == [("a.c", 4, True), ("a.c", 5, True)]
 
 
 def test_a_macro_of_c_that_is_defined_in_a_function():

@@ -14,7 +14,7 @@ from rag.code.reference_queries import has_references
 from rag.lines import lines_of
 from rag.types import CodeDefinition, CodeUse
 
-MAX_POSSIBLE = 30
+MAX_POSSIBLE = 300
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25

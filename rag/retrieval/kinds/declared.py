@@ -155,7 +155,7 @@ class Declared(NamedTuple):
 def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
     """Return the settings that a line declares, from 1; `is_config`: in a file of settings."""
     line = lines[number - 1]
-    own = _read(line, is_config) if len(line) <= MAX_LINE_CHARS else None
+    own = _read(line[:MAX_LINE_CHARS], is_config)
     if own is None:
         return []
     if own.may_record and (record := _record(lines, number)):

@@ -50,6 +50,11 @@ _TYPES = frozenset(
     " tuple".split()
 )
 """Types of the languages: to call one returns an object of it, as for a name that begins with a capital."""
+_AROUND = frozenset(
+    "Arc Box Cow MappedMutexGuard MutexGuard Option Pin Rc Ref RefMut Result RwLockReadGuard RwLockWriteGuard"
+    " Weak".split()
+)
+"""Types of Rust around an object, which may be one of the repository, and has its methods."""
 _SAME = ("self", "self()")
 """What a method returns that returns its object, or an object of its class."""
 Values = tuple[Value, ...]
@@ -129,6 +134,8 @@ class NameResolution:
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
         if parts[0].endswith("()") and parts[0] not in ("super()",):
             values = self._called(values, depth, parts[0])
+            if values == (_EXTERNAL,) and is_around(file, parts[0]):
+                return ()
         for number, part in enumerate(parts[1:], 2):
             values = self._called(values, depth) if self._are_properties(values) else values
             name = part.removesuffix("()")
@@ -548,3 +555,8 @@ class NameResolution:
                         Value("def", path, n) for n in self.files.file(path).owned.get((one.name, name), ())
                     ]
         return tuple(found)
+
+
+def is_around(file: LoadedFile, written: str) -> bool:
+    """Return whether an object is of a type of Rust around another one, whose methods it has."""
+    return file.language == "rust" and written.removesuffix("()") in _AROUND

@@ -495,6 +495,28 @@ def test_calls_of_rust_in_macros_and_modules_within_files():
     assert called(graph, "Kit.open") == [("src/use.rs", 5, True)]
 
 
+def test_what_a_type_of_rust_is_around_may_have_the_method():
+    files = {
+        "src/main.rs": "mod kiln;\nfn main() {}\n",
+        "src/kiln.rs": (
+            "use std::sync::Arc;\npub struct Kiln { hot: bool }\nimpl Kiln {\n"
+            "    pub fn shared() -> Arc<Kiln> { todo!() }\n    pub fn cool_down(&self) {}\n"
+            "    pub fn stop(&self) { self.cool_down(); }\n}\n"
+        ),
+        "src/use.rs": (
+            "use std::sync::Arc;\nuse std::path::PathBuf;\nuse crate::kiln::Kiln;\n"
+            "fn run() {\n    let kiln = Kiln::shared();\n    kiln.cool_down();\n}\n"
+            "fn other(kiln: &Arc<Kiln>, path: PathBuf) {\n    kiln.cool_down();\n    path.cool_down();\n}\n"
+        ),
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "Kiln.cool_down") == [
+        ("src/kiln.rs", 6, True),
+        ("src/use.rs", 6, False),
+        ("src/use.rs", 9, False),
+    ]
+
+
 def test_the_possible_uses_that_are_returned_are_in_the_language_of_the_definition_first(monkeypatch):
     monkeypatch.setattr("rag.code.use_search.MAX_POSSIBLE", 30)
     files = {f"a/{n}.rb": "z.put_away(1)\n" for n in range(40)}

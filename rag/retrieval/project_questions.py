@@ -117,7 +117,12 @@ PROJECT_QUESTIONS = (
         "what whats explain describe summarize summarise summary overview tell show give",
         "project repo repository codebase package library program tool app application software",
         extra="overview summary purpose point idea good short brief explain describe summarize summarise",
-        places=(Place(README, PROSE), Place(README), Place(MANIFEST, r"^\W*description\b")),
+        places=(
+            Place(README, PROSE),
+            Place(README),
+            Place(r"^[^/]+/readme(?:\.\w+)?$", PROSE),
+            Place(MANIFEST, r"^\W*description\b"),
+        ),
     ),
     _row(
         "license licence licensed licenced licensing licenses licences copyright",
@@ -372,7 +377,7 @@ PROJECT_QUESTIONS = (
         extra="maintainer maintainers",
         places=(
             Place(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
-            Place(MANIFEST, r"\b(?:authors?|maintainers?|contributors)\b"),
+            Place(MANIFEST, r"^\W*(?:\w+\.)?(?:authors?|maintainers?|contributors|developers)\b"),
             headed(README, r"authors?\b|maintainers?|credits|contact|team\b"),
             Place(README, r"\b(?:maintain(?:ed|ers?)|created|written|developed) by\b"),
             Place(GUIDE, r"\b(?:managed|maintained|reviewed) by\b|\bmaintainers\b"),
@@ -462,7 +467,7 @@ PROJECT_QUESTIONS = (
         "documentation docs manual handbook wiki tutorial",
         extra="online official user users full",
         places=(
-            headed(README, r"documentation|docs\b|manual|learn|handbook|tutorial|(?:\w+ )?resources"),
+            headed(README, r"(?:\w+ )?(?:documentation|docs|manual|handbook|guides?|resources)\s*$|learn\b"),
             Place(MANUAL, PROSE),
             Place(README, r"\b(?:documentation|(?<![/.@-])docs(?![./])|manual|handbook|user guide)\b"),
             Place(FIRST_STEPS, PROSE),
@@ -478,6 +483,7 @@ PROJECT_QUESTIONS = (
             headed(README, r"(?:basic |quick )?(?:examples?|usage|demo)\b|how to use"),
             headed(README, r"quick ?start|getting started|running|use\b"),
             Place(FIRST_STEPS, PROSE),
+            Place(MANUAL, PROSE),
             Place(EXAMPLES, most=2),
             Place(README, r"^[ \t]*```[ \t]*\w*$"),
         ),

@@ -977,6 +977,18 @@ def test_a_warning_names_an_option_of_the_command_and_none_in_a_chat(sample_repo
     assert (done.code, "--" in done.err + done.out) == (0, False)
 
 
+def test_a_chat_without_answers_says_so_and_long_questions_are_cut(sample_repo):
+    long = "zyxwvut" * 700
+    done = rag("chat", sample_repo, stdin=f"/sources\n/full\n/turns\n{long}\n/sources\n/turns\n")
+    assert done.err.count("there is no question yet; type one") == 3
+    assert "the last answer has no sources" in done.err
+    assert f"1. {long[:200]}…\n" in done.out
+    assert f"Looked for `{long[:80]}…`" in done.out
+    assert max(map(len, done.out.splitlines())) < 400
+    again = rag("chat", "-c", stdin="").err
+    assert f'continuing after "{long[:200]}…", 1 question' in again
+
+
 @pytest.mark.parametrize("word", ["exit", "quit"])
 def test_a_chat_ends_with_the_word_alone(sample_repo, word):
     done = rag("chat", sample_repo, stdin=f"help\n{word}\nnever asked\n")

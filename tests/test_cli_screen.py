@@ -107,6 +107,13 @@ def test_a_screen_fits(width: int, rows: int) -> None:
     assert len(lines) <= max(rows, 18)
 
 
+def test_places_name_their_repository_where_several_were_asked(tmp_path: Path) -> None:
+    one = shown(root=tmp_path)
+    several = replace(one, roots={**one.roots, "other": tmp_path})
+    assert "web:server/sessions/signing.py" in drawn(several)
+    assert "web:" not in drawn(one)
+
+
 def test_each_place_is_shown_once() -> None:
     text = drawn(shown(), 100)
     assert [text.count("/" + source.path.rpartition("/")[2]) for source in SOURCES] == [1, 1, 1, 1]

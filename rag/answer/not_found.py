@@ -13,6 +13,7 @@ from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Usage
 
 _NEAREST = 3
 _MAX_WORDS = 8
+_MAX_WORD_CHARS = 80
 FOREIGN = (
     "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
     "it puts the question into English before it is searched."
@@ -99,10 +100,14 @@ def _missing_part(part: MissingPart) -> str:
 
 
 def _words(words: Sequence[str]) -> str:
-    shown = [f"`{one_line(word)}`" for word in words[:_MAX_WORDS]]
+    shown = [f"`{one_line(_cut(word))}`" for word in words[:_MAX_WORDS]]
     if len(words) > _MAX_WORDS:
         return ", ".join(shown) + " …"
     return " and ".join([", ".join(shown[:-1])] * (len(shown) > 1) + shown[-1:])
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= _MAX_WORD_CHARS else f"{word[:_MAX_WORD_CHARS]}…"
 
 
 def _nearest(hits: Sequence[Hit]) -> str:

@@ -17,6 +17,7 @@ from rag.resources import make_private
 
 if TYPE_CHECKING:
     from rag.service import Dialog, Engine
+    from rag.types import DialogTurn
 
 _HELP = """/turns    the questions so far
 /sources  the sources of the last answer
@@ -26,6 +27,8 @@ _HELP = """/turns    the questions so far
 /help     show this help
 /quit     end the session (also Ctrl-D)"""
 _COMMANDS = [line.split()[0] for line in _HELP.splitlines()]
+_SHOWN_CHARS = 200
+"""How much of an earlier question is shown."""
 _COMMANDS_WITHOUT_SLASH = ("exit", "help", "quit")
 """What people type to other programs; a line with nothing else is no question."""
 
@@ -68,8 +71,8 @@ class Session:
         chunks = sum(r.store.live_count for r in self._dialog.repositories)
         say(f"rag: {names}, {chunks:,} chunks; /help lists the commands, Ctrl-D ends")
         if turns := self._dialog.turns():
-            last = visible(" ".join(turns[-1].question.split()))
-            say(f'rag: continuing after "{last}", {counted(len(turns), "question")} so far (/turns)')
+            so_far = f"{counted(len(turns), 'question')} so far (/turns)"
+            say(f'rag: continuing after "{_shown(turns[-1])}", {so_far}')
         while (line := self._read()) is not None:
             if line in _COMMANDS_WITHOUT_SLASH:
                 line = f"/{line}"
@@ -108,16 +111,20 @@ class Session:
         turns = self._dialog.turns()
         if name in ("/quit", "/exit", "/q"):
             return False
-        if name == "/turns":
+        if name in ("/turns", "/sources", "/full") and not turns:
+            say("rag: there is no question yet; type one")
+        elif name == "/turns":
             for turn in turns:
-                out(f"{(turn.order or 0) + 1}. {turn.question}")
+                out(f"{(turn.order or 0) + 1}. {_shown(turn)}")
         elif name == "/sources":
-            for citation in turns[-1].citations if turns else ():
+            if not turns[-1].citations:
+                say("rag: the last answer has no sources")
+            for citation in turns[-1].citations:
                 place = place_in(turns[-1], citation)
                 out(f"[{citation.n}] {place}{'' if citation.used else '  (not cited)'}")
         elif name == "/full":
             prose = TerminalMarkdown()
-            prose.write(turns[-1].answer if turns else "")
+            prose.write(turns[-1].answer)
             prose.end()
         elif name == "/help":
             out(_HELP)
@@ -166,3 +173,9 @@ class Session:
             return
         readline.set_history_length(1000)
         atexit.register(readline.write_history_file, file)
+
+
+def _shown(turn: DialogTurn) -> str:
+    """Return the question of a turn on one line, a long one cut."""
+    question = visible(" ".join(turn.question.split()))
+    return question if len(question) <= _SHOWN_CHARS else f"{question[:_SHOWN_CHARS]}…"

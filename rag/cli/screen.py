@@ -101,7 +101,7 @@ class _Page:
     def __init__(self, console: Console, shown: ShownAnswer) -> None:
         self._console, self._shown = console, shown
         self._ordered = shown.ordered
-        self._several = len({hit.location for hit, _ in self._ordered}) > 1
+        self._several = len({*shown.roots, *(hit.location for hit, _ in self._ordered)}) > 1
         self._links = os.environ.get("TERM", "") not in _NO_LINKS
 
     def text(self, text: str = "", style: str = "") -> Text:

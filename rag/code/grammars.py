@@ -59,10 +59,16 @@ _DEEP_YAML = re.compile(rf"^[ \t?:-]{{{_MAX_YAML_INDENT},}}|(?:[?:-][ \t]+){{20}
 
 
 _MACRO = r"[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?"
-_C_MACROS = re.compile(
-    rf"(?m)^[ \t]*{_MACRO}[ \t]*+;?[ \t]*+$|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
-)
-"""Macros that the grammar does not know: `BEGIN_NAMESPACE`, `class API_EXPORT Name`."""
+_MACROS = {
+    language: re.compile(
+        rf"(?m)^[ \t]*{_MACRO}[ \t]*+{end}[ \t]*+$"
+        rf"|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
+    )
+    for language, end in (("c", ""), ("cpp", ";?"))
+}
+"""Macros that the grammar does not know: `BEGIN_NAMESPACE`, `class API_EXPORT Name`. In C, a macro with a
+semicolon is a call like any other; in a class of C++ it is none.
+"""
 
 
 def has_grammar(language: str) -> bool:
@@ -112,8 +118,8 @@ def parse(text: str, language: str) -> Tree | None:
         return None
     from tree_sitter import Parser
 
-    if language in ("c", "cpp"):
-        text = _C_MACROS.sub(lambda match: " " * len(match[0]), text)
+    if language in _MACROS:
+        text = _MACROS[language].sub(lambda match: " " * len(match[0]), text)
     content = text.encode("utf-8", "replace")
     end_s = time.thread_time() + _SECONDS + _SECONDS_PER_MEGABYTE * len(content) / 1e6
 

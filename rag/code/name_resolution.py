@@ -50,6 +50,13 @@ _TYPES = frozenset(
     " tuple".split()
 )
 """Types of the languages: to call one returns an object of it, as for a name that begins with a capital."""
+_AROUND = frozenset(
+    "Arc Box Cow MappedMutexGuard MutexGuard Option Pin Rc Ref RefMut Result RwLockReadGuard RwLockWriteGuard"
+    " Weak".split()
+)
+"""Types of Rust around an object, which may be one of the repository, and has its methods."""
+_SAME = ("self", "self()")
+"""What a method returns that returns its object, or an object of its class."""
 Values = tuple[Value, ...]
 
 
@@ -127,6 +134,8 @@ class NameResolution:
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
         if parts[0].endswith("()") and parts[0] not in ("super()",):
             values = self._called(values, depth, parts[0])
+            if values == (_EXTERNAL,) and is_around(file, parts[0]):
+                return ()
         for number, part in enumerate(parts[1:], 2):
             values = self._called(values, depth) if self._are_properties(values) else values
             name = part.removesuffix("()")
@@ -137,7 +146,7 @@ class NameResolution:
             elif file.language == "kotlin" and part == name and number < len(parts):
                 values = self._joined(self._property(value, name, depth - 1) for value in before) or values
             if part.endswith("()"):
-                values = self._called(values, depth, name)
+                values = self._called(values, depth, name, before)
         return values
 
     def _extensions(self, file: LoadedFile, name: str, objects: Values, within: int) -> Values:
@@ -277,7 +286,16 @@ class NameResolution:
                     return found
                 is_open = is_open or is_unknown
         values = self.top_level(file, name, depth)
+        if file.language == "python" and values in ((), (_EXTERNAL,)):
+            values = self._class_beside(file, name, within) or values
         return () if is_open and values == (_EXTERNAL,) else values
+
+    @staticmethod
+    def _class_beside(file: LoadedFile, name: str, within: int) -> Values:
+        """Return the class of a name in a class around: the annotations of a method may name it."""
+        around = (scope for scope in file.scopes(within) if file.graph.definitions[scope].unit == "c")
+        found = (number for scope in around for number in file.members.get((scope, name), ()))
+        return tuple(Value("def", file.path, n) for n in found if file.graph.definitions[n].unit == "c")
 
     def _owner(self, file: LoadedFile, within: int, depth: int) -> Values:
         """Return the object of a function that belongs to a type by name: a method of Go, a prototype."""
@@ -411,10 +429,11 @@ class NameResolution:
                     return values
         return (Value("module", target),)
 
-    def _called(self, values: Values, depth: int, name: str = "") -> Values:
-        """Return the results of calling these values, written as that name: an object of a class, or
-        what a function declares.
+    def _called(self, values: Values, depth: int, name: str = "", on: Values = ()) -> Values:
+        """Return the results of calling these values, written as that name, on these objects or classes: an
+        object of a class, or what a function declares or is seen to return.
         """
+        objects = tuple(one._replace(kind="object") for one in on if one.number >= 0)
         found: list[Values] = []
         for value in values:
             if value.kind == "external":
@@ -427,6 +446,8 @@ class NameResolution:
                 is_maker = file.language in JAVASCRIPT and one.name in file.makers
                 if one.unit == "c" or is_maker:
                     found.append((value._replace(kind="object"),))
+                elif one.returns in _SAME and objects:
+                    found.append(objects)
                 elif one.returns:
                     made = self.evaluate(file, one.returns, one.parent, depth - 1)
                     found.append(made)
@@ -534,3 +555,8 @@ class NameResolution:
                         Value("def", path, n) for n in self.files.file(path).owned.get((one.name, name), ())
                     ]
         return tuple(found)
+
+
+def is_around(file: LoadedFile, written: str) -> bool:
+    """Return whether an object is of a type of Rust around another one, whose methods it has."""
+    return file.language == "rust" and written.removesuffix("()") in _AROUND

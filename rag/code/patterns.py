@@ -18,8 +18,8 @@ from rag.code.line_rules import LineRules, line_rules
 if TYPE_CHECKING:
     from rag.types import Unit
 
-_MAX_LINE = 400
-"""Longer lines are not definitions."""
+_MAX_LINE_CHARS = 400
+"""Whether a line is a definition is read from this much of it."""
 
 _WITH_BLOCK_COMMENTS = frozenset(
     "c cpp csharp css d dart glsl go groovy java javascript kotlin objc php proto rust scala scss swift"
@@ -94,10 +94,8 @@ def _definitions(lines: Sequence[str], rules: LineRules) -> list[Definition]:
 
 def _defined(line: str, rules: LineRules) -> tuple[str, str, Unit] | None:
     """Return the name, the scope that the line itself names, and the unit of the definition on a line."""
-    if len(line) > _MAX_LINE:
-        return None
     for unit, pattern in rules.rules:
-        if match := pattern.match(line):
+        if match := pattern.match(line, 0, _MAX_LINE_CHARS):
             groups = match.groupdict(default="")
             name = groups.get("name", "").replace('"', " ").replace("`", " ").rstrip(":* ")
             scope = ".".join(re.findall(r"[\w-]+", groups.get("scope", "")))

@@ -38,6 +38,7 @@ _PYTHON = """
 (argument_list [(identifier) (attribute)] @mention)
 (keyword_argument value: [(identifier) (attribute)] @mention)
 (assignment right: [(identifier) (attribute)] @mention)
+(return_statement) @gives
 (return_statement [(identifier) (attribute)] @mention)
 (list [(identifier) (attribute)] @mention)
 (tuple [(identifier) (attribute)] @mention)

@@ -87,6 +87,7 @@ class _Reader:
         self.attributes: list[tuple[int, str, Node | None, LexicalScope, str]] = []
         self.decorators: list[str] = []
         self.naming: set[int] = set()
+        self.given: dict[int, set[str]] = {}
 
     def read(self, captures: dict[str, list[Node]]) -> FileGraph:
         handlers = {name: getattr(self, f"on_{name}") for name in _handled() & captures.keys()}
@@ -104,6 +105,9 @@ class _Reader:
             while start >= self.scope.end and self.scope.outer is not None:
                 self.scope = self.scope.outer
             handler(node)
+        for number, given in self.given.items():
+            if len(given) == 1 and not self.definitions[number][6]:
+                self.definitions[number][6] = given.pop()
         self.naming = {node.start_byte for name in _NAMING for node in captures.get(name, ())}
         references = tuple(dict.fromkeys(self._references()))[:_MAX_REFERENCES]
         return FileGraph(
@@ -121,7 +125,8 @@ class _Reader:
             self.scope.self_name = self._self_of(self.scope.outer)
             return
         point, end = node.start_point, node.end_point
-        parent = self.scope.number
+        # A macro is known from its line on, wherever that is: also after the function that it is in.
+        parent = -1 if node.type == "preproc_function_def" else self.scope.number
         self.scope.number = len(self.definitions)
         last = end.row + (1 if end.column > 0 or end.row == point.row else 0)
         unit = "c" if kind == "class" else "f"
@@ -217,6 +222,17 @@ class _Reader:
     def on_returns(self, node: Node) -> None:
         if self.scope.kind == "function":
             self.definitions[self.scope.number][6] = annotated(self.words(node))
+
+    def on_gives(self, node: Node) -> None:
+        """What a function of Python without a declared type returns, if it is a new object or its own."""
+        value = node.named_children[0] if node.named_children else None
+        if self.scope.kind != "function" or value is None or value.type == "none":
+            return
+        given = self.names.substituted(self.expressions.expression(value) or "", self.scope)
+        is_new = given.endswith("()") and given.rpartition(".")[2][:1].isupper()
+        self.given.setdefault(self.scope.number, set()).add(
+            given if is_new or given in ("self", "self()") else ""
+        )
 
     def on_made(self, node: Node) -> None:
         """The call that a function of Kotlin without a declared type consists of."""

@@ -9,12 +9,12 @@ from functools import cached_property
 from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
 from rag.code.graph_files import MAX_FILES, LoadedFile
 from rag.code.languages import HYPHENATED, JAVASCRIPT, TERRAFORM
-from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values
+from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values, is_around
 from rag.code.reference_queries import has_references
 from rag.lines import lines_of
 from rag.types import CodeDefinition, CodeUse
 
-MAX_POSSIBLE = 30
+MAX_POSSIBLE = 300
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25
@@ -245,6 +245,7 @@ class UseSearch:
         if owners & self._ancestors or (owners and self._may_be_interfaces(file)):
             return True
         is_typed = use.receiver[:1].isupper() and "." not in use.receiver
+        is_typed = is_typed and not is_around(file, use.receiver)
         if is_typed and not (is_structural and use.receiver.endswith("()")) and not self._resembles(use):
             return False  # a member of another class
         few = _FEW_MEMBERS if is_structural else _FEW_DEFINITIONS

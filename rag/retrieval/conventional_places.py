@@ -29,7 +29,7 @@ def headed(path: str, words: str, most: int = 3) -> Place:
     return Place(path, line, most, headed=True)
 
 
-README = r"^(?:[^/]+/)?readme(?:\.\w+)?$"
+README = r"^(?:\.github/|docs?/)?readme(?:\.\w+)?$"
 PROSE = r"^[ \t]*(?:(?![*_]{0,3}\[)[^\s<>!|#].*\w{2}|\[[^\]\n!]+\]\([^)\n]+\)(?: [\w'-]+){2})"
 """A line of text, unlike titles, logos and badges, with which a README may begin."""
 GUIDE = r"^(?:\.github/|docs?/)?(?:contributing|develop\w*|hacking|building)\b[^/]*$"
@@ -37,7 +37,10 @@ AGENTS = r"^(?:\.\w+/)?(?:agents|claude|gemini|copilot-instructions)\.md$"
 """What a repository says to coding agents: its commands and its structure."""
 _TEXT = r"\.(?:md|markdown|rst|adoc|org|txt|html)$"
 _DOCS = r"(?:^|/)(?:docs?|documentation|manual|guide|book|site|website)/(?:.*/)?"
-MANUAL = rf"{_DOCS}(?:index|intro\w*|install\w*|setup|getting.?started|quick.?start|usage|tutorial){_TEXT}"
+MANUAL = (
+    rf"{_DOCS}(?:index|intro\w*|install\w*|setup|getting.?started|quick.?start|usage|tutorial){_TEXT}"
+    rf"|^(?:getting.?started|quick.?start|usage|tutorial|user.?guide|manual){_TEXT}"
+)
 MAN_PAGE = r"(?:^|/)[^/]+\.[1578](?:\.(?:md|scd|adoc|rst|txt|in|ronn|pod))?$"
 FIRST_STEPS = (
     rf"{_DOCS}(?:\d+[-_. ]*)?"
@@ -57,7 +60,7 @@ CONFIG_FILE = (
 CONFIG_CODE = (
     r"(?:^|/)(?:settings|config|configuration|options|flags)\.(?:toml|py|go|rs|[jt]s|rb|php|java|kt)$"
 )
-DEBUG_GUIDE = rf"{_DOCS}[^/]*(?:debug|troubleshoot)[^/]*{_TEXT}"
+DEBUG_GUIDE = rf"(?:^|{_DOCS})[^/]*(?:debug|troubleshoot)[^/]*{_TEXT}"
 MANIFEST = (
     r"(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)|package\.json|composer\.json|cargo\.toml|[^/]+\.gemspec|pom\.xml"
     r"|build\.gradle(?:\.kts)?|go\.mod|meson\.build|cmakelists\.txt|[^/]+\.(?:csproj|cabal|podspec|rockspec)"
@@ -100,6 +103,7 @@ TESTS = (
 )
 CI_TESTS = (
     r"\b(?:(?:npm|pnpm|yarn|make|go|cargo|mix|dotnet|cabal|stack|meson)(?: run)? test|pytest|rake"
+    r"|mvnw?[^\n]{0,80}(?:test|verify)"
     r"|ctest|tox)\b"
 )
 INSTALLS = (

@@ -24,7 +24,7 @@ _TYPED = frozenset({"c", "cpp", "csharp", "java", "dart", "gradle"})
 _BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
 _NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
 _MAX_LINE_CHARS = 500
-"""A longer line is not treated as a definition; nobody wrote it by hand."""
+"""Whether a line is a definition is read from this much of it."""
 _MAX_CHUNKS_READ = 2_000
 """Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 
@@ -183,8 +183,7 @@ class _Patterns:
 
     def defines(self, line: str, language: str) -> bool:
         """Return whether a line that mentions the name defines or declares it."""
-        if len(line) > _MAX_LINE_CHARS:
-            return False
+        line = line[:_MAX_LINE_CHARS]
         if self.defined.search(line):
             return True
         if language in _TYPED and self.typed.search(line):

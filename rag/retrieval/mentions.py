@@ -37,6 +37,8 @@ _MAX_FILES = 30
 """The largest number of files read to find a matching line."""
 _DEPTHS = 3
 """At how many depths of folders a place is looked for."""
+_MAX_DEPTH = 3
+"""A heading below others of this depth is about a detail."""
 _MAX_READ = 500
 """The largest number of chunks read among those that hold certain terms."""
 _LONG_QUESTION_CHARS = 120
@@ -221,15 +223,35 @@ def _in_code(
     return [(chunk, _line_asked(hit, line, place)) for chunk, hit in found[: place.most]]
 
 
-def _titles(hit: Hit, line: re.Pattern[str]) -> list[str]:
-    """Return the headings of a section, those above it first, that match."""
-    lines = lines_of(hit.text)
-    inside = (one.strip(_MARKS) for one, below in pairwise([*lines, ""]) if _is_heading(one, below))
-    return [title for title in (*hit.scope.split("."), hit.symbol, *inside) if line.search(title)]
+def _titles(hit: Hit, line: re.Pattern[str]) -> list[tuple[int, str]]:
+    """Return the headings of a section that match, those above it first, each with its depth from 1; without
+    those of details.
+    """
+    above = [*filter(None, hit.scope.split(".")), hit.symbol]
+    lines = _outside_fences(lines_of(hit.text))
+    inside = [
+        (len(one) - len(one.lstrip("#=")) or len(above), one.strip(_MARKS))
+        for one, below in pairwise([*lines, ""])
+        if _is_heading(one, below)
+    ]
+    titles = dict.fromkeys([*enumerate(above, 1), *inside])
+    return [(depth, title) for depth, title in titles if depth <= _MAX_DEPTH and line.search(title)]
+
+
+def _outside_fences(lines: list[str]) -> list[str]:
+    """Return the lines, those of blocks of code blank."""
+    inside, outside = False, []
+    for line in lines:
+        is_fence = line.lstrip().startswith(("```", "~~~"))
+        outside.append("" if inside or is_fence else line)
+        inside ^= is_fence
+    return outside
 
 
 def _is_heading(line: str, below: str) -> bool:
-    return line.startswith(("# ", "##", "= ", "==")) or _UNDERLINE.match(below) is not None
+    return line.startswith(("# ", "##", "= ", "==")) or (
+        bool(line.strip()) and _UNDERLINE.match(below) is not None
+    )
 
 
 def _is_section(hit: Hit, line: re.Pattern[str]) -> bool:
@@ -237,20 +259,22 @@ def _is_section(hit: Hit, line: re.Pattern[str]) -> bool:
     return bool(_titles(hit, line)) or (not hit.symbol and line.search(hit.text) is not None)
 
 
-def _heads(hit: Hit, line: re.Pattern[str], asked: Set[str]) -> tuple[bool, bool, int]:
-    """Return whether a heading below that of the file matches, whether any does, and how many of some terms
-    the headings that match have.
+def _heads(hit: Hit, line: re.Pattern[str], asked: Set[str]) -> tuple[bool, int]:
+    """Return whether a heading matches, and how well the best of them does: by the terms asked for that it
+    has, by its depth, where those below the title of a file come first, and by the terms of another subject.
     """
-    titles = _titles(hit, line)
-    inner = [title for title in titles if title != (hit.scope.split(".")[0] or hit.symbol)]
-    return bool(inner), bool(titles), len(asked & term_set("\n".join(titles)))
+    fits = [
+        3 * len(asked & term_set(title))
+        - (1, 0, 2)[depth - 1]
+        - 2 * len(term_set(line.sub("", title)) - asked)
+        for depth, title in _titles(hit, line)
+    ]
+    return bool(fits), max(fits, default=0)
 
 
 def _line_asked(hit: Hit, line: re.Pattern[str], place: Place) -> int:
-    """Return the line of a matching chunk at which the answer begins; 0 if any line matches."""
-    if not place.line:
-        return 0
-    titles = _titles(hit, line) if place.headed else []
+    """Return the line of a matching chunk at which the answer begins."""
+    titles = {title for _, title in _titles(hit, line)} if place.headed else ()
     for n, text in enumerate(lines_of(hit.text)) if titles else ():
         if text.strip(_MARKS) in titles:
             return hit.start + n

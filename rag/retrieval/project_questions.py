@@ -138,7 +138,12 @@ _FIRST_STEPS = (
     headed(GUIDE, "getting started|set[- ]?up|development|design"),
     Place(GUIDE),
 )
-_OVERVIEW = (Place(README, PROSE), Place(README), Place(MANIFEST, r"^[^\w\n]*+description\b"))
+_OVERVIEW = (
+    Place(README, PROSE),
+    Place(README),
+    Place(r"^[^/]+/readme(?:\.\w+)?$", PROSE),
+    Place(MANIFEST, r"^[^\w\n]*+description\b"),
+)
 _NAMED_SO = "it this project repo repository package library program tool app application software"
 
 
@@ -404,7 +409,7 @@ PROJECT_QUESTIONS = (
         extra="maintainer maintainers",
         places=(
             Place(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
-            Place(MANIFEST, r"\b(?:authors?|maintainers?|contributors)\b"),
+            Place(MANIFEST, r"^[^\w\n]*+(?:\w+\.)?(?:authors?|maintainers?|contributors|developers)\b"),
             headed(README, r"authors?\b|maintainers?|credits|contact|team\b"),
             Place(README, r"\b(?:maintain(?:ed|ers?)|created|written|developed) by\b"),
             Place(GUIDE, r"\b(?:managed|maintained|reviewed) by\b|\bmaintainers\b"),
@@ -503,7 +508,7 @@ PROJECT_QUESTIONS = (
         "documentation docs manual handbook wiki tutorial",
         extra="online official user users full",
         places=(
-            headed(README, r"documentation|docs\b|manual|learn|handbook|tutorial|(?:\w+ )?resources"),
+            headed(README, r"(?:\w+ )?(?:documentation|docs|manual|handbook|guides?|resources)\s*$|learn\b"),
             Place(MANUAL, PROSE),
             Place(README, r"\b(?:documentation|(?<![/.@-])docs(?![./])|manual|handbook|user guide)\b"),
             Place(FIRST_STEPS, PROSE),
@@ -519,6 +524,7 @@ PROJECT_QUESTIONS = (
             headed(README, r"(?:basic |quick )?(?:examples?|usage|demo)\b|how to use"),
             headed(README, r"quick ?start|getting started|running|use\b"),
             Place(FIRST_STEPS, PROSE),
+            Place(MANUAL, PROSE),
             Place(EXAMPLES, most=2),
             Place(README, r"^[ \t]*```[ \t]*\w*$"),
         ),

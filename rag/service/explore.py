@@ -26,6 +26,8 @@ from rag.types import Source, Subject
 
 DEFAULT_TOKENS = 950
 MIN_TOKENS, MAX_TOKENS = 100, 20_000
+_TOKENS_OF_PLACE, _TOKENS_OF_LINE = 40, 15
+"""As many ranked chunks are considered as the budget and the lines that were sent before have room for."""
 _MAX_PARTS = 6
 _MORE_LINES = (1, 2, 3)
 """How many times more lines are tried, in this order, as long as all places fit."""
@@ -86,16 +88,19 @@ def explore(
         raise QuestionEmpty()
     budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
     parts = parts_of(question)
+    sent = sum(map(len, seen.values())) if seen else 0
+    room = (budget + _TOKENS_OF_LINE * sent) // _TOKENS_OF_PLACE
+    depth = max(DEPTH, room // len(parts))
     results: list[tuple[str, RetrievalResult]] = []
     past: list[Exchange] = []
     for part in parts:
-        result = search([repository.searcher], part, past=past, k=DEPTH)
-        result = with_history([repository], result, DEPTH, on_missing)
+        result = search([repository.searcher], part, past=past, k=depth)
+        result = with_history([repository], result, depth, on_missing)
         results.append((part, result))
         past = [*past, _exchange(part, result)]
     best: Exploration | None = None
     for more_lines in _MORE_LINES:
-        found = [places_of(repository, part, result, more_lines) for part, result in results]
+        found = [places_of(repository, *one, more_lines, with_weak=room > DEPTH) for one in results]
         fresh, repeated = _fresh(found, seen or {})
         remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in found)))
         rest = partial(_rest, repeated=repeated, next_places=next_places)

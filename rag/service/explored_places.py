@@ -27,7 +27,7 @@ from rag.types import CodeDefinition, CodeFact, Hit
 from rag.types.question_kinds import CALLERS, LINES, LIST
 
 DEPTH = 24
-"""Ranked chunks that are considered for each part of a question."""
+"""Ranked chunks that are considered for each part of a question, if the budget has no room for more."""
 _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
 _MAX_LITERALS, _MAX_MATCHES = 4, 12
@@ -43,7 +43,7 @@ _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
 _LINES_BY_RANK = (4, 3)
 """How many lines the best ranked chunks are shown with; the others, and those after named places, with
-`_FEW_LINES`."""
+`_FEW_LINES`, and those beyond `DEPTH` with one."""
 _FEW_LINES = 2
 _BEST, _OF_BEST = 8, 4
 _FILE_LINES, _NAMED_FILES = 16, 2
@@ -51,7 +51,7 @@ _FILE_LINES, _NAMED_FILES = 16, 2
 _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
 _SHARE_OF_BEST_CHUNK = 0.5
-"""The share of it that the best line of a ranked chunk needs."""
+"""The share of it that the best line of a ranked chunk needs, if weak ones are left out."""
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -89,10 +89,13 @@ class FoundPlaces:
     remarks: list[str] = field(default_factory=list)
 
 
-def places_of(repository: Repository, part: str, result: RetrievalResult, more_lines: int) -> FoundPlaces:
+def places_of(
+    repository: Repository, part: str, result: RetrievalResult, more_lines: int, *, with_weak: bool
+) -> FoundPlaces:
     """Return the places for one part of a question: those in files that it names, then the most certain.
 
-    Ranked chunks have `more_lines` times their usual lines.
+    Ranked chunks have `more_lines` times their usual lines. Those with few of the words are left out unless
+    `with_weak`.
     """
     found = FoundPlaces(remarks=list(result.remarks))
     names, literals = _names_and_literals(repository, part, result)
@@ -121,9 +124,9 @@ def places_of(repository: Repository, part: str, result: RetrievalResult, more_l
         found.places += _mentions(repository, [facts.subject], paths)
     found.places += _lines_of_files(repository, part, result) if paths or not first else []
     answered = bool(first) or (bool(matches) and is_name)
-    ranked = result.ranked[: _AFTER_FACTS if answered else DEPTH]
-    excerpts = _excerpts(ranked, part, more_lines, few=bool(names))
-    worded = [] if answered else _worded(repository, part, result.ranked)
+    ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
+    excerpts = _excerpts(ranked, part, more_lines, few=bool(names), with_weak=with_weak)
+    worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
     for row in zip_longest(excerpts, worded):
         found.places += [place for place in row if place is not None]
     found.places += _grouped(last)
@@ -351,15 +354,18 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
     return places
 
 
-def _excerpts(ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool) -> Iterator[ExploredPlace]:
+def _excerpts(
+    ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool, with_weak: bool
+) -> Iterator[ExploredPlace]:
     weights = _weights(part, ranked)
-    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in ranked]
+    judged = () if with_weak else ranked
+    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in judged]
     enough = max(scores, default=0.0) * _SHARE_OF_BEST_CHUNK
     for rank, hit in enumerate(ranked):
-        if scores[rank] < enough:
+        if scores and scores[rank] < enough:
             continue
         room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not few else _FEW_LINES
-        yield _excerpt(hit, weights, room * more_lines)
+        yield _excerpt(hit, weights, (room if rank < DEPTH else 1) * more_lines)
 
 
 def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace:
@@ -369,8 +375,9 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
     held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
     of_code = [n for n in held if _is_line_of_code(lines[n])] or held
     heads = [n for n in of_code if hit.symbol and hit.symbol in lines[n]][:1]
-    scores = {n: _score(lines[n], weights) for n in held if n not in heads}
-    best = sorted(scores, key=lambda n: (-scores[n], n))[: max(1, room - 1)]
+    others = max(1, room - 1) if room > len(heads) else 0
+    scores = {n: _score(lines[n], weights) for n in held if n not in heads} if others else {}
+    best = sorted(scores, key=lambda n: (-scores[n], n))[:others]
     chosen = {*heads, *(n for n in best if scores[n])} or {*best[:1]}
     for n in sorted(chosen):
         if _OPENS_SERIES.search(lines[n]):

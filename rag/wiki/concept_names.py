@@ -1,7 +1,8 @@
 """Name concepts as a reader would: after the document about them, else in the words of their code.
 
 The document is one whose file is named like the most central file of the concept, or like its folder. The
-words are those of its folder, of what its files share, or of its central files.
+words are those of its folder, of the two folders with most of its code, of what its files share, or of its
+central files. A title has at most two names: a list of more is a list of identifiers.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from rag.wiki.concepts import Concept, stem_words
 
 _FOLDER_SHARE = 0.75
 _WORD_SHARE = 0.55
-_NAMED_FILES = 3
+_MAX_NAMES = 2
 _MAX_TITLE = 48
 _COMMON_SHARE, _FEW_FILES = 0.6, 8
 """A word in most file names of a folder with more files, or of all, distinguishes none of them."""
+_HALF = 0.5
 _MIN_NAME_CHARS = 3
 _MAX_ALIKE = 0.5
 """Of two names that share more of their words only the first is in a title."""
@@ -57,6 +59,8 @@ _VAGUE_FOLDERS = frozenset(
     " assets public".split()
 )
 """Folders that say what they hold only together with the folder around them."""
+_GROUPS = {"internal": "Internal packages", "cmd": "Commands"}
+"""Folders of many small packages, as a reader calls these."""
 _MANY_FOLDERS = 4
 """A file name in as many folders says no more than the folder."""
 _PLATFORMS = frozenset("win32 win64 windows posix unix linux darwin macos impl inl".split())
@@ -82,7 +86,8 @@ def concept_titles(
     titles: list[str] = []
     for concept, folder in zip(found, folders, strict=True):
         is_own = bool(folder) and counts[folder] == 1
-        title = _of_folder(folder, folders) if is_own else names.most_central(concept)
+        title = _of_folder(folder, folders) if is_own else ""
+        title = title or ("" if folder else names.largest_folders(concept)) or names.most_central(concept)
         named = posixpath.basename(folder) if is_own else title.partition(",")[0]
         heading = headings.pop(_key(named), "")
         title = heading or _readable(title, known, project) or concept.files[0].path
@@ -90,9 +95,11 @@ def concept_titles(
             title = _with_topic(title, names.topic(folder), known, project)
         if title in others:
             title = f"{title} ({folder or concept.files[0].path})"
-        if title in titles:
-            other = folders[titles.index(title)]
-            title = f"{title} ({_distinguishing(folder, other, title) or concept.files[0].path})"
+        alike = next((n for n, other in enumerate(titles) if _key(other) == _key(title)), None)
+        if alike is not None:
+            place = _distinguishing(folder, folders[alike], title) or concept.files[0].path
+            if titles[alike] == title or "/" not in place:
+                title = f"{title} ({place})"
         titles.append(title if title not in titles else f"{title} {len(titles) + 1}")
     return titles
 
@@ -163,6 +170,26 @@ class _FileNames:
         own = self._common.get(folder, frozenset()) - self._common.get("", frozenset())
         return own or frozenset([posixpath.basename(folder)] if folder else [])
 
+    def largest_folders(self, concept: Concept) -> str:
+        """Return the names of the two folders with most code of a concept, or what these small packages are
+        called together; "" if most of it is in one folder or in none.
+        """
+        sizes: Counter[str] = Counter()
+        for file in concept.files:
+            sizes[self.folder(file.folder)] += len(file.lines)
+        best: list[tuple[str, int]] = []
+        for folder, lines in sizes.most_common():
+            if folder and not any(_is_around(folder, one) or _is_around(one, folder) for one, _ in best):
+                best.append((folder, lines))
+        del best[_MAX_NAMES:]
+        if len(best) < _MAX_NAMES:
+            return ""
+        if sum(lines for _, lines in best) < _HALF * concept.lines:
+            group = _GROUPS.get(posixpath.basename(_folder(concept)))
+            if group:
+                return group
+        return _tidy(", ".join(_of_folder(folder, ()) for folder, _ in best))
+
     def most_central(self, concept: Concept) -> str:
         """Return a word that most files of a concept share, and the names of its most central files."""
         lines: Counter[str] = Counter()
@@ -180,7 +207,7 @@ class _FileNames:
         for stem in [stem for stem in best if stem not in _PLAIN_STEMS] or best:
             if not any(_are_alike(stem, other) for other in named):
                 named.append(stem)
-        return _tidy(", ".join(named[:_NAMED_FILES]))
+        return _tidy(", ".join(named[:_MAX_NAMES]))
 
 
 def _with_topic(title: str, topic: frozenset[str], known: Callable[[str], str], project: str) -> str:
@@ -275,6 +302,10 @@ def _folder(concept: Concept) -> str:
             folder = posixpath.dirname(folder)
     enough = [folder for folder, lines in sizes.items() if lines >= _FOLDER_SHARE * concept.lines]
     return max(enough, key=lambda folder: (folder.count("/"), folder), default="")
+
+
+def _is_around(outer: str, inner: str) -> bool:
+    return inner.startswith(f"{outer}/")
 
 
 def _of_folder(folder: str, folders: Sequence[str]) -> str:

@@ -125,6 +125,50 @@ def test_functions_of_c():
     assert called(graph, "open_it") == [("b.c", 3, True)]
 
 
+def test_what_a_function_without_a_declared_type_returns():
+    text = (
+        "class Key:\n    def sign(self): ...\n\n"
+        "    @classmethod\n    def load(cls, name):\n        key = cls(name)\n        return key\n\n"
+        "    def named(self, name):\n        self.name = name\n        return self\n\n\n"
+        "class Short(Key):\n    def sign(self): ...\n\n\n"
+        "def make(kind):\n    if kind == 1:\n        return None\n    return Key()\n\n\n"
+        "def either(kind):\n    if kind == 1:\n        return Short()\n    return Key()\n\n\n"
+        "def use():\n"
+        "    Key.load(1).sign()\n    Short.load(1).sign()\n    Short().named(1).sign()\n"
+        "    make(2).sign()\n    either(2).sign()\n"
+    )
+    graph = survey_of({"a.py": text}).graph
+    lines = {line: number for number, line in enumerate(text.splitlines(), 1)}
+    key, short, own = (
+        lines[f"    {call}.sign()"] for call in ("Key.load(1)", "Short.load(1)", "Short().named(1)")
+    )
+    made, unknown = lines["    make(2).sign()"], lines["    either(2).sign()"]
+    assert called(graph, "Key.sign") == [("a.py", key, True), ("a.py", made, True), ("a.py", unknown, False)]
+    assert [one for one in called(graph, "Short.sign") if one[2]] == [
+        ("a.py", short, True),
+        ("a.py", own, True),
+    ]
+
+
+def test_an_annotation_names_a_class_beside_the_method():
+    text = (
+        "class Test:\n    class Door:\n        def open_it(self): ...\n\n"
+        "    def test(self, door: Door):\n        door.open_it()\n"
+    )
+    assert called(survey_of({"test_a.py": text}).graph, "Test.Door.open_it") == [("test_a.py", 6, True)]
+
+
+def test_a_call_of_a_macro_of_c_on_a_line_of_its_own():
+    text = "#define CHECK_IT(p) { check(p, 1); }\n\nvoid f(int p) {\n    CHECK_IT(p);\n    CHECK_IT(2);\n}\n"
+    assert called(survey_of({"a.c": text}).graph, "CHECK_IT") == [("a.c", 4, True), ("a.c", 5, True)]
+
+
+def test_a_macro_of_c_that_is_defined_in_a_function():
+    files = {"a.c": "int f(int x) {\n#define TWICE(n) \\\n   (2 * (n))\n   return TWICE(x);\n}\n"}
+    graph = survey_of(files).graph
+    assert called(graph, "TWICE") == [("a.c", 4, True)]
+
+
 def test_an_include_is_not_taken_for_a_file_of_another_library():
     files = {"src/a.c": '#include "buffer.h"\n', "deps/other/buffer.h": "", "include/x.h": ""}
     assert survey_of(files).graph.importers("deps/other/buffer.h") == []
@@ -451,7 +495,30 @@ def test_calls_of_rust_in_macros_and_modules_within_files():
     assert called(graph, "Kit.open") == [("src/use.rs", 5, True)]
 
 
-def test_the_possible_uses_that_are_returned_are_in_the_language_of_the_definition_first():
+def test_what_a_type_of_rust_is_around_may_have_the_method():
+    files = {
+        "src/main.rs": "mod kiln;\nfn main() {}\n",
+        "src/kiln.rs": (
+            "use std::sync::Arc;\npub struct Kiln { hot: bool }\nimpl Kiln {\n"
+            "    pub fn shared() -> Arc<Kiln> { todo!() }\n    pub fn cool_down(&self) {}\n"
+            "    pub fn stop(&self) { self.cool_down(); }\n}\n"
+        ),
+        "src/use.rs": (
+            "use std::sync::Arc;\nuse std::path::PathBuf;\nuse crate::kiln::Kiln;\n"
+            "fn run() {\n    let kiln = Kiln::shared();\n    kiln.cool_down();\n}\n"
+            "fn other(kiln: &Arc<Kiln>, path: PathBuf) {\n    kiln.cool_down();\n    path.cool_down();\n}\n"
+        ),
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "Kiln.cool_down") == [
+        ("src/kiln.rs", 6, True),
+        ("src/use.rs", 6, False),
+        ("src/use.rs", 9, False),
+    ]
+
+
+def test_the_possible_uses_that_are_returned_are_in_the_language_of_the_definition_first(monkeypatch):
+    monkeypatch.setattr("rag.code.use_search.MAX_POSSIBLE", 30)
     files = {f"a/{n}.rb": "z.put_away(1)\n" for n in range(40)}
     files |= {"q.py": "class Box:\n    def put_away(self, x):\n        pass\n"}
     files |= {"use.py": "def run(box):\n    box.put_away(1)\n"}

@@ -29,6 +29,10 @@ def named(text: str, line: int = 1, *, is_config: bool = False) -> list[tuple[st
         ('    case "cooling-hours":', ("compared", "cooling-hours")),
         ("    cooling_hours    int    (default 12)", ("documented", "cooling_hours")),
         ("if 'KILN_HOURS' in os.environ:", ("environment", "KILN_HOURS")),
+        ('    "env_key": "KILN_HOURS",', ("environment", "KILN_HOURS")),
+        ('HOURS = max(get_int_from_env("KILN_HOURS", 30), 1)', ("environment", "KILN_HOURS")),
+        ('hours = env.int("KILN_HOURS", default=3)', ("environment", "KILN_HOURS")),
+        ("const hours = numberFromEnv('KILN_HOURS', 3)", ("environment", "KILN_HOURS")),
         ('    if let Some(path) = std::env::var_os("KILN_HOURS") {', ("environment", "KILN_HOURS")),
         ("  hours ??= 12", ("local", "hours")),
         ('  cli.String{Name: "config", EnvVars: []string{"KILN_CONFIG"}},', ("environment", "KILN_CONFIG")),
@@ -44,6 +48,17 @@ def named(text: str, line: int = 1, *, is_config: bool = False) -> list[tuple[st
 )
 def test_a_line_declares_a_setting(text: str, expected: tuple[str, str]):
     assert named(text)[0] == expected
+
+
+@pytest.mark.parametrize("call", ["get_int_from_env(", "int(os.getenv(", "env.bool("])
+def test_a_variable_of_the_environment_may_be_in_the_line_below_the_call(call: str):
+    found = declared([f"HOURS = {call}", '    "KILN_HOURS",', "    12,"], 2)
+    assert [(one.sort, one.name) for one in found] == [("environment", "KILN_HOURS")]
+
+
+def test_a_line_reads_all_its_variables():
+    line = 'HOURS = int_from_env("KILN_HOURS", os.getenv("OLD_KILN_HOURS"))'
+    assert [one.name for one in declared([line], 1)] == ["KILN_HOURS", "OLD_KILN_HOURS"]
 
 
 def test_an_attribute_declares_the_option_and_its_environment_variable():

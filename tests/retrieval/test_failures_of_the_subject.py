@@ -110,13 +110,16 @@ class GlazeError(KilnError):
         ("which exceptions can file_name raise", "file_name"),
         ("what errors might file_name throw?", "file_name"),
         ("what does short_name return when the name is too long", "short_name"),
+        ("what if the name given to short_name is empty and too long", "file_name"),
     ],
 )
 def test_a_question_that_names_a_function_is_about_no_other(searcher_of, question: str, subject: str | None):
     found = search_in_turn([searcher_of(KILN)], question, []).code_facts
     assert (found and found.subject) == subject
     if found:
-        assert found.kind == "failure" and found.summary.startswith(f"`{subject}` has ")
+        is_named = found.subject in question
+        assert found.kind == "failure"
+        assert found.summary.startswith(f"`{subject}` {'has' if is_named else 'fits best; it has'} ")
 
 
 def test_a_function_that_the_question_does_not_name_only_fits_best(searcher_of):

@@ -21,6 +21,18 @@ Pages may be organized into directories, and windows start where they were.
 - [Configuration](#configuration)
 - [Building from source](#building-from-source)
 
+## Recipes
+
+### Tips
+
+#### Running sail in a loop
+
+```sh
+# install all themes
+# configuration of the panel
+sail --loop
+```
+
 ## System requirements
 
 Sail runs on Linux and needs Wayland. It does not run on Windows.
@@ -54,6 +66,7 @@ FILES = {
         "# Contributing to sail\n\nSend a patch.\n\n## Submitting an issue\n\nSay what broke.\n\n"
         "## Running tests\n\n    meson test\n\n## Releasing\n\nBump the version.\n"
     ),
+    "panel/README.md": "# Panel\n\n## Debugging\n\nSet PANEL_DEBUG.\n\n## Tests\n\nThere are none.\n",
     "CLAUDE.md": "# Notes\n\n## Commands\n\nninja\n\n## Architecture overview\n\ndraw/ paints.\n",
     "CHANGELOG.md": "# 2.1.0\n\n- Faster\n\n# 2.0.0\n\n## What's new in this release?\n\n- Everything\n",
     "release.sh": "#!/bin/sh\n# changed in the last release, still maintained\ngit tag\n",

@@ -521,6 +521,20 @@ def test_calls_wiki_and_subject_are_reached_by_keyboard(served, visit):
     expect(about).to_contain_text("it = SessionSigner.sign_session")
 
 
+def test_the_command_about_sets_the_subject_and_asks_for_it_without_a_name(served, visit):
+    page = visit(served)
+    question = page.get_by_label("Question", exact=True)
+    question.fill("/about")
+    page.keyboard.press("Enter")
+    page.get_by_label("Definition or file").fill("Storage")
+    page.keyboard.press("Enter")
+    expect(page.locator(".about")).to_contain_text("it = Storage")
+    question.fill("/about sign_session")
+    page.keyboard.press("Enter")
+    expect(page.locator(".about")).to_contain_text("it = sign_session")
+    expect(page.locator("article.turn")).to_have_count(0)
+
+
 def test_a_page_of_the_wiki_and_a_question_have_addresses(served, visit):
     page = visit(served, "/repos/sample/wiki?page=glossary")
     expect(page.locator(".wiki-page h1")).to_have_text("Glossary")

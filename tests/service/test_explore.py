@@ -150,8 +150,8 @@ def hit(text: str, symbol: str = "") -> Hit:
     return Hit(Span("r", "a.py", 1, text.count("\n") + 1, "0" * 40, symbol=symbol), text, 1.0)
 
 
-def shown(hits: list[Hit], question: str, more_lines: int = 3) -> list[list[str]]:
-    found = _excerpts(hits, question, more_lines, few=False)
+def shown(hits: list[Hit], question: str, more_lines: int = 3, *, with_weak: bool = False) -> list[list[str]]:
+    found = _excerpts(hits, question, more_lines, few=False, with_weak=with_weak)
     return [[text.strip() for _, text in place.lines] for place in found]
 
 
@@ -175,6 +175,14 @@ def test_chunks_that_fit_far_less_than_the_best_are_left_out() -> None:
     question = "where is an expired token refused: refuse"
     assert shown([hit(best), hit(weak), hit(weak)], question) == [["refuse(token, expired)"]]
     assert len(shown([hit(weak), hit(weak)], question)) == 2
+    assert len(shown([hit(best), hit(weak), hit(weak)], question, with_weak=True)) == 3
+
+
+def test_of_chunks_beyond_the_best_the_name_alone_is_shown() -> None:
+    text = "def close_socket(sock):\n    sock.shutdown(2)\n"
+    found = shown([hit(text, "close_socket")] * 26, "where is a sock closed?", 1, with_weak=True)
+    assert [len(lines) for lines in found] == [2] * 24 + [1] * 2
+    assert found[-1] == ["def close_socket(sock):"]
 
 
 def test_a_decorator_takes_no_line_of_a_fact() -> None:
@@ -217,3 +225,28 @@ def test_what_was_seen_is_left_out_until_nothing_is_left(engine: Engine, sample:
             assert not numbers & seen.setdefault(place.path, set())
             seen[place.path] |= numbers
     assert not found.places and not found.more and "sent before" in found.text
+
+
+@pytest.fixture(scope="module")
+def handlers(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    folder = tmp_path_factory.mktemp("handlers")
+    for n in range(60):
+        text = f"def on_packet_{n}(packet):\n    return store(packet, {n})\n"
+        (folder / f"part_{n}.py").write_text(text, encoding="utf-8")
+    return engine.repository(locate(str(folder)))
+
+
+def test_a_larger_budget_has_more_places(engine: Engine, handlers: Repository) -> None:
+    question = "Store the size of a packet"
+    found = explore(handlers, question, counter=engine.counter, budget_tokens=5000)
+    assert len({place.path for place in found.places}) == 60
+    assert engine.counter.count(found.text) <= 5000
+
+
+def test_the_same_question_again_comes_to_all_places(engine: Engine, handlers: Repository) -> None:
+    seen: dict[str, set[int]] = {}
+    for _ in range(6):
+        found = explore(handlers, "Store the size of a packet", counter=engine.counter, seen=seen)
+        for place in found.places:
+            seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
+    assert len(seen) == 60

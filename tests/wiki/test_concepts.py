@@ -326,3 +326,38 @@ def test_folders_that_any_project_has_are_named_with_those_around_them():
     survey = survey_of({"client/include/app.h": text, "server/run.c": text})
     titles = concept_titles([Concept([file]) for file in survey.files.values()])
     assert titles[0] == "Client include"
+
+
+def _title_of(*paths: str) -> str:
+    """Return the title of one concept with these files, the first with most code."""
+    texts = {path: "x = 1\n" * 60 * (len(paths) - n) for n, path in enumerate(paths)}
+    survey = survey_of({**texts, "other/a.py": "x = 1\n" * 60})
+    groups = [Concept([survey.files[path] for path in paths]), Concept([survey.files["other/a.py"]])]
+    return concept_titles(groups, project="kiln")[0]
+
+
+@pytest.mark.parametrize(
+    ("paths", "title"),
+    [
+        (("net/tcp/mux.py", "testing/helpers.py", "net/channel.py"), "TCP and testing"),
+        (("packages/fire/src/index.py", "packages/ash-log/src/info.py"), "Fire and ash log"),
+        (
+            ("internal/sync/a.py", "internal/tls/b.py", "internal/tar/c.py", "internal/fs/d.py"),
+            "Sync and TLS",
+        ),
+        (
+            tuple(f"internal/{name}/a.py" for name in "sync tls tar fs path env bits log".split()),
+            "Internal packages",
+        ),
+        (("oven.py", "ash.py", "lock.py"), "Oven and ash"),
+    ],
+)
+def test_a_title_of_code_in_several_folders_names_the_two_largest(paths, title):
+    assert _title_of(*paths).lower() == title.lower()
+
+
+def test_titles_that_differ_by_a_plural_only_say_where_their_code_is():
+    text = "def a():\n    return 1\n\n" * 60
+    survey = survey_of(dict.fromkeys(("app/adapter/a.py", "lib/bind/adapters/b.py"), text))
+    first, second = concept_titles([Concept([file]) for file in survey.files.values()])
+    assert (first, second) == ("Adapter", "Adapters (bind)")

@@ -79,6 +79,7 @@ _MODIFIERS = re.compile(
 )
 _DEFINES = re.compile(r"\s*[:{]")
 """What follows the parameters of a method or of its declaration."""
+_PROTOTYPE = re.compile(r"[^{}#;]*;")
 _IMPORTED = r"[\w$]+|(?<=['\"<])[./@]"
 _IMPORTS = re.compile(r"\s*(?:import|export|from)\b|.*\brequire\(|\s*[\w$, ]+(?: as \w+)?,?$|\s*}? from ")
 _TYPED = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
@@ -406,13 +407,16 @@ class _Server:
         return True
 
     def leads_to(self, path: str, line: int, target: CodeDefinition) -> bool | None:
-        """Return whether the server finds the target from its name on a line; None if it finds nothing."""
+        """Return whether the server finds the target from its name on a line; None if it finds nothing, or
+        only a prototype: it does not see definitions of C that its options leave out.
+        """
         places = self.targets(path, line, rf"(?<![\w$]){re.escape(target.name)}(?![\w$])")
         own = range(target.start - 1, target.end)
         verdicts = [
             place == target.path and row in own
             for place, row in places
             if place != path or not _IMPORTS.match(self.lines(path)[row])
+            if not place.endswith(".h") or not _PROTOTYPE.match("\n".join(self.lines(place)[row : row + 12]))
         ]
         return any(verdicts) if verdicts else None
 

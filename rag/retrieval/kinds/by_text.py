@@ -12,7 +12,6 @@ from rag.retrieval.kinds.asked import Asked
 from rag.retrieval.lookup import limit_of_uses, uses
 from rag.types import CodeUse, Hit, UseRole
 
-_MAX_LINE_CHARS = 400
 _TYPE = (
     r"\b(?:class|interface|struct|enum|object|protocol|extension|record|trait|actor)\s+[\w.]+(?:<[^{]*?>)?"
 )
@@ -52,5 +51,5 @@ def subtypes_by_text(asked: Asked, index: ChunkIndex, name: str) -> Iterator[Cod
     for hit in asked.hits_with(index, terms(name)[-1:]):
         if hit.kind in ("code", "test"):
             for number, line in enumerate(lines_of(hit.text), hit.start):
-                if len(line) <= _MAX_LINE_CHARS and declares.search(line):
+                if declares.search(line):
                     yield CodeUse(hit.path, number, hit.label, "base", certain=False)

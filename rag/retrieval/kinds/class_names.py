@@ -15,7 +15,7 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, FileText, Ranked
 from rag.retrieval.kinds.line_series import shapes_of
-from rag.retrieval.kinds.list_fit import is_whole
+from rag.retrieval.kinds.list_fit import names_all
 
 _CODE, _CLASS = 0, 1
 _MIN_CLASSES = 3
@@ -49,7 +49,7 @@ def with_named(asked: Asked, phrase: str) -> Asked:
             found.append((-len(set(held) & set(sought)), len(held), chunk, index))
     found.sort(key=lambda one: one[:3])
     more = [Ranked(index.hit(chunk, 0.0, {}), index) for _, _, chunk, index in found[:_MORE]]
-    whole = [one for one in more if is_whole(phrase, one.hit.symbol)]
+    whole = [one for one in more if names_all(asked, phrase, one.hit.symbol)]
     others = [one for one in more if one not in whole]
     return replace(asked, best=[*whole, *asked.best[:_KEPT], *others, *asked.best[_KEPT:]])
 

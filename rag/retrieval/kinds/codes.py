@@ -323,7 +323,7 @@ def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
         opens = opens and not (
             _status_alone(lines[number + 1]) and _status_alone("".join(lines[number + 2 : number + 3]))
         )
-        if len(line) <= _MAX_LINE_CHARS and not _NO_CODE.match(line) and (opens or not joined):
+        if not _NO_CODE.match(line) and (opens or not joined):
             yield (
                 start + number,
                 line.rstrip() + lines[number + 1].strip()[:_MAX_LINE_CHARS] if opens else line,

@@ -70,8 +70,10 @@ _ENVIRONMENT = re.compile(
     r"(?:[Gg]et_?[Ee]nv\w{0,12}|environ(?:\.get)?|\benv(?:_?vars?|::vars?|::var_os|\.fetch|\.get)?|\bENV(?:\.fetch)?"
     r"|[Ll]ookup_?[Ee]nv|process\.env|\bvar_os|\benv\s*=)[\s(\[.!?\"'{:$]{1,4}([A-Z][A-Z0-9_]{2,60})\b"
     r"|[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})[\"']\s+(?:not\s+)?in\s+\S*(?:environ|env|ENV)\b"
-    r"|\b[Ee]nv(?:ironment)?_?(?:[Vv]ar\w{0,8})?[\"']?\s?[:=(]{1,2}[^\"',]{0,20}[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{1,60})[\"']"
+    r"|\b[Ee]nv(?:ironment)?_?(?:[Vv]ar\w{0,8}|[Kk]ey|[Nn]ame)?[\"']?\s?[:=(]{1,2}[^\"',]{0,20}[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{1,60})[\"']"
+    r"|(?:_env|[a-z]Env|\benv\.)\w{0,20}\s*\(\s*[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]{2,60})[\"']"
 )
+_READS_ENVIRONMENT = re.compile(r"(?:_env|[gG]et[eE]nv|[a-z]Env|\benv\.)\w{0,20}\(\s*$")
 _EXPANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,60}):?[-=]")
 """A variable of a shell with what replaces it if it is not set: `${TMPDIR:-/tmp}`."""
 _RECORD_NAME = re.compile(
@@ -153,7 +155,7 @@ class Declared(NamedTuple):
 def declared(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
     """Return the settings that a line declares, from 1; `is_config`: in a file of settings."""
     line = lines[number - 1]
-    own = _read(line, is_config) if len(line) <= MAX_LINE_CHARS else None
+    own = _read(line[:MAX_LINE_CHARS], is_config)
     if own is None:
         return []
     if own.may_record and (record := _record(lines, number)):
@@ -236,11 +238,12 @@ def _attributed(lines: Sequence[str], number: int) -> Declared | None:
 
 
 def _alone(lines: Sequence[str], number: int) -> Declared | None:
-    """Return the option whose name has a line of its own in a call that declares it."""
+    """Return the option or variable whose name has a line of its own in a call that declares or reads it."""
     matched = _ALONE.match(lines[number - 1])
-    if matched is None or number < 2 or not _CALL_BEGINS.search(lines[number - 2][:MAX_LINE_CHARS]):
-        return None
-    return Declared("option", matched[1])
+    before = lines[number - 2][:MAX_LINE_CHARS] if number > 1 else ""
+    if matched and matched[1].isupper() and _READS_ENVIRONMENT.search(before):
+        return Declared("environment", matched[1])
+    return Declared("option", matched[1]) if matched and _CALL_BEGINS.search(before) else None
 
 
 def _in_signature(lines: Sequence[str], number: int) -> bool:
@@ -294,10 +297,9 @@ def _read(line: str, is_config: bool) -> _Line | None:
 
 def _declared(line: str, is_config: bool) -> Iterator[tuple[str, str]]:
     # Most lines lack a character without which an expression cannot match; that is found far faster.
-    if ("env" in line or "ENV" in line or "Env" in line or "var_os" in line) and (
-        matched := _ENVIRONMENT.search(line)
-    ):
-        yield "environment", matched[1] or matched[2] or matched[3]
+    if "env" in line or "ENV" in line or "Env" in line or "var_os" in line:
+        for names in _ENVIRONMENT.findall(line):
+            yield "environment", next(filter(None, names))
     if "," in line and ("'" in line or '"' in line) and (matched := _RECORD_LINE.search(line)):
         yield "record", matched[1]
         return

@@ -31,6 +31,8 @@ _OF_A_NAME = re.compile(
     re.I,
 )
 """A question that is about one definition by its name, whatever else the repository has."""
+_DOES = re.compile(r"\bwhat (?:does|do|will|would|can) (?:the )?`?(?-i:\w*[a-z\d][A-Z_]\w)", re.I)
+"""A question for what a function does itself, not what it calls."""
 _EMPHASIS = frozenset("exactly actually really precisely".split())
 _ON_CONDITION = re.compile(
     rf"(?<!\Awhat happens )(?<!\Awhat )\b(?:when|if|once|after|before|unless) {UNIT}{NAME} "
@@ -92,7 +94,9 @@ def find(asked: Asked) -> CodeFacts | None:
     if subject is not None and not _has_a_word(asked, *subject):
         subject = None
     if functions := _named_functions(asked):
-        return _facts(asked, *max(functions, key=lambda one: _own_score(asked, one, wanted)), wanted)
+        facts = _facts(asked, *max(functions, key=lambda one: _own_score(asked, one, wanted)), wanted)
+        if facts is not None or _DOES.search(asked.question.question.text):
+            return facts
     best = 0.0
     chosen: _Subject | None = None
     if subject is not None:

@@ -17,7 +17,6 @@ from rag.types import CodeFacts, CodeUse
 from rag.types.question_kinds import CALLERS
 
 _MAX_FILES = 12
-_MAX_LINE_CHARS = 400
 _NAME = r"([\w$-]{3,}(?:(?:\.|::|/)[\w$-]+)*)"
 _MODULE = re.compile(
     rf"\b(?:imports?|importing|importers? of) (?:the )?(?:(?:module|file|package|header) )?[`\"']?{_NAME}"
@@ -68,7 +67,7 @@ def of_models(asked: Asked) -> CodeFacts | None:
                 for hit in asked.hits_with(index, terms(name)[-1:])
                 if hit.path.endswith((".sql", ".py", ".yml"))
                 for number, line in enumerate(lines_of(hit.text), hit.start)
-                if len(line) <= _MAX_LINE_CHARS and refers.search(line)
+                if refers.search(line)
             ]
             at.sort(key=lambda one: kind_of_path(one[0]) == "test")
             found = [asked.place(index, *one, f"refers to {name}") for one in at]

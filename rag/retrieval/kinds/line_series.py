@@ -113,7 +113,14 @@ class Series:
 def shapes_of(text: str) -> list[tuple[str, str, str]]:
     """Return the shapes of a line, each with what the lines of a series share, and the name of its own."""
     text = text.strip()
-    return list(_shapes(text)) if 0 < len(text) <= _MAX_LINE_CHARS and not _COMMENT.match(text) else []
+    return _shapes_at(text) if text and not _COMMENT.match(text) else []
+
+
+def _shapes_at(text: str) -> list[tuple[str, str, str]]:
+    """Return the shapes of a line by its beginning; the strings of a longer one are not counted."""
+    if len(text) <= _MAX_LINE_CHARS:
+        return list(_shapes(text))
+    return [one for one in _shapes(text[:_MAX_LINE_CHARS]) if one[0] != "strings"]
 
 
 def series_of(lines: Sequence[str]) -> Sequence[Series]:
@@ -146,7 +153,7 @@ def _series_of(lines: tuple[str, ...]) -> Sequence[Series]:
     decorators: list[tuple[str, int]] = []
     for number, line in enumerate(lines, 1):
         text = line.strip()
-        if not text or len(line) > _MAX_LINE_CHARS or (text[0] in _MARKS and _is_aside(text)):
+        if not text or (text[0] in _MARKS and _is_aside(text[:_MAX_LINE_CHARS])):
             continue
         indent = len(line) - len(line.lstrip(" \t"))
         if indent and "\t" in line:
@@ -157,7 +164,7 @@ def _series_of(lines: tuple[str, ...]) -> Sequence[Series]:
             levels.append(_Level(indent, levels[-1].line if levels else 0))
         level = levels[-1]
         level.line = number
-        shapes = list(_shapes(text))
+        shapes = _shapes_at(text)
         is_declaration = bool(shapes) and shapes[0][0] == "declaration"
         if text[0] in "@#" and not is_declaration and (matched := _DECORATOR.match(text)):
             decorators.append((matched[1], indent))

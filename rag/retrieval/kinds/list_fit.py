@@ -271,7 +271,7 @@ def _noun(asked: Asked, file: FileText, series: Series, subject: str) -> float:
     """
     every = _split(phrase := phrase_of(asked))
     may_be_whole = series.shape == "subclass" or _CLASS.isdisjoint(asked.question.terms)
-    if may_be_whole and is_whole(phrase, subject):
+    if may_be_whole and names_all(asked, phrase, subject):
         return _WHOLE_NAME
     nouns = [word for word in every if not WEAK.issuperset(terms(word))]
     named = [word for word in _split(subject) if not _HOLDS.issuperset(terms(word))]
@@ -295,6 +295,12 @@ def is_whole(phrase: str, name: str) -> bool:
     """Return whether a name is a whole phrase of several words: `MailActionType` for "mail action types"."""
     words, parts = _split(phrase), _split(name)
     return len(words) > 1 and list(map(terms, words)) == list(map(terms, parts))
+
+
+def names_all(asked: Asked, phrase: str, name: str) -> bool:
+    """Return whether a name is the whole phrase, and a question says nothing else of what it asks for."""
+    said = {term for term in terms(asked.question.question.text) if term not in WEAK}
+    return is_whole(phrase, name) and said <= set(terms(phrase))
 
 
 def is_one_member(asked: Asked, fit: Fit) -> bool:
@@ -410,6 +416,8 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
         prior += 0.1 if asks & _FUNCTION_TERMS else -0.3
     if "__all__" in above or "export" in above.lower().split():
         prior -= 0.3
+    if holder == "enum" and asks & _CLASS:
+        prior -= 0.3  # its members are no classes
     count = int(series.anchor) if series.shape == "strings" else len(series.members)
     few = _FEW if count <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
     return prior + few + _SIZE * min(count, _MANY)

@@ -21,6 +21,8 @@ from rag.types.question_kinds import MESSAGE
 
 _FILES = 12
 _MAX_LINE_CHARS = 500
+_MAX_SEARCHED_CHARS = 20_000
+"""The literals of a line are read from this much of it."""
 _MAX_LITERALS = 4_000
 _MAX_MESSAGE_WORDS = 400
 _MAX_PHRASES = 50
@@ -76,6 +78,8 @@ def find(asked: Asked) -> CodeFacts | None:
         return None  # no literal has more of the message than it has itself
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
+            if max(map(len, file.lines), default=0) > _MAX_SEARCHED_CHARS:
+                asked.limits[f"only the first {_MAX_SEARCHED_CHARS:,} characters of a line were read"] = None
             for number, parts in _literals(file, None if phrases else known):
                 fit = (
                     max(_quoted(parts, phrases), *(_fit(parts, one) for one in (message, *ends)))
@@ -125,14 +129,10 @@ def _literals(file: FileText, known: Set[str] | None = None) -> Iterator[tuple[i
     is_begun = True
     """Whether all literals of `begun` are split, and none is left out."""
     for number, line in enumerate(file.lines, 1):
-        if (
-            len(line) > _MAX_LINE_CHARS
-            or count > _MAX_LITERALS
-            or not ("'" in line or '"' in line or "`" in line)
-        ):
+        if count > _MAX_LITERALS or not ("'" in line or '"' in line or "`" in line):
             continue
         joins = last and _GOES_ON.match(line) and number - last <= _MAX_PARTS
-        for found in _LITERAL.findall(line):
+        for found in _LITERAL.findall(line, 0, _MAX_SEARCHED_CHARS):
             count += 1
             literal = found[0] or found[1] or found[2]
             is_split = known is None or _may_begin_with(literal, known)

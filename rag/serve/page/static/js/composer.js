@@ -84,9 +84,10 @@ function submit() {
   if (!question.trim() || pending) return;
   field.value = "";
   fit();
-  const named = /^\/about\s+(.+)$/.exec(question.trim());
-  if (named) setAbout(named[1]);
-  else ask(question);
+  const command = /^\/about(?:\s+(.+))?$/.exec(question.trim());
+  if (!command) ask(question);
+  else if (command[1]) setAbout(command[1]);
+  else chooseAbout();
 }
 
 export function focusQuestion() {

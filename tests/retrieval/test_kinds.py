@@ -556,6 +556,8 @@ def test_a_statement_as_in_a_comment_asks_for_nothing(statement: str):
         ("whats the default kiln", "setting"),
         ("who opens the KilnDoor", "callers"),
         ("what kilns run at night", "list"),
+        ("where is the list of supported kilns", "list"),
+        ("name the doors", "list"),
     ],
 )
 def test_a_request_needs_no_question_mark(request_: str, kind: str):
@@ -569,6 +571,8 @@ def test_a_request_needs_no_question_mark(request_: str, kind: str):
         ("who was KilnDoor written by", "callers"),
         ("what makes kilns run twice?", "list"),
         ("what decides whether kilns run", "list"),
+        ("where is the list of old kilns searched for one that is cold?", "list"),
+        ("where is the name of the kiln checked?", "list"),
     ],
 )
 def test_the_verb_decides_what_is_asked(question: str, kind: str):

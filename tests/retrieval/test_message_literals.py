@@ -66,3 +66,27 @@ def test_of_equal_literals_that_next_to_the_name_in_the_message_is_meant(tmp_pat
         searcher = engine.repository(str(tmp_path)).searcher
         found = search([searcher], f"[FATAL] {tool}: need a seed to divide a firing").code_facts
     assert (found.kind, found.items[0].path) == ("message", f"{tool}_main.c")
+
+
+def test_a_message_that_is_written_in_several_places_is_shown_in_all(tmp_path):
+    door = """def {name}(door, skip="no"):
+    if getattr(door, "locked", False):
+        return
+    try:
+        door.{name}()
+    except OSError as error:
+        log.error("Failed to move the door %s "
+            "of the kiln: %s", door, error)
+"""
+    (tmp_path / "doors.py").write_text("\n\n".join(door.format(name=name) for name in ("lift", "lower")))
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        repository = engine.repository(str(tmp_path))
+        facts = search([repository.searcher], "Failed to move the door 7 of the kiln: it is hot").code_facts
+    assert facts.summary == "The message is written in 2 places"
+    assert [item.span.start for item in facts.items] == [7, 17]
+
+
+def test_a_literal_goes_on_only_in_the_next_line():
+    lines = ['a(b, "one")', "c()", '  "open the file "', '  "of the name")']
+    found = list(messages._literals(FileText(None, "a.c", lines, range(0))))
+    assert (3, [["open", "the", "file"], ["of", "the", "name"]]) in found

@@ -26,7 +26,7 @@ _MAX_SEARCHED_CHARS = 20_000
 _MAX_LITERALS = 4_000
 _MAX_MESSAGE_WORDS = 400
 _MAX_PHRASES = 50
-_MAX_USES = 4
+_MAX_USES, _MAX_WRITTEN = 4, 6
 _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
 _MAX_WHOLE = 30
@@ -59,7 +59,7 @@ def _may_be_whole(text: str, message: list[str]) -> bool:
 
 
 def find(asked: Asked) -> CodeFacts | None:
-    """Return the line of the literal that fits the message best, and the uses of its constant."""
+    """Return the lines of the literal that fits the message best, and the uses of its constant."""
     text = asked.question.question.text
     if not is_pasted(text) and _names_definition(asked):
         return None
@@ -72,7 +72,8 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     phrases = _phrases(text)
     known, lowered = frozenset(message), text.lower()
-    at = None
+    at: list[tuple[FileText, int]] = []
+    written: list[list[str]] = []
     best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
     if not is_whole and not phrases and _count_meaningful(message) <= best:
         return None  # no literal has more of the message than it has itself
@@ -91,17 +92,21 @@ def find(asked: Asked) -> CodeFacts | None:
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
                 # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.
-                if fit > best or (at and fit == best and _is_nearer((file, number), at, text, parts)):
-                    best, at = fit, (file, number)
-    if at is None:
+                if fit > best or (at and fit == best and _is_nearer((file, number), at[0], text, parts)):
+                    best, at, written = fit, [(file, number)], parts
+                elif fit == best and parts == written and not _is_nearer(at[0], (file, number), text, parts):
+                    at.append((file, number))
+    if not at:
         return None
-    file, number = at
-    place = FactPlace(file, number, "writes the message")
+    file, number = at[0]
+    places = [FactPlace(*one, "writes the message") for one in {(f.path, n): (f, n) for f, n in at}.values()]
+    where = "here" if len(places) == 1 else f"in {len(places)} places"
+    places = asked.first(places, _MAX_WRITTEN, "places with the message are shown")
     constant = _CONSTANT.match(file.lines[number - 1][:_MAX_LINE_CHARS])
     uses = [*islice(_uses(asked, file, number, constant[1]), _MAX_USES + 1)] if constant else []
     uses = asked.first(uses, _MAX_USES, "uses of the constant are shown")
     text = " ".join(file.lines[number - 1].split())[:80]
-    return code_facts(asked, MESSAGE, text, "The message is written here", [place, *uses])
+    return code_facts(asked, MESSAGE, text, f"The message is written {where}", [*places, *uses])
 
 
 def _messages(text: str) -> list[list[str]]:
@@ -125,13 +130,14 @@ def _literals(file: FileText, known: Set[str] | None = None) -> Iterator[tuple[i
     A literal that goes on in the next line is yielded as a whole as well. With `known`, literals that do not
     begin with one of these words may be left out: splitting all into words would take most of the time.
     """
-    count, last, begun = 0, 0, list[list[str]]()
+    count, last, end, begun = 0, 0, 0, list[list[str]]()
     is_begun = True
     """Whether all literals of `begun` are split, and none is left out."""
     for number, line in enumerate(file.lines, 1):
         if count > _MAX_LITERALS or not ("'" in line or '"' in line or "`" in line):
             continue
-        joins = last and _GOES_ON.match(line) and number - last <= _MAX_PARTS
+        joins = last and end == number - 1 and number - last <= _MAX_PARTS and _GOES_ON.match(line)
+        end = number
         for found in _LITERAL.findall(line, 0, _MAX_SEARCHED_CHARS):
             count += 1
             literal = found[0] or found[1] or found[2]

@@ -149,7 +149,7 @@ NEGATED = re.compile(
     re.I,
 )
 _LISTS = re.compile(
-    r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
+    r"\b(?:list|enumerate|(?<!the )(?<!a )name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
     r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]{1,40}\s{1,9}){0,3}\w"
     r"|\b(?:which|what)\s+(?!(?:makes|causes|lets|keeps|prevents|ensures|decides)\b)"  # what makes jobs run?
     r"(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
@@ -169,7 +169,9 @@ _NO_LIST = re.compile(
     r"|\b(?:which|what|the) default\b|\bsteps?\b|\bthrough which\b"
     r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
     r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
-    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b|\bwhat is \S{1,80} set to\b",
+    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b|\bwhat is \S{1,80} set to\b"
+    r"|\bwhere (?:is|are) (?:the|a) list of\b[^?.,]{0,80}[a-z]ed "
+    r"(?:for|by|when|until|if|before|after|against)\b",
     re.I,
 )
 _SETTINGS = re.compile(

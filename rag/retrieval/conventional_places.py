@@ -161,8 +161,8 @@ def of_system(names: str) -> tuple[Place, ...]:
     line = rf"\b(?:{names})\b"
     sections = "system requirements|requirements|prerequisites|platforms?|supported|compatib|install"
     return (
-        Place(README, rf"{line}.*\b(?:support|run|only|work|requires?|install|available)"),
-        Place(README, rf"\b(?:supports?|runs?|works?|available|install)\b.*{line}"),
+        Place(README, rf"{line}.{{0,200}}\b(?:support|run|only|work|requires?|install|available)"),
+        Place(README, rf"\b(?:supports?|runs?|works?|available|install)\b.{{0,200}}{line}"),
         Place(REQUIREMENTS),
         Place(README, line),
         Place(MANUAL, line),

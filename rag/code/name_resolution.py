@@ -55,7 +55,7 @@ _AROUND = frozenset(
     " Weak".split()
 )
 """Types of Rust around an object, which may be one of the repository, and has its methods."""
-_SAME = ("self", "self()")
+_SAME = ("self", "self()", "Self()")
 """What a method returns that returns its object, or an object of its class."""
 Values = tuple[Value, ...]
 
@@ -257,7 +257,7 @@ class NameResolution:
 
     def _first(self, file: LoadedFile, name: str, within: int, depth: int, *, called: bool) -> Values:
         owner = file.class_of(within)
-        if name in ("self", "this") and owner >= 0:
+        if name in ("self", "this", "Self") and owner >= 0:
             return (Value("object", file.path, owner),)
         if name in ("self", "this"):
             return self._owner(file, within, depth)

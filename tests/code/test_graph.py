@@ -150,6 +150,25 @@ def test_what_a_function_without_a_declared_type_returns():
     ]
 
 
+def test_a_function_that_returns_self():
+    rust = (
+        "pub struct Door<'a> { name: &'a str }\n"
+        "impl<'a> Door<'a> {\n    pub fn new() -> Self { todo!() }\n    pub fn wide(self) -> Self { self }\n"
+        "    fn open(&self) -> bool { true }\n}\n\n"
+        "#[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn opens() {\n"
+        "        let door = Door::new().wide();\n        assert_eq!(true, door.open());\n    }\n}\n"
+    )
+    python = (
+        "from typing import Self\n\n\nclass Kiln:\n    def hot(self) -> Self: ...\n\n"
+        "    def fire(self): ...\n\n\nclass Small(Kiln):\n    def fire(self): ...\n\n\n"
+        "Kiln().hot().fire()\nSmall().hot().fire()\n"
+    )
+    graph = survey_of({"src/door.rs": rust, "kiln.py": python}).graph
+    assert called(graph, "Door.open") == [("src/door.rs", 14, True)]
+    assert called(graph, "Kiln.fire") == [("kiln.py", 14, True)]
+    assert ("kiln.py", 15, True) in called(graph, "Small.fire")
+
+
 def test_an_annotation_names_a_class_beside_the_method():
     text = (
         "class Test:\n    class Door:\n        def open_it(self): ...\n\n"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rag.backends.openai.thought_habits import ThoughtHabit
 from rag.settings import Settings
 from rag.types import Source
 
@@ -148,6 +149,8 @@ def serving(home: Path, **settings: Any) -> Iterator[Served]:
 
     _share_what_fastapi_makes()
     engine = Settings(home=home / "rag-home", **settings.pop("engine", {}))
+    if engine.base_url and engine.model:
+        ThoughtHabit(engine.home, engine.base_url, engine.model).learn("answers")  # they are streamed at once
     given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, "processes": 0, **settings})
     server = make_server(given)
     thread = threading.Thread(target=server.run)

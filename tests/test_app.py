@@ -479,7 +479,6 @@ def test_a_real_model_holds_a_conversation(sample_repo, real_model: LocalModel, 
     rag = RAG(base_url=real_model.base_url, model=real_model.model)
     rag.prepare_retriever(str(sample_repo))
     pieces = list(rag.stream(SIGNED))
-    assert len(pieces) > 1
     second = rag(EXPIRE)
     first_turn, second_turn = rag.memory().values()
     assert first_turn.answer

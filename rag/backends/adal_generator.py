@@ -24,7 +24,7 @@ from rag.backends.openai.replies import joined_surrogates, kind_of_end, reason_o
 from rag.backends.openai.thought_habits import ThoughtHabit
 from rag.backends.openai.tools import reply_of, tools_refused
 from rag.backends.tiktoken_counter import counter_of_answers
-from rag.errors import ProviderBroke, RagError, SettingsError
+from rag.errors import ProviderBroke, ProviderError, RagError, SettingsError
 from rag.ports import ChatMessages
 from rag.settings import Settings
 from rag.types import FinishReason, ModelReply, Prepared, Replacement, Usage
@@ -297,6 +297,10 @@ class AdalGenerator:
                     yield new
                 if limit.reached:
                     break
+        except ProviderError:
+            if (held := shown.rest(is_cut=True)) is not None:
+                yield held
+            raise
         finally:
             source.close()
         if (new := self._rest(stream, shown, output.usage)) is not None:
@@ -318,6 +322,10 @@ class AdalGenerator:
                     yield new
                 if limit.reached:
                     break
+        except ProviderError:
+            if (held := shown.rest(is_cut=True)) is not None:
+                yield held
+            raise
         finally:
             await source.aclose()
         if (new := self._rest(stream, shown, output.usage)) is not None:
@@ -394,8 +402,9 @@ class AdalGenerator:
         """Return the text of a reply that arrived as a whole; note in `stream` how it has ended."""
         said = next((text for text in (output.data, output.raw_response) if isinstance(text, str)), "")
         shown = _Shown(output.api_response, limit, "closes" if self._known_habit == "closes" else "")
-        shown.take(joined_surrogates(said))
-        return self._rest(stream, shown, output.usage) or ""
+        begun = shown.take(joined_surrogates(said)) or ""
+        rest = self._rest(stream, shown, output.usage) or ""
+        return rest if isinstance(rest, Replacement) else begun + rest
 
     def _require_text(self, text: str, ended: AnswerStream | AsyncAnswerStream) -> str:
         """Return the text; raise ProviderBroke if it is blank."""

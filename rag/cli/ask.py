@@ -96,7 +96,7 @@ def ask(
             if json:
                 out_json(answer_json(answer, dialog))
     if not answer.complete:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(ProviderError.exit_code if answer.cut else INTERRUPTED)
     if not answer.found:
         raise typer.Exit(NOTHING_FOUND)
 

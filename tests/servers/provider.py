@@ -12,14 +12,18 @@ request takes the next of `behaviours` (the last one stays), each good answer th
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
+
+from rag.backends.openai.thought_habits import ThoughtHabit
 
 Behaviour = Literal[
     "good",
@@ -136,8 +140,15 @@ class ProviderServer:
 
     def start(self) -> Self:
         """Begin to answer."""
+        if home := os.environ.get("RAG_HOME"):
+            self.known_in(Path(home))
         self._thread.start()
         return self
+
+    def known_in(self, home: Path) -> None:
+        """Make it known that its models begin with their answers, which are then streamed at once."""
+        for model in (*self.models, "m"):
+            ThoughtHabit(home, self.base_url, model).learn("answers")
 
     def stop(self) -> None:
         """End every answer and the server."""

@@ -69,7 +69,9 @@ _ENDS = {"“": "”", "‘": "’", "«": "»"}
 def without_thoughts(text: str) -> str:
     """Return an answer without the thoughts of its model."""
     thoughts = Thoughts("closes")
-    return thoughts.feed(text) + thoughts.close()
+    begun = thoughts.feed(text)
+    rest = thoughts.close()
+    return rest if thoughts.restarted else begun + rest
 
 
 class Thoughts:

@@ -468,8 +468,10 @@ def _title(citation: Citation, *, several: bool) -> str:
 
 
 def finish_reason_of(answer: Answer) -> str:
-    """Return why an answer ended: "length" if it was cut, else "stop"."""
-    return "length" if answer.cut else "stop"
+    """Return why an answer ended: "length", "content_filter" if its server ended it early, or "stop"."""
+    if answer.cut:
+        return "length" if answer.complete else "content_filter"
+    return "stop"
 
 
 def _usage(usage: Usage) -> dict[str, int]:

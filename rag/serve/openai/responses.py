@@ -103,9 +103,9 @@ class _Reply:
 
     def answered(self, answer: Answer, annotations: Sequence[Any], own: Mapping[str, Any]) -> dict[str, Any]:
         """Return the response object with an answer; `own` are the fields that OpenAI's does not have."""
-        cut = finish_reason_of(answer) == "length"
-        details = {"incomplete_details": {"reason": "max_output_tokens"}} if cut else {}
-        status = "incomplete" if cut else "completed"
+        reason = "max_output_tokens" if answer.complete else finish_reason_of(answer)
+        details = {"incomplete_details": {"reason": reason}} if answer.cut else {}
+        status = "incomplete" if answer.cut else "completed"
         output = [_message(self.item_id, answer.text, annotations, status)]
         return self.body(status, output, usage=_usage(answer.usage), rag=own, **details)
 

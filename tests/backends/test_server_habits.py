@@ -196,7 +196,8 @@ def test_the_words_of_the_server_are_shown(status: int, body: Any, words: str, h
 
 def test_a_model_that_closes_thoughts_is_remembered(tmp_path: Path) -> None:
     thoughts = sse(*(chunk({"content": text}) for text in ("I think", " so.</think>", SAID)), STOP)
-    with serving(lambda _: thoughts) as (url, _):
+    at_once = whole({"content": f"I think so.</think>{SAID}"})
+    with serving(lambda body: thoughts if body.get("stream") else at_once) as (url, _):
         habit = ThoughtHabit(tmp_path, url, "m")
         pieces = list(writer(url, habit).stream(prepared()))
         assert pieces == [SAID]

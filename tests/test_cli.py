@@ -691,7 +691,7 @@ def test_deleting_asks_first_and_says_what_went(conversation):
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(sample_repo, server, tmp_path, monkeypatch):
     server.models = ["from-file", "from-environment", "from-flag"]
     config = tmp_path / "rag-home" / "config.toml"
-    config.parent.mkdir()
+    config.parent.mkdir(exist_ok=True)
     config.write_text(f'model = "from-file"\nbase_url = "{server.base_url}"\n')
     rag("ask", sample_repo, SIGNED)
     monkeypatch.setenv("RAG_MODEL", "from-environment")

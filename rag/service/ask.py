@@ -485,7 +485,8 @@ class _Writing:
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
         self.options = prepared.options
-        self.warning = "" if self.options.is_json else warning_paragraph(prepared.warning)
+        is_quoting = generator.model == QUOTING and not self.options.is_json
+        self.warning = warning_paragraph(prepared.warning) if is_quoting else ""
         self._dialog, self._generator = dialog, generator
         self._filter = CitationFilter(prepared.prompt.sources)
         has_model = dialog.engine.settings.has_model

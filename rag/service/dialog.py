@@ -428,7 +428,8 @@ class Dialog:
 
     def about_conversation(self, prepared: Prepared) -> Answer | None:
         """Return the answer about the conversation itself; None if the question asks about anything else."""
-        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()))
+        names = [repository.source.name for repository in self.repositories]
+        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()), names)
         return replace(not_found(prepared), text=text, hits=(), found=True, confidence=None) if text else None
 
     def ask(self, question: str) -> DialogTurn | None:

@@ -1,8 +1,9 @@
 """A plugin of tiktoken that makes `import adalflow` work without a network, also before `import rag`.
 
-AdalFlow loads the encoding `cl100k_base` at import, which tiktoken downloads unless it is in its cache. tiktoken
-imports its plugins before it loads an encoding; this one puts the file that `rag` ships into tiktoken's default
-cache, as a download would. It adds no encoding. A program that chooses its own cache keeps it as it is.
+AdalFlow loads the encoding `cl100k_base` at import, which tiktoken downloads unless it is in its cache.
+tiktoken imports its plugins before it loads an encoding; this one puts the file that `rag` ships into
+tiktoken's default cache, as a download would. It adds no encoding, and does nothing if the environment names
+another cache.
 """
 
 import os
@@ -25,7 +26,8 @@ def _fill_cache() -> None:
         return
     cached.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cached.parent) as folder:
-        os.replace(shutil.copyfile(shipped("data/encodings") / _FILE, Path(folder, _FILE)), cached)
+        copied = shutil.copyfile(shipped("data/encodings") / _FILE, Path(folder, _FILE))
+        copied.replace(cached)
 
 
 if not {"TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"} & set(os.environ):

@@ -24,7 +24,7 @@ _MAX_USERS = 60
 _HUB_USES = 40
 """The tests of a definition with more uses than this are only reached directly."""
 _WEIGHT_POSSIBLE, _WEIGHT_IMPORT, _WEIGHT_NAMED = 0.3, 0.1, 0.05
-"""What a possible call, an import and the name of a file weigh beside a certain call, 1."""
+"""What a possible call, an import and the name of a file weigh; a certain call weighs 1."""
 _TEST_PART = re.compile(
     r"(?i)^(?:tests?|spec|it)[_.-]|[_.-](?:unit|integration|e2e)?[_.-]?(?:tests?|specs?|cases?)$"
     r"|(?<=[a-z0-9])(?:Tests?|Spec|TestCase|IT)$|^Test(?=[A-Z])"
@@ -393,8 +393,8 @@ class Impact:
         """Yield the test files with the name of a changed file, each with that file.
 
         Else those whose name has all its words, and no others than its path has (`test_command_start` of
-        `commands/start`); else those in a folder of that name. They are in folders of tests or of that path. Of
-        several, those whose folders have most names in common with the file's.
+        `commands/start`); else those in a folder of that name. They are in folders of tests or of that path.
+        Of several, those whose folders have most names in common with the file's.
         """
         by_stem, by_folder = self._tests_by_name()
         for source in sources:

@@ -167,12 +167,13 @@ def test_only_assignments_are_constants(shop, engine, path, before, after, names
 
 def test_what_has_no_definitions_and_what_was_checked_is_said(shop, engine):
     (shop / "de.json").write_text("{}\n")
+    (shop / "en.json").write_text('{"a": 1}\n')
     (shop / "Makefile").write_text("all:\n")
     commit(shop)
     (shop / "de.json").write_text("[]\n")
     (shop / "Makefile").write_text("some:\n")
     edit(shop, "shop/prices.py", "net * RATE", "round(net * RATE)")
-    (shop / "en.json").write_text("3\n")
+    (shop / "en.json").write_text("[3]\n")
     found = reviewed(engine, shop)
     assert "3 changed files have no changed definition: 2 .json, 1 Makefile" in found.notes
     assert "stored answers and facts about this repository: none cites it yet" in found.notes

@@ -109,7 +109,7 @@ def _conversations(service: Service) -> APIRouter:
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> list[responses.Conversation]:
-        """List the conversations about served repositories, most recently changed first; optionally about one.
+        """List the conversations about served repositories, the last changed first; optionally about one.
 
         `Link` is the next page, if there is one; `X-Total-Count` is the total.
         """

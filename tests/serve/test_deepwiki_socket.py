@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -307,3 +308,22 @@ def test_a_server_that_stops_ends_its_answers(modelled, provider):
     (turn,) = store.turns(conversation.id)
     assert (turn.question, turn.state) == (FIRST, "partial")
     assert turn.answer.startswith("and on")
+
+
+def test_conversations_about_what_is_not_served_are_not_listed(deepwiki):
+    service = deepwiki.service
+    store = service.engine.turns
+    here = service.settings.repositories[0][1]
+    kept = [
+        store.create_conversation(sources=sources)
+        for sources in (
+            (),
+            (here,),
+            (replace(here, ref="main"),),
+            (replace(here, location="/elsewhere"), here),
+        )
+    ]
+    store.create_conversation(sources=(replace(here, location="/elsewhere"),))
+    listed = service.registry.about_served(store.conversations())
+    assert {one.id for one in kept} <= {one.id for one in listed}
+    assert len(store.conversations()) == len(listed) + 1

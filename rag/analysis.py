@@ -33,6 +33,10 @@ times faster.
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\u00df-\u024f\u0370-\u052f]+|[A-Z\u00c0-\u00de]+|\d+")
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u9fff"), ("\uac00", "\ud7af"))
 
+_ENCLITIC = re.compile(r"(?:(?<=[^\W\d_]{2})|(?<=\bI))['’ʼ][^\W\d_]{1,2}(?![\w'’\"`(])")
+_PROCLITIC = re.compile(r"(?<![\w'’\"`.])[^\W\d_]{1,2}['’ʼ](?=[^\W\d_]{2})")
+"""What an apostrophe joins to a word, in any language: user's, they've, l'utilisateur, qu'elle."""
+
 _STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being between both but by can
     could did do does doing done down during each either else etc for from further had has have having he
@@ -105,6 +109,11 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return text.encode().translate(_SPACED).decode().split()
     return _WORD.findall(text)
+
+
+def without_clitics(text: str) -> str:
+    """Return prose without the one or two letters that an apostrophe joins to a word."""
+    return _PROCLITIC.sub("", _ENCLITIC.sub("", text))
 
 
 def is_stop_word(word: str) -> bool:

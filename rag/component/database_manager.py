@@ -76,14 +76,21 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
             ConfigError: the repository is not available or contains nothing to index.
         """
         self.reset_database()
-        self.repo_url_or_path = repo_url_or_path
-        self._asked = {
+        self._create_repo(repo_url_or_path, access_token)
+        self._asked |= {
             "ref": ref,
-            "token": access_token,
             "filters": filters_of(excluded_dirs, excluded_files, included_dirs, included_files),
         }
         ollama = local_ollama or bool(is_ollama_embedder) or embedder_type == "ollama"
         return self.prepare_db_index(local_ollama=ollama)
+
+    def _create_repo(self, repo_url_or_path: str, *type_and_token: str | None) -> None:
+        """Select the repository of `prepare_db_index`, which fetches it.
+
+        DeepWiki's subclasses call it, with the token, or with the ignored type and the token.
+        """
+        self.repo_url_or_path = repo_url_or_path
+        self._asked = {"token": type_and_token[-1] if type_and_token else None}
 
     def prepare_retriever(
         self, repo_url_or_path: str, repo_type: str | None = None, access_token: str | None = None

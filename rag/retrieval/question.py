@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from rag.analysis import is_stop_word, terms, words
+from rag.analysis import is_stop_word, terms, without_clitics, words
 from rag.retrieval.german import in_english
 from rag.retrieval.log_prefix import without_log_prefixes
 
@@ -20,8 +20,6 @@ _CONTRACTED = re.compile(
     r"(?<![\w'\"`.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)(?-i:n['’]?t)(?![\w'\"`.(-])",
     re.I,
 )
-_ENDING = re.compile(r"(?<=[a-z])['’](?:s|re|ve|ll|d|m)(?![\w'’\"`])", re.I)
-"""What follows an apostrophe in "user's" and "they've", and is no word."""
 _WHO_IS = re.compile(
     r"((?:\A\s*|[.,;:!?/(]\s+)(?:(?:and|but|so|or|ok|okay|hey|hi|hello|please),?\s+){0,3}|\b(?:and|or)\s+)"
     r"(who|what|where|how)['’]?s(?=\s)",
@@ -236,7 +234,7 @@ def _weighed(text: str) -> dict[str, float]:
 
 def without_contractions(text: str) -> str:
     """Return a text with "can't", "doesnt" and the like as "not", and no letters after an apostrophe."""
-    return _ENDING.sub("", _CONTRACTED.sub("not", text))
+    return without_clitics(_CONTRACTED.sub("not", text))
 
 
 def only_word(question: ParsedQuestion) -> str | None:

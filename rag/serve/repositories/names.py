@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from rag.serve.repositories.entry import ServedRepository
 from rag.serve.settings import ServerSettings
 from rag.service import locate
 from rag.service.groups import ALL
-from rag.types import Source
+from rag.types import Conversation, Source
 
 _MAX_UNLISTED = 50
 """The number of refs and URLs that requests may add."""
@@ -131,6 +131,22 @@ class RepositoryNames:
         else:
             raise self._unknown(base)
         return (f"{base}@{named_ref}" if named_ref else base), source
+
+    def about_served(self, conversations: Sequence[Conversation]) -> list[Conversation]:
+        """Return the conversations about a served repository, at any ref, and those about none."""
+        places = {source.location: source for one in conversations for source in one.sources}
+        served = {location for location, source in places.items() if self._is_served(source)}
+        return [
+            one
+            for one in conversations
+            if not one.sources or not served.isdisjoint(source.location for source in one.sources)
+        ]
+
+    def _is_served(self, source: Source) -> bool:
+        with suppress(RagError):
+            self._named(self.base_name(source), None)
+            return True
+        return False
 
     def entry_of(self, source: Source) -> ServedRepository | None:
         """Return the entry of a source that a conversation has stored; None when it is not served.

@@ -124,6 +124,6 @@ startKeys();
 on("leave", begin);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));
 on("key-required", async () => { if (await askForKey()) fill(); });
-on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
+for (const event of ["conversation", "repositories"]) on(event, () => { if (!placeOfUrl()) document.title = [state.conversation?.title, state.repository, "rag"].filter(Boolean).join(" · "); });
 if (!placeOfUrl()) focusQuestion(); // before anything is loaded: later it would take the focus from what was opened since
 fill();

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { askAbout } from "./ask-about.js";
-import { h, iconButton, plural } from "./dom.js";
+import { h, iconButton, plural, refill } from "./dom.js";
 import { highlightedLines } from "./highlight.js";
 import { copyText } from "./markdown.js";
 import { closePanel, fillPanel, lastOpenTab, openPanel } from "./panel.js";
@@ -39,7 +39,7 @@ export async function openFile({ repository, path, start, end, check = null, cit
     if (call === opened) show(body, file, { start, end, isLit: check?.state !== "gone" }, repository);
   } catch (error) {
     const message = check?.state === "gone" ? "There is no such file any more." : error.message;
-    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, message));
+    if (call === opened) refill(body, h("p", { class: "hollow", role: "alert" }, message));
   }
 }
 
@@ -83,7 +83,7 @@ function show(body, file, wanted, repository) {
     const joined = from < first ? other.text + file.text : file.text + other.text;
     show(body, { ...file, start_line: Math.min(first, other.start_line), end_line: Math.max(last, other.end_line), text: joined }, wanted, repository);
   } }, label);
-  body.replaceChildren(
+  refill(body,
     h("p", { class: "fine file-facts" }, [plural(file.lines, "line"), file.language, file.commit && `at ${file.commit.slice(0, 7)}${file.dirty ? " + changes" : ""}`].filter(Boolean).join(" · ")),
     first > 1 ? more(`Lines ${Math.max(1, first - WINDOW)}–${first - 1}`, Math.max(1, first - WINDOW), first - 1) : "",
     list,

@@ -349,7 +349,7 @@ def _heading_marks(path: str) -> str:
 
 _RST_ROLE = re.compile(r":[a-z][\w:.+-]*:`[~!]?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
-_RST_NAME = re.compile(r"(?<![\w`])([A-Za-z]\w*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
+_RST_NAME = re.compile(r"(?<![\w`])([^\W\d_]\w*[^\W_])__?(?=[\s.,;:)]|$)")
 _ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
 _CODE = re.compile(r"(?<![:`])`++([^`]+)`+")
 _SHIELDED = {ord(sign): 0xE000 + number for number, sign in enumerate("[]<>*_&{}")}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.errors import SourceError
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.resources import read_regular
 
@@ -19,6 +20,10 @@ _MAX_BYTES, _MAX_LINES, _MAX_LINE_CHARS = 1 << 20, 5_000, 4_096
 """Limits for a file of patterns: each is compiled, and compared with every path; no path is longer."""
 
 
+_SPECIAL = re.compile(r"[*?\[\\]|^[!#]|\s$")
+"""What has a meaning in a pattern."""
+
+
 class Patterns:
     """Patterns, of which the last match decides; False when there are none."""
 
@@ -26,24 +31,40 @@ class Patterns:
         self._spec = spec
 
     @classmethod
-    def of(cls, lines: Iterable[str], *, where: str) -> Patterns:
+    def of(cls, lines: Iterable[str], *, where: str, paths: Iterable[str] = ()) -> Patterns:
         """Compile patterns from lines; blank lines and comments are ignored.
+
+        A line that is one of the `paths`, or a folder of one, means that, though it is a pattern, too:
+        `app/[id]/page.js`.
 
         Raises:
             SourceError: a pattern is invalid; `where` names its origin.
         """
-        return cls(_compiled(lines, where))
+        return cls(_compiled(_as_paths(list(lines), paths), where))
 
     def __bool__(self) -> bool:
         return self._spec is not None
 
     def match(self, path: str) -> bool:
         """Return whether a pattern matches the path or one of its parent folders."""
-        return self._spec is not None and self._spec.match_file(path)
+        return self._spec is not None and self._spec.match_file(composed(path))
 
     def opinion(self, path: str) -> bool | None:
         """Return True for a match, False for a path re-included by `!`, None when no pattern matches."""
-        return self._spec.check_file(path).include if self._spec is not None else None
+        return self._spec.check_file(composed(path)).include if self._spec is not None else None
+
+
+def _as_paths(lines: list[str], paths: Iterable[str]) -> list[str]:
+    """Return patterns, those that are paths with their special characters escaped."""
+    odd = {line: composed(line).removeprefix("./").strip("/") for line in lines if _SPECIAL.search(line)}
+    if not odd:
+        return lines
+    known = [f"/{composed(path)}/" for path in paths]
+    for line, part in odd.items():
+        anchor = "/" if "/" in part else ""
+        is_path = any(path.startswith(f"/{part}/") if anchor else f"/{part}/" in path for path in known)
+        odd[line] = anchor + _SPECIAL.sub(r"\\\g<0>", part) if is_path else line
+    return [odd.get(line, line) for line in lines]
 
 
 def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
@@ -88,7 +109,7 @@ def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
     from rag.corpus.globs import Glob
 
     patterns: list[Glob] = []
-    distinct = dict.fromkeys(reversed(written))
+    distinct = dict.fromkeys(map(composed, reversed(written)))
     for line in reversed(distinct):
         try:
             patterns.append(Glob(line))

@@ -11,6 +11,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.code.languages import HYPHENATED, kind_of_path
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.shown_definition import hit_of_lines
@@ -195,7 +196,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
     """Return the lines of a chunk that use the name, without those that define it and without the head of a
     definition: its first line with the name.
     """
-    lines = lines_of(hit.text)
+    lines = lines_of(composed(hit.text))
     mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
     if skips_head:
         mentions = mentions[1:]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 from rag.analysis import is_stop_word, terms
+from rag.identifiers import CAMEL, CJK
 from rag.ports import Embedder, takes_bags
 from rag.retrieval.log_prefix import without_log_prefixes
 from rag.retrieval.specificity import specificity
 
-_NO_PROSE = re.compile(r"`[^`\n]*`|\w+(?:\.\w+)+")
-"""Code between backticks, and dotted names."""
+_LETTER = rf"[^\W{CJK}]"
+_NO_PROSE = re.compile(
+    rf"`[^`\n]*`|(?<!{_LETTER})(?:{_LETTER}++(?:\.{_LETTER}++)+|(?={_LETTER}*?(?:_|{CAMEL})){_LETTER}++)"
+)
+"""Code between backticks, dotted names, and names with an underscore or upper case inside."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _ENGLISH = frozenset(
     """
@@ -36,9 +40,9 @@ def is_foreign(text: str, embedder: Embedder) -> bool:
     is classified wrongly.
     """
     text = _NO_PROSE.sub(" ", without_log_prefixes(text))
-    if len(_OTHER_SCRIPT.findall(text)) > 1:
-        return True
     words = [word.lower() for word in _WORD.findall(text) if len(word) > 1 and word[1:].islower()]
+    if len(_OTHER_SCRIPT.findall(text)) > 1:
+        return not any(map(is_stop_word, words))  # in an English question it is a name
     if len(words) < _MIN_WORDS or not _ENGLISH.isdisjoint(words):
         return False
     return sum(_is_known(word, embedder) for word in words) < _ENGLISH_SHARE * len(words)

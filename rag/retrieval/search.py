@@ -9,6 +9,7 @@ from itertools import compress
 import numpy as np
 import numpy.typing as npt
 
+from rag.identifiers import composed
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
@@ -170,7 +171,7 @@ def _search_stores(
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
     question = in_english(
-        without_client_blocks(question), lambda name: any(s.index.defining(name) for s in searchers)
+        without_client_blocks(composed(question)), lambda name: any(s.index.defining(name) for s in searchers)
     )
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = parse_question(corrected(question, taken) if taken else question)

@@ -27,7 +27,7 @@ _MAX_COMPARED_LINES = 5_000_000
 _CONSTANT = re.compile(
     r"(?:(?:export|pub(?:\([^)]*\))?|public|private|protected|internal|static|final|const|constexpr|readonly"
     r"|let|var|val|define|declare|extern|unsigned|int|long|char|bool|float|double|string|String|size_t)\s+|#)*"
-    r"(?:define\s+)?\*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=|\s\(?[\"'\d({\[])"
+    r"(?:define\s+)?\*?((?!\d)[\w$]+)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=|\s\(?[\"'\d({\[])"
 )
 
 

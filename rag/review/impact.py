@@ -43,7 +43,7 @@ _FAMILY = {
     **dict.fromkeys(("java", "kotlin", "scala", "groovy"), "java"),
 }
 """Languages that use each other's names."""
-_WORD = re.compile(r"[A-Za-z_$][\w$-]{4,}")
+_WORD = re.compile(r"(?!\d)[\w$][\w$-]{4,}")
 _DOTTED = re.compile(r"(\.?)([\w$]+)")
 _LEAST_NAME = 4
 """The minimum length of a name of which other names may have the words."""

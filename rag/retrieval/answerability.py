@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import WORD, is_stop_word, term_set, terms
-from rag.identifiers import LIKE_CODE, UPPER
+from rag.identifiers import LIKE_CODE, UPPER, folded
 from rag.ports import takes_bags
 from rag.retrieval import rank
 from rag.retrieval.code_words import is_described
@@ -171,6 +171,8 @@ def judge(
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):
             value = MIN_CONFIDENCE
+    if foreign and value < MIN_CONFIDENCE and _names_definition(searchers, found):
+        value = MIN_CONFIDENCE
     missing = missing_part([searcher.index for searcher in searchers], _judged_text(found))
     if missing is not None:
         value = min(value, _MISSING_PART)
@@ -202,8 +204,14 @@ def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
         return True
-    is_written = _LIKE_CODE.search(name) is not None and name in sought.question.text
-    return facts.kind == CALLERS and is_written
+    is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
+    return facts.kind == CALLERS and is_name and name in sought.question.text
+
+
+def _names_definition(searchers: Sequence[Searcher], found: RetrievalResult) -> bool:
+    """Return whether the question has the name of a definition, in whatever language the rest is."""
+    names = map(last_part, found.sought.question.names)
+    return any(searcher.defines(name) for name in names for searcher in searchers)
 
 
 def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:

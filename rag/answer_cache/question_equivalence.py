@@ -70,7 +70,7 @@ _MAX_CHARACTERS = 400
 """The same limit for text without blanks; the expressions may take quadratic time."""
 
 _TOKEN = re.compile(
-    r"`+(?P<span>[^`]+)`+"
+    r"(?<!`)`++(?P<span>[^`]+)`+"
     r"|\"(?P<quoted>[^\"]+)\""
     r"|(?P<mark>(?<!\S)[-,;:.?!()\[\]'\"](?!\S)|'[^\w\s']+')"
     r"|(?P<option>(?<!\S)--?[^\W\d_][\w-]*)"
@@ -86,7 +86,7 @@ _SHORT = re.compile("[^aeiou]*[aeiouy][^aeiouwxy]")
 _LETTERS = re.compile(r"(?<!^)(?<![\w'])[A-HJ-Z](?![\w'])|(?<![\w'])[A-Z]{2,}(?![\w'])")
 _CAPITAL = re.compile(r"(?<=[^\s,.:;!?] )[A-Z][a-z]+(?![\w'])")
 _GRAMMAR = frozenset(BE | GET | DO | HAVE | MODAL.keys() | DETERMINERS | JOINTS | NEUTRAL | WH | {"not"})
-_SENTENCES = re.compile(r"[.?!]\s+\w|\n\s*\w")
+_SENTENCES = re.compile(r"[.?!]\s+\w|\n[^\S\n]*\w")
 
 
 IsSymbol = Callable[[str], bool]

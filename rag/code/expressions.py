@@ -18,7 +18,7 @@ _MAX_DEPTH = 12
 SAME_OBJECT = ("apply", "also")
 """Functions of Kotlin that return the object before the dot."""
 PATH = re.compile(rf"{NAME}(?:\s*(?:\.|::|->|\?\.)\s*{NAME})*")
-_SEPARATOR = re.compile(r"\s*(?:\?\.|\.|::|->)\s*")
+_SEPARATOR = re.compile(r"(?<!\s)\s*(?:\?\.|\.|::|->)\s*")
 _ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([^\W\d][\w.:]*)""")
 _UNIONS = re.compile(r"\|\s*None\b|\bNone\s*\||\|\s*(?:undefined|null)\b")
 _LIFETIMES = re.compile(r"&\s*'\w+\s+")

@@ -34,7 +34,7 @@ _THANKS = re.compile(
     r"|(?:that|this)(?:'s| is| was) (?:it|all|helpful|great|perfect|clear|good)(?: for now)?"
     r"|(?P<is_thanks>thanks?(?: you)?(?: (?:a lot|very much))?|thx|cheers|got it|that helps(?: a lot)?|bye))"
 )
-_BETWEEN = re.compile(r"\s*[,.!;:]+\s*|\s+(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b)")
+_BETWEEN = re.compile(r"(?<!\s)(?:\s*[,.!;:]+\s*|\s++(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b))")
 _MAX_CHARS = 100
 _OUTDATED = " — outdated: the code has changed since"
 _NOTHING_ASKED = "Nothing is asked here, so nothing was searched."

@@ -29,7 +29,9 @@ _REFERENCE = r"[\[【]\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*[\]】]"
 _REFERENCES = re.compile(_REFERENCE)
 _END = re.compile(rf"[.!?](?:\s*{_REFERENCE})*(?=\s+[^\sa-z]|\s*$)|[。！？](?:\s*{_REFERENCE})*")
 _NUMBER = re.compile(r"(\d+)(?:\s*[–-]\s*\^?(\d+))?")
-_NAME = re.compile(rf"[^\W\d_]\w*(?:_\w+|\.[^\W\d_]\w*|[{LOWER}][{UPPER}]\w*)+|(?<=`)[^`\s]+(?=`)")
+_NAME = re.compile(
+    rf"(?<!\w)(?=\w*?(?:\w_\w|[{LOWER}][{UPPER}])|\w+\.[^\W\d_])[^\W\d_]\w*+(?:\.[^\W\d_]\w*+)*+|(?<=`)[^`\s]+(?=`)"
+)
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 _ASKS = re.compile(

@@ -43,7 +43,7 @@ _COMMENT = re.compile(r"\s*(?://|/?\*|# |--|;;|%|\"\"\"|''')")
 """The beginning of a line that may mention the name of a definition above the line that defines it."""
 
 _NO_NAME_BEFORE, _NO_NAME_AFTER = rb"(?<![\w$\x80-\xff])", rb"(?![\w$\x80-\xff])"
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|.", re.DOTALL)
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*+\]?|.", re.DOTALL)
 """An escaped character of an expression, a set, or another character."""
 
 Span = tuple[int, int]

@@ -63,7 +63,9 @@ _PATTERNS = tuple(
     )
 )
 _JOINT = re.compile(r"\.|::|->|#")
-_WRITTEN_AS_CODE = re.compile(rf"^--?\w|{CAMEL}|_|\.\w|::|->|#|[{UPPER}]{{2,}}\w*\d|^[{UPPER}]{{4,}}$|!$")
+_WRITTEN_AS_CODE = re.compile(
+    rf"^--?\w|{CAMEL}|_|\.\w|::|->|#|[{UPPER}]{{2}}\w{{0,60}}\d|^[{UPPER}]{{4,}}$|!$"
+)
 """A hyphen alone joins words of English, too."""
 _LIKE_AN_OPTION = re.compile(r"(?:max|min|num|no|enable|disable|allow|use|skip|ignore|force)-\w", re.I)
 _FILE = re.compile(

@@ -38,7 +38,7 @@ _MAX_FACTS = 24
 
 _LISTED = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")
 _NEXT_PART = re.compile(
-    r"(?<=[?;])\s+|[,;]?\s+(?:and|then)\s+(?=(?:also\s+)?(?:who|where|how|what|which|when|why)\b)"
+    r"(?<=[?;])\s+|(?:[,;]|(?<![\s,;]))\s++(?:and|then)\s+(?=(?:also\s+)?(?:who|where|how|what|which|when|why)\b)"
     r"|:\s+(?=(?:who|where|how|what|which|when|why)\b)"
     r"|,\s+(?=(?:where|how|what|when|why)\s+(?:do|does|did|is|are|was|were|can|must|should)\b)",
     re.I,

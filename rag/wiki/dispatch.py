@@ -41,8 +41,8 @@ _TABLE = re.compile(
     r"|^(?P<python>[^\W\d]\w*)(?:\s*:[^=]+)?\s*=\s*[\[{(]"
 )
 _TABLE_LANGUAGES = frozenset({"c", "cpp", "python", "javascript", "typescript", "tsx"})
-_FIELD_ASSIGNED = re.compile(r"(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
-_FIELD_CALLED = re.compile(r"(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*\)?\s*\(")
+_FIELD_ASSIGNED = re.compile(r"\b(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
+_FIELD_CALLED = re.compile(r"\b(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*\)?\s*\(")
 _DECLARED = re.compile(r"\b([^\W\d]\w*)\s*[*\s]\s*\**\s*(\w+)(?=\s*(?:[,;)=\[]|$))")
 _TYPEDEF = re.compile(r"\btypedef\s+struct\s+(\w+)\s+(\w+)\s*;")
 _STRUCT_FIELD = re.compile(r"\(\s*\*\s*(\w+)\s*\)|(\w+)\s*(?:\[[^\]]*\]\s*)*(?::\s*\d+\s*)?$")

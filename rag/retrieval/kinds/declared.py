@@ -26,7 +26,7 @@ _GIVEN = rf"(?P<sign>=>|:=|\|\|=|\?\?=|=(?![=>])|:(?!:))\s*{_LITERAL}"
 _VALUE = re.compile(_GIVEN)
 """The end of `_DEFAULT`, which takes far longer to find nothing."""
 _DEFAULT = re.compile(
-    r"\s*(?P<mark>[-*+#;/,|]{0,3}\s*)(?P<type>(?:[\w.<>\[\]*&:?!]+\s+){0,5}?)"
+    r"\s*+(?P<mark>[-*+#;/,|]{0,3}\s*+)(?P<type>(?:[\w.<>\[\]*&:?!]+\s+){0,5}?)"
     r"(?P<owner>(?:[a-z]\w{0,20}(?:\.|->)){1,3}|[$@]?[\w.]{1,30}\[(?=[\"'])|[@$&]|)(?P<quote>[\"']?)"
     r"(?P<name>[^\W\d][\w-]{2,60})[\"']?\]?\s*"
     rf"(?P<typed>:\s*[\w.\[\]|<> ]{{1,40}})?{_GIVEN}"
@@ -57,7 +57,7 @@ _CALL_OPTION = re.compile(
     re.I,
 )
 _READS = re.compile(
-    r"(?:\b(?:get|has|is|find|lookup|fetch|read|changed|contains)|Get|Changed|[A-Z]\w*Set)\w*\s*\(\s*[\"':]\Z"
+    r"(?:\b(?:get|has|is|find|lookup|fetch|read|changed|contains)|Get|Changed|[A-Z]\w{0,60}Set)\w{0,60}\s*\(\s*[\"':]\Z"
 )
 """What a line has before the name of an option that it reads, unless a default follows the name."""
 _CMAKE_OPTION = re.compile(
@@ -127,7 +127,7 @@ _DOCUMENTED_DEFAULT = re.compile(
 )
 _PASSED = re.compile(r"[^=:]*[=:]\s*[\"']?(?:\$?\{\{|(?:\$\{)?(?:var|local|module|data|each)\.\w)")
 """A line that gives a name what another setting has, in Terraform, a chart or a workflow."""
-_CONFIGURED = re.compile(r"\s*[#;]?\s*([^\W\d_][\w.-]{2,60})\s*[:=]\s*\S")
+_CONFIGURED = re.compile(r"\s*+(?:[#;]\s*+)?([^\W\d_][\w.-]{2,60})\s*[:=]\s*\S")
 COMMENT = re.compile(r"\s*(?://|#|/\*|\*|--|;|\"{3}|'{3}|<!--|%)")
 _REMARK = re.compile(r"\s*(?://|/\*|\*\s)")
 """A comment that mentions an option; in a script, `#` and more signs are those of its usage."""

@@ -37,7 +37,9 @@ _VALUE_WORDS = 2
 """How many words the value for a placeholder has at most."""
 _SHORT_SHARE = 0.5
 """A literal of fewer words must be this share of the message."""
-_EXCEPTION = re.compile(r"\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): ")
+_EXCEPTION = re.compile(
+    r"(?<!\s)\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): "
+)
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
 _NEAR_NAME = re.compile(r"[\"']([^\W\d_][\w-]{1,30})[\"']")

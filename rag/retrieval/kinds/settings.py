@@ -71,7 +71,7 @@ _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
 _HYPHENED = re.compile(r"(?<![\w-])[a-z][a-z0-9]+(?:-[a-z0-9]+)+(?![\w-])")
 """A word with hyphens, which is a setting only where one is written so."""
-_CONSTANT = re.compile(rf"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([{UPPER}][{UPPER}0-9_]{{3,}})\b")
+_CONSTANT = re.compile(rf"(?:[=:,(]|=>)\s*(?:\w{{1,60}}(?:\.|::)){{0,8}}([{UPPER}][{UPPER}0-9_]{{3,}})\b")
 _VALUE = re.compile(
     r"(?:[=:,(]|=>)\s*(?:(?P<number>[-+]?\.?\d)|(?P<switch>(?:true|false|on|off|yes|no)\b))", re.I
 )

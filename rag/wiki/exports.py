@@ -20,7 +20,7 @@ _MAIN_SHARE = 0.25
 _ALL = re.compile(r"^__all__\s*(?::[^=]+)?=\s*[\[(](.*?)[\])]", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[\"']([^\W\d_]\w*)[\"']")
 _JS_SOURCES = ("", ".ts", ".tsx", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js")
-_INSTALLED = re.compile(r"(?:install|HEADERS|PUBLIC_HEADER)[^\n]*?([\w./-]+\.(?:h|hpp))\b")
+_INSTALLED = re.compile(r"(?:install|HEADERS|PUBLIC_HEADER)[^\n]{0,300}?([\w./-]{1,200}\.(?:h|hpp))\b")
 _HEADER_FOLDER = re.compile(r"(?:^|/)include/")
 
 

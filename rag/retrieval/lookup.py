@@ -135,7 +135,7 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     read.
     """
     is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
-    symbol = name if is_whole else _split_name(name)[1]
+    symbol = composed(name) if is_whole else _split_name(name)[1]
     whole = terms(symbol)[-1:]
     if not whole:
         return []
@@ -208,7 +208,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    parts = [part for part in re.split(r"::|[.#]", name.strip().removesuffix("()")) if part]
+    parts = [part for part in re.split(r"::|[.#]", composed(name).strip().removesuffix("()")) if part]
     return ".".join(parts[:-1]), parts[-1] if parts else ""
 
 

@@ -357,6 +357,7 @@ class QuestionTooLong(ConfigError):
     """The question has more than `limit` characters."""
 
     def __init__(self, length: int, limit: int) -> None:
+        self.length, self.limit = length, limit
         super().__init__(
             f"the question has {length:,} characters, the limit is {limit:,}; shorten it, or add the text it "
             "is about to the repository"

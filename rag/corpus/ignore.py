@@ -55,16 +55,25 @@ class Patterns:
 
 
 def _as_paths(lines: list[str], paths: Iterable[str]) -> list[str]:
-    """Return patterns, those that are paths with their special characters escaped."""
-    odd = {line: composed(line).removeprefix("./").strip("/") for line in lines if _SPECIAL.search(line)}
-    if not odd:
+    """Return patterns; of those that are paths, also after a `!`, the special characters are escaped."""
+    if not any(_SPECIAL.search(line) for line in lines):
         return lines
     known = [f"/{composed(path)}/" for path in paths]
-    for line, part in odd.items():
+
+    def as_path(line: str) -> str | None:
+        part = composed(line).removeprefix("./").strip("/")
         anchor = "/" if "/" in part else ""
-        is_path = any(path.startswith(f"/{part}/") if anchor else f"/{part}/" in path for path in known)
-        odd[line] = anchor + _SPECIAL.sub(r"\\\g<0>", part) if is_path else line
-    return [odd.get(line, line) for line in lines]
+        if any(path.startswith(f"/{part}/") if anchor else f"/{part}/" in path for path in known):
+            return anchor + _SPECIAL.sub(r"\\\g<0>", part)
+        return None
+
+    found = []
+    for line in lines:
+        escaped = as_path(line) if _SPECIAL.search(line) else None
+        if escaped is None and line.startswith("!") and (kept := as_path(line[1:])):
+            escaped = f"!{kept}"
+        found.append(escaped or line)
+    return found
 
 
 def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:

@@ -194,7 +194,7 @@ def judge(
 
 def _is_in(hits: Sequence[Hit], word: str) -> bool:
     """Return whether a word occurs in the text of a hit, also as part of a name."""
-    return any(word.lower() in hit.text.lower() for hit in hits)
+    return any(folded(word) in folded(hit.text) for hit in hits)
 
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:

@@ -43,7 +43,7 @@ SAID = {
         "pip install",
     ),
     errors.QuestionEmpty: ({}, "ask, for instance"),
-    errors.QuestionTooLong: ({"length": 20_000, "limit": 16_000}, "shorten it"),
+    errors.QuestionTooLong: ({"length": 900, "limit": 800}, "shorten it"),
     errors.ContextTooSmall: (
         {"context_tokens": 100, "needed_tokens": 190, "what": "the question"},
         "--context-tokens",

@@ -38,7 +38,7 @@ _TYPED: Mapping[str, re.Pattern[str]] = {
     ),
     "java": re.compile(
         r"(?:(?:public|protected|private|static|final|volatile|transient)\s+)*"
-        rf"(?P<type>[A-Z\w][\w.<>,\[\]? ]{0, 200}?)\s+(?P<name>[a-z]\w*)\s*(?:=[^/]*)?;{_COMMENT}"
+        rf"(?P<type>[A-Z\w][\w.<>,\[\]? ]{{0,200}}?)\s+(?P<name>[a-z]\w*)\s*(?:=[^/]*)?;{_COMMENT}"
     ),
 }
 _SAME = {"tsx": "typescript", "cpp": "c", "csharp": "java", "kotlin": "typescript"}

@@ -208,8 +208,9 @@ class Tools:
         return sorted(paths)
 
     def _list_files(self, glob: str) -> Found:
-        patterns = Patterns.of([glob], where="the glob")
-        paths = [path for path in self._paths() if patterns.match(path)]
+        every = self._paths()
+        patterns = Patterns.of([glob], where="the glob", paths=every)
+        paths = list(filter(patterns.match, every))
         if not paths:
             return failed(f"no indexed file matches {glob[:200]!r}")
         return _listed("files", list(map(visible, paths)), _FILES_SHOWN)

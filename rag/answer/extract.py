@@ -19,6 +19,7 @@ from itertools import islice
 from rag.analysis import term_set, terms, without_clitics, words
 from rag.answer.sections import label_at
 from rag.cut_code import Constructs
+from rag.identifiers import CAMEL
 from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
@@ -67,7 +68,7 @@ _CONTEXT_WEIGHT = 0.4
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
 _SAYS = re.compile(r"\s*[^\s<>=#]+(?:\s+[^\s<>=]+){3}")
 _WORD = re.compile(r"\w")
-_NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
+_NAME = re.compile(rf"`([^`\s]+?)(?:\(\))?`|\b(?=\w)(\w*(?:{CAMEL}|_)\w*)\b")
 
 
 class ExtractiveGenerator:

@@ -50,8 +50,8 @@ _LITERALS = frozenset("true false none null nil undefined".split())
 """Values that a statement in code font may have only if its lines have them."""
 _ELLIPSIS = re.compile(r"…|\.\.\.")
 
-_NAME = re.compile(r"[A-Za-z_$@][\w.:/$>-]{0,150}\w[!?]?(?:\(\))?")
-_PART = re.compile(r"[A-Za-z_$][\w$]{2,}")
+_NAME = re.compile(r"(?!\d)[\w$@][\w.:/$>-]{0,150}\w[!?]?(?:\(\))?")
+_PART = re.compile(r"(?!\d)[\w$]{3,}")
 _IDENTIFIER = re.compile(
     r"(?<![\w/.-])(?:[A-Za-z]\w{0,80}_\w{1,80}|[a-z]\w{0,40}[a-z0-9][A-Z]\w{0,80}"
     r"|[A-Za-z]\w{1,80}(?=\(\)))"

@@ -17,6 +17,7 @@ from rag.code.file_graph import BASE, CALL, MENTION
 from rag.code.graph_files import MAX_FILES, GraphFiles, LoadedFiles
 from rag.code.name_resolution import NameResolution
 from rag.code.use_search import RESOLVED, UseSearch, family
+from rag.identifiers import composed
 from rag.types import CodeDefinition, CodeUse, UseRole
 
 _MAX_CACHED_DEFINITIONS = 20_000
@@ -38,6 +39,7 @@ class RepositoryGraph:
 
         A name that is defined as it is written, such as `s:open#file`, is taken whole.
         """
+        name = composed(name)
         if not name.isidentifier() and (whole := self._named(name, [])):
             return whole
         parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]

@@ -11,6 +11,7 @@ from rag.code.graph_files import MAX_FILES, LoadedFile
 from rag.code.languages import HYPHENATED, JAVASCRIPT, TERRAFORM
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values, is_around
 from rag.code.reference_queries import has_references
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.types import CodeDefinition, CodeUse
 
@@ -279,7 +280,7 @@ class UseSearch:
         defining = re.compile(rf"{_DEFINING}(?:{names})(?![\w?!'{hyphen}])")
         heads = {file.graph.definitions[n].start for name in self.names for n in file.named.get(name, ())}
         ignored = [_COMMENT, _IMPORTING, *([_SHELL_DEFINING] if file.language == "bash" else [defining])]
-        for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
+        for number, line in enumerate(lines_of(composed(self.files.text(file.path))), 1):
             if held.search(line) and number not in heads and not any(one.match(line) for one in ignored):
                 yield CodeUse(file.path, number, "", "call", certain=False)
 
@@ -295,7 +296,7 @@ class UseSearch:
             patterns.append((False, rf"module\.[\w-]+(?:\[[^\]]*\])?\.(?:{'|'.join(outputs)})"))
         for certain, pattern in patterns:
             refers = re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w-])")
-            for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
+            for number, line in enumerate(lines_of(composed(self.files.text(file.path))), 1):
                 if refers.search(line) and not _COMMENT.match(line):
                     yield CodeUse(file.path, number, file.block_at(number), "mention", certain)
 

@@ -36,7 +36,7 @@ _NO_SUCH_REF = re.compile(
     r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
 )
 _NO_SUCH_REPOSITORY = re.compile(
-    r"not appear to be a git repository|repository .*not (?:found|exist)|not found|does not exist"
+    r"not appear to be a git repository|repository .{0,300}not (?:found|exist)|not found|does not exist"
     r"|no such (?:file|path)|could not read username|terminal prompts disabled|authentication failed"
     r"|error: 40[134]",
     re.IGNORECASE,

@@ -19,6 +19,7 @@ from rag.code.parsing import SourceText, outlines
 from rag.corpus.cut import cut
 from rag.corpus.merge import merge
 from rag.corpus.partition import partition
+from rag.identifiers import composed
 from rag.lines import whole_lines_of
 from rag.types import Chunk, SourceFile, Span
 
@@ -53,11 +54,11 @@ def _chunks(file: SourceFile, max_chars: int, definitions: Sequence[Definition])
     lines = whole_lines_of(file.text)
     offsets = [0, *accumulate(map(len, lines))]
     for piece in merge(partition(lines, offsets, definitions, file.language), lines, offsets, max_chars):
-        label = piece.label
+        label, (symbol, scope) = piece.label, map(composed, (piece.label.symbol, piece.label.scope))
         for start, end in cut(lines, offsets, piece, max_chars):
             first, last = bisect_right(offsets, start), bisect_right(offsets, end - 1)
             yield Chunk(
-                Span("", file.path, first, last, file.blob, symbol=label.symbol, scope=label.scope),
+                Span("", file.path, first, last, file.blob, symbol=symbol, scope=scope),
                 file.text[start:end],
                 unit=label.unit,
                 kind=file.kind,

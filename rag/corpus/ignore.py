@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.errors import SourceError
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.resources import read_regular
 
@@ -19,6 +20,10 @@ _MAX_BYTES, _MAX_LINES, _MAX_LINE_CHARS = 1 << 20, 5_000, 4_096
 """Limits for a file of patterns: each is compiled, and compared with every path; no path is longer."""
 
 
+_SPECIAL = re.compile(r"[*?\[\\]|^[!#]|\s$")
+"""What has a meaning in a pattern."""
+
+
 class Patterns:
     """Patterns, of which the last match decides; False when there are none."""
 
@@ -26,24 +31,49 @@ class Patterns:
         self._spec = spec
 
     @classmethod
-    def of(cls, lines: Iterable[str], *, where: str) -> Patterns:
+    def of(cls, lines: Iterable[str], *, where: str, paths: Iterable[str] = ()) -> Patterns:
         """Compile patterns from lines; blank lines and comments are ignored.
+
+        A line that is one of the `paths`, or a folder of one, means that, though it is a pattern, too:
+        `app/[id]/page.js`.
 
         Raises:
             SourceError: a pattern is invalid; `where` names its origin.
         """
-        return cls(_compiled(lines, where))
+        return cls(_compiled(_as_paths(list(lines), paths), where))
 
     def __bool__(self) -> bool:
         return self._spec is not None
 
     def match(self, path: str) -> bool:
         """Return whether a pattern matches the path or one of its parent folders."""
-        return self._spec is not None and self._spec.match_file(path)
+        return self._spec is not None and self._spec.match_file(composed(path))
 
     def opinion(self, path: str) -> bool | None:
         """Return True for a match, False for a path re-included by `!`, None when no pattern matches."""
-        return self._spec.check_file(path).include if self._spec is not None else None
+        return self._spec.check_file(composed(path)).include if self._spec is not None else None
+
+
+def _as_paths(lines: list[str], paths: Iterable[str]) -> list[str]:
+    """Return patterns; of those that are paths, also after a `!`, the special characters are escaped."""
+    if not any(_SPECIAL.search(line) for line in lines):
+        return lines
+    known = [f"/{composed(path)}/" for path in paths]
+
+    def as_path(line: str) -> str | None:
+        part = composed(line).removeprefix("./").strip("/")
+        anchor = "/" if "/" in part else ""
+        if any(path.startswith(f"/{part}/") if anchor else f"/{part}/" in path for path in known):
+            return anchor + _SPECIAL.sub(r"\\\g<0>", part)
+        return None
+
+    found = []
+    for line in lines:
+        escaped = as_path(line) if _SPECIAL.search(line) else None
+        if escaped is None and line.startswith("!") and (kept := as_path(line[1:])):
+            escaped = f"!{kept}"
+        found.append(escaped or line)
+    return found
 
 
 def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
@@ -88,7 +118,7 @@ def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
     from rag.corpus.globs import Glob
 
     patterns: list[Glob] = []
-    distinct = dict.fromkeys(reversed(written))
+    distinct = dict.fromkeys(map(composed, reversed(written)))
     for line in reversed(distinct):
         try:
             patterns.append(Glob(line))

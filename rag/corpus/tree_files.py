@@ -19,6 +19,7 @@ from rag.corpus import skip
 from rag.corpus.history import Listing, blob_sizes, files_at, present, read_blobs
 from rag.corpus.ignore import Patterns, read_patterns
 from rag.corpus.read import file_bytes
+from rag.identifiers import spellings
 from rag.types import Checkout, Kind, blob_id
 
 _MAX_FILE_BYTES = 1_000_000
@@ -160,9 +161,10 @@ class TreeFiles:
 
     def holding(self, name: str) -> list[str]:
         """Return the paths of the files of code that hold a name as a whole word, ascending."""
-        sought = name.encode("utf-8", "replace")
-        word = re.compile(rb"(?<![A-Za-z0-9_])%b(?![A-Za-z0-9_])" % re.escape(sought))
-        return [path for path in self._code if sought in (text := self.content(path)) and word.search(text)]
+        sought = spellings(name).encode("utf-8", "replace")
+        word = re.compile(rb"(?<![\w\x80-\xff])%b(?![\w\x80-\xff])" % sought)
+        part = b"" if not name.isascii() else name.encode()
+        return [path for path in self._code if part in (text := self.content(path)) and word.search(text)]
 
     @cached_property
     def _code(self) -> list[str]:

@@ -32,6 +32,7 @@ from rag.database.parts import archived_ids, file_state, open_segments, part_pat
 from rag.database.quantise import restored
 from rag.database.segment import Segment, short_codes_of
 from rag.errors import StoreCorrupt
+from rag.identifiers import folded
 from rag.lines import whole_lines_of, without_blank_end
 from rag.parsing import decompressed
 from rag.ports import CodeGraph, Postings, Rows, Vectors
@@ -485,7 +486,7 @@ class Store:
 
     def defining(self, symbol: str) -> list[int]:
         """Return the live chunks that define `symbol`, ignoring case, ascending."""
-        key = term_hash(symbol.lower())
+        key = term_hash(folded(symbol))
         found: list[int] = []
         for first, segment in zip(self._first, self.segments, strict=False):
             row, end = segment.find("symbol_hash", key)
@@ -494,7 +495,7 @@ class Store:
 
     def defining_each(self, symbols: Sequence[str]) -> list[list[int]]:
         """Return `defining` of each of these symbols, in far less time than one by one."""
-        keys = term_hashes([symbol.lower() for symbol in symbols])
+        keys = term_hashes([folded(symbol) for symbol in symbols])
         found: list[list[int]] = [[] for _ in symbols]
         for first, segment in zip(self._first, self.segments, strict=False):
             known, chunks = segment.columns["symbol_hash"], segment.columns["symbol_chunk"]

@@ -36,7 +36,6 @@ _THANKS = re.compile(
     r"|(?:that|this)(?:'s| is| was) (?:it|all|helpful|great|perfect|clear|good)(?: for now)?"
     r"|(?P<is_thanks>thanks?(?: you)?(?: (?:a lot|very much))?|thx|cheers|got it|that helps(?: a lot)?|bye))"
 )
-_BETWEEN = re.compile(r"\s*[,.!;:]+\s*|\s+(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b)")
 _GREETING = re.compile(
     r"(?:hi|hello|hey|hallo|hola|bonjour|ciao|moin|servus|good (?:morning|afternoon|evening|day))"
     r"(?: (?:there|rag|all|everyone|team|again))?"
@@ -46,6 +45,7 @@ _IDENTITY = re.compile(
     r"|what (?:can|could) (?:you (?:do|answer|help(?: me)? with)|i ask(?: you)?)(?: for me| here)?"
     r"|how can you help(?: me)?)"
 )
+_BETWEEN = re.compile(r"(?<!\s)(?:\s*[,.!;:]+\s*|\s++(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b))")
 _MAX_CHARS = 100
 _OUTDATED = " — outdated: the code has changed since"
 _NOTHING_ASKED = "Nothing is asked here, so nothing was searched."

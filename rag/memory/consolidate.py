@@ -33,7 +33,7 @@ Writer = Callable[[str, Sequence[DialogTurn]], str]
 """Returns a model's reply, given the summary and new turns; see `read_reply`."""
 
 _HEADING = re.compile(r"^\W*(summary|facts)\W*$", re.IGNORECASE)
-_FACT = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*\[(\d+)\]\s*(\S.*)$")
+_FACT = re.compile(r"^\s*+(?:(?:[-*•]|\d+[.)])\s*+)?\[(\d+)\]\s*(\S.*)$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rag.analysis import is_stop_word, term_set
+from rag.identifiers import LOWER, UPPER
 from rag.memory.facts import Fact, FactKind
 from rag.types import SupportCheck
 
@@ -30,7 +31,9 @@ _REFERENCE = r"[\[【]\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*[\]】]"
 _REFERENCES = re.compile(_REFERENCE)
 _END = re.compile(rf"[.!?](?:\s*{_REFERENCE})*(?=\s+[^\sa-z]|\s*$)|[。！？](?:\s*{_REFERENCE})*")
 _NUMBER = re.compile(r"(\d+)(?:\s*[–-]\s*\^?(\d+))?")
-_NAME = re.compile(r"[A-Za-z]\w*(?:_\w+|\.[A-Za-z]\w*|[a-z][A-Z]\w*)+|(?<=`)[^`\s]+(?=`)")
+_NAME = re.compile(
+    rf"(?<!\w)(?=\w*?(?:\w_\w|[{LOWER}][{UPPER}])|\w+\.[^\W\d_])[^\W\d_]\w*+(?:\.[^\W\d_]\w*+)*+|(?<=`)[^`\s]+(?=`)"
+)
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 _ASKS = re.compile(

@@ -10,6 +10,7 @@ import re
 import numpy as np
 
 from rag.analysis import is_stop_word, terms
+from rag.identifiers import MARKS, composed
 from rag.ports import ChunkIndex
 from rag.retrieval.question import ParsedQuestion, last_part
 from rag.retrieval.rank import chunk_at, defining_chunks
@@ -18,7 +19,7 @@ MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
 UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
 UNIT, AFTER = rf"(?:(?:the|an?) )?(?:{UNITS} )?", rf"(?: {UNITS})?"
-_PART = r"[A-Za-z_$*%][\w$*%'-]{0,120}"
+_PART = rf"(?!\d)[\w$*%{MARKS}][\w$*%'{MARKS}-]{{0,120}}"
 NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
 HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
@@ -84,7 +85,9 @@ def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
         return {}
     declares = re.compile(rf"\b{UNITS}\s+{re.escape(last_part(name))}(?![\w$])")
     return {
-        chunk: _DECLARES if len(chunks) > 1 and declares.search(index.hit(chunk, 0.0, {}).text) else 1.0
+        chunk: _DECLARES
+        if len(chunks) > 1 and declares.search(composed(index.hit(chunk, 0.0, {}).text))
+        else 1.0
         for chunk in chunks
     }
 
@@ -111,5 +114,5 @@ def value_chunks(index: ChunkIndex, name: str) -> list[int]:
     )
     whole = terms(name)[-1:]
     chunks = [chunk for term in whole for chunk in index.postings(term).chunks[:_MAX_READ].tolist()]
-    found = [chunk for chunk in chunks if declares.search(index.hit(chunk, 0.0, {}).text)]
+    found = [chunk for chunk in chunks if declares.search(composed(index.hit(chunk, 0.0, {}).text))]
     return found if len(found) <= MAX_CHUNKS else []

@@ -11,6 +11,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.code.languages import HYPHENATED, kind_of_path
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.shown_definition import hit_of_lines
@@ -134,7 +135,7 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     read.
     """
     is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
-    symbol = name if is_whole else _split_name(name)[1]
+    symbol = composed(name) if is_whole else _split_name(name)[1]
     whole = terms(symbol)[-1:]
     if not whole:
         return []
@@ -195,7 +196,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
     """Return the lines of a chunk that use the name, without those that define it and without the head of a
     definition: its first line with the name.
     """
-    lines = lines_of(hit.text)
+    lines = lines_of(composed(hit.text))
     mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
     if skips_head:
         mentions = mentions[1:]
@@ -207,7 +208,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    parts = [part for part in re.split(r"::|[.#]", name.strip().removesuffix("()")) if part]
+    parts = [part for part in re.split(r"::|[.#]", composed(name).strip().removesuffix("()")) if part]
     return ".".join(parts[:-1]), parts[-1] if parts else ""
 
 

@@ -27,8 +27,8 @@ _MAX_COMPARED_LINES = 5_000_000
 _CONSTANT = re.compile(
     r"(?:(?:export|pub(?:\([^)]*\))?|public|private|protected|internal|static|final|const|constexpr|readonly"
     r"|let|var|val|define|declare|extern|unsigned|int|long|char|bool|float|double|string|String|size_t)\s+)*"
-    r"\*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=)"
-    r"|\s*#\s*define\s+([A-Za-z_]\w*)\s"
+    r"\*?((?!\d)[\w$]+)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=)"
+    r"|\s*#\s*define\s+((?!\d)\w+)\s"
 )
 """An assignment at the top of a file, or a macro with a value."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rag.errors import SettingsError
 from rag.settings import Groups, Settings
-from rag.types import MAX_QUESTION_CHARS, Source
+from rag.types import Source
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
@@ -83,8 +83,6 @@ class ServerSettings:
     """The largest request body."""
     max_json_values: int = 20_000
     """The largest number of values in the JSON of a request; for an import, in one line."""
-    max_question_chars: int = MAX_QUESTION_CHARS
-    """The longest question."""
     max_messages: int = 2_000
     """The largest number of messages in a chat completion request."""
     rate: str = ""

@@ -13,7 +13,7 @@ from rag.agent.look import Look
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
-from rag.errors import ConfigError, NotFound, ProviderError, QuestionEmpty, RagError, StoreCorrupt
+from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
 from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
@@ -39,7 +39,14 @@ from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.repository import Repository
 from rag.service.retention import kept_files
-from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
+from rag.service.search import (
+    SearchOutcome,
+    SearchQuery,
+    check_question,
+    nothing_within,
+    search_repositories,
+    within,
+)
 from rag.service.snapshots import FolderState
 from rag.service.subjects import find_subject
 from rag.service.trace import trace
@@ -247,10 +254,9 @@ class Dialog:
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
-            QuestionEmpty: the question is empty.
+            QuestionEmpty, QuestionTooLong: as `check_question`.
         """
-        if not question.strip():
-            raise QuestionEmpty()
+        check_question(question)
         began = time.perf_counter()
         settings = self.engine.settings
         now = self._now()

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import chain, groupby, zip_longest
 
 from rag.analysis import words
-from rag.errors import QuestionEmpty
 from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.context import Exchange
@@ -22,6 +21,7 @@ from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
 from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
 from rag.service.repository import Repository
+from rag.service.search import check_question
 from rag.types import Source, Subject
 
 DEFAULT_TOKENS = 950
@@ -38,7 +38,7 @@ _MAX_FACTS = 24
 
 _LISTED = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")
 _NEXT_PART = re.compile(
-    r"(?<=[?;])\s+|[,;]?\s+(?:and|then)\s+(?=(?:also\s+)?(?:who|where|how|what|which|when|why)\b)"
+    r"(?<=[?;])\s+|(?:[,;]|(?<![\s,;]))\s++(?:and|then)\s+(?=(?:also\s+)?(?:who|where|how|what|which|when|why)\b)"
     r"|:\s+(?=(?:who|where|how|what|which|when|why)\b)"
     r"|,\s+(?=(?:where|how|what|when|why)\s+(?:do|does|did|is|are|was|were|can|must|should)\b)",
     re.I,
@@ -81,11 +81,10 @@ def explore(
         on_missing: see `with_history`.
 
     Raises:
-        QuestionEmpty: the question is empty.
+        QuestionEmpty, QuestionTooLong: as `check_question`.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
-    if not question.strip():
-        raise QuestionEmpty()
+    check_question(question)
     budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
     parts = parts_of(question)
     sent = sum(map(len, seen.values())) if seen else 0

@@ -17,6 +17,7 @@ from itertools import dropwhile, groupby, zip_longest
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
+from rag.identifiers import QUALIFIED, composed
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import uses
@@ -55,8 +56,8 @@ _SHARE_OF_BEST_CHUNK = 0.5
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
-_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{3,79}")
+_NAME = re.compile(rf"{QUALIFIED}(?:\(\))?")
+_LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
@@ -211,7 +212,7 @@ def _members(repository: Repository, items: Sequence[CodeFact]) -> Iterator[Expl
     shown = {(item.path, number) for item in items for number in range(item.start, item.end + 1)}
     taken: set[tuple[str, int]] = set()
     for item in items[:_MAX_MEMBERS]:
-        for name in reversed(_IDENTIFIER.findall(lines_of(item.text)[0] if item.text else "")):
+        for name in reversed(_LONG_NAME.findall(lines_of(composed(item.text))[0] if item.text else "")):
             found = [one for one in repository.store.graph.definitions(name) if _is_code(one.path)]
             places = {(one.path, one.start) for one in found}
             if places & shown:
@@ -292,7 +293,7 @@ def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[Ex
     asked = set(terms(part))
     found: dict[str, int] = {}
     for hit in ranked:
-        for name in dict.fromkeys(_IDENTIFIER.findall(hit.text)):
+        for name in dict.fromkeys(_LONG_NAME.findall(composed(hit.text))):
             bag = terms(name)[:-1]
             if name not in found and len(bag) > 1 and asked.issuperset(bag):
                 found[name] = len(set(bag))

@@ -7,11 +7,27 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from rag.database.filtering import filtered
-from rag.errors import QuestionEmpty, SearchInvalid
+from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
 from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
-from rag.types import MAX_HITS, Confidence, Hit, PatternMatches, SearchFilter, SearchMode
+from rag.types import (
+    MAX_HITS,
+    MAX_QUESTION_CHARS,
+    Confidence,
+    Hit,
+    PatternMatches,
+    SearchFilter,
+    SearchMode,
+)
+
+
+def check_question(question: str) -> None:
+    """Refuse what is no question. Raises QuestionEmpty, QuestionTooLong."""
+    if not question.strip():
+        raise QuestionEmpty()
+    if len(question) > MAX_QUESTION_CHARS:
+        raise QuestionTooLong(len(question), MAX_QUESTION_CHARS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +49,14 @@ class SearchQuery:
 
         Raises:
             QuestionEmpty: there is no text. A string or an expression may consist of spaces.
+            QuestionTooLong: as `check_question`.
             SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, or a question ignores case.
         """
         if self.mode not in (modes := get_args(SearchMode)):
             raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
-        if not (self.text.strip() if self.mode == "question" else self.text):
+        if self.mode == "question":
+            check_question(self.text)
+        elif not self.text:
             raise QuestionEmpty()
         if not 1 <= self.k <= MAX_HITS:
             raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
@@ -82,7 +101,8 @@ def search_repositories(
         ask: searches for the question, by default in the context of the `earlier` ones.
 
     Raises:
-        QuestionEmpty, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is invalid.
+        QuestionEmpty, QuestionTooLong, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is
+            invalid.
         SourceError: a glob is invalid.
         StoreCorrupt: a store is damaged where the search had to read it.
     """

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from rag.analysis import terms
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked
@@ -50,6 +51,6 @@ def subtypes_by_text(asked: Asked, index: ChunkIndex, name: str) -> Iterator[Cod
     declares = re.compile(rf"{_TYPE}{_EXTENDS}{base}|{_OTHERS.format(base)}")
     for hit in asked.hits_with(index, terms(name)[-1:]):
         if hit.kind in ("code", "test"):
-            for number, line in enumerate(lines_of(hit.text), hit.start):
+            for number, line in enumerate(lines_of(composed(hit.text)), hit.start):
                 if declares.search(line):
                     yield CodeUse(hit.path, number, hit.label, "base", certain=False)

@@ -15,6 +15,7 @@ from rag.code.graph_files import MAX_FILES
 from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
 from rag.code.name_resolution import COMMON
 from rag.code.use_search import MAX_POSSIBLE
+from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts, named
@@ -27,18 +28,18 @@ from rag.top_k import distinct
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Hit, UseRole
 from rag.types.question_kinds import CALLERS
 
-_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
+_NAME = re.compile(rf"{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
 """A name from its beginning: a search within one that is long would be quadratic."""
 _CALLED = re.compile(rf"{_WHOLE_NAME}\(")
 _OWNED = re.compile(
     rf"{_WHOLE_NAME}`?(?:\(\))?`? (?:(?:method|function|member) )?(?:of|in|on|from) (?:the )?"
-    r"(?:class )?`?(?-i:([A-Z]\w*[a-z]\w*))"
+    rf"(?:class )?`?(?-i:([{UPPER}]\w*[{LOWER}]\w*))"
 )
 """A name with the class that has it: "recover() of Server"."""
 _OWNER = re.compile(r"\b(?:in|from) (?:the )?`?[\w.:#-]+", re.I)
 """What has a name, such as its module: "float from XMonad.Operations"."""
-_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
+_LIKE_CODE = re.compile(rf"{LIKE_CODE}|::|->|#|\w\.\w|{UNCASED}")
 _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
     helper macro component hook references raise raises raising throw throws throwing""".split()
@@ -48,7 +49,7 @@ _AFTER = frozenset(
 )
 _BASE = re.compile(
     r"\b(?:extend\w*|implement\w*(?: of)?|(?:inherit\w*|deriv\w*) from|sub-?class\w*(?: of)?) (?:the |an? )?"
-    r"(?-i:([A-Z]\w*))",
+    rf"(?-i:([{UPPER}]\w*))",
     re.I,
 )
 """The name of a type after a word for what extends it: "which classes extend Base"."""

@@ -1,8 +1,8 @@
 """The names that declarations give to values: constants, variables, types, members of enumerations.
 
 One declaration may give several: a group of Go, `int a = 1, b = 2;`, `A, B = 1, 2`, `A = B = 3`, a pattern.
-They are read by syntax alone, with one table for all grammars. Which declarations are read, those at the top of
-a file and in a class, is decided by `rag.code.collector`.
+They are read by syntax alone, with one table for all grammars. Which declarations are read, those at the top
+of a file and in a class, is decided by `rag.code.collector`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Each member of a grouped or chained declaration is a definition; a local variable is none."""
 
+# ruff: noqa: E501 -- a declaration and what it defines are read on one line
+
 from __future__ import annotations
 
 import pytest

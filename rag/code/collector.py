@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rag.code.declared_names import declared_names, written_name
 from rag.code.definitions import Definition, joined, tidy
-from rag.code.file_graph import Declared
+from rag.code.file_graph import DeclaredValue
 from rag.code.syntax import Named, Table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Collector:
         searched for inner definitions.
         """
         self.table, self.first_row, self.is_large = table, first_row, is_large
-        self.declared: dict[tuple[str, int], Declared] = {}
+        self.declared: dict[tuple[str, int], DeclaredValue] = {}
         self._same: dict[tuple[str, str], int] = {}
 
     def collect(
@@ -110,5 +110,5 @@ class Collector:
             is_left_out = not symbol.strip("_") or name.type in self.table.local or same >= _MAX_SAME
             if not is_left_out and len(self.declared) < _MAX_VALUES:
                 self._same[symbol, inner] = same + 1
-                value = Declared(tidy(symbol), inner, start + 1, max(end + self.first_row, start + 1))
+                value = DeclaredValue(tidy(symbol), inner, start + 1, max(end + self.first_row, start + 1))
                 self.declared.setdefault((value.name, value.start), value)

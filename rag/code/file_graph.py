@@ -70,7 +70,7 @@ class Variable(NamedTuple):
     value: str
 
 
-class Declared(NamedTuple):
+class DeclaredValue(NamedTuple):
     """A name that a declaration gives to a value at the top of the file or in a class, and its lines.
 
     `scope` names what encloses it, with dots.
@@ -139,7 +139,7 @@ class FileGraph:
     imports: tuple[Import, ...] = ()
     references: References | tuple[Reference, ...] = ()
     variables: tuple[Variable, ...] = ()
-    values: tuple[Declared, ...] = ()
+    values: tuple[DeclaredValue, ...] = ()
 
 
 def defined_in(definitions: Sequence[Definition], language: str) -> tuple[Defined, ...]:
@@ -179,5 +179,5 @@ def graph_of(values: Any) -> FileGraph:
         ),
         References(references),
         tuple(map(Variable._make, variables)),
-        tuple(map(Declared._make, declared)),
+        tuple(map(DeclaredValue._make, declared)),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag.code.collector import Collector
 from rag.code.definitions import Definition, Heading, sections
-from rag.code.file_graph import Declared, Defined, FileGraph, defined_in, graph_values
+from rag.code.file_graph import DeclaredValue, Defined, FileGraph, defined_in, graph_values
 from rag.code.grammars import parse
 from rag.code.patterns import outline_by_lines
 from rag.code.reference_queries import has_references
@@ -47,7 +47,7 @@ def outline_values(text: str, language: str, max_chars: int | None) -> list[Any]
 def file_values(text: str, language: str, max_chars: int | None) -> list[Any]:
     """Return `outline_values`, and the graph of the file as JSON values; [] without one. Raises GaveUp."""
     parsed = _parsed(text, language)
-    declared: list[Declared] = []
+    declared: list[DeclaredValue] = []
     found = _outline(whole_lines_of(text), language, _large(text, max_chars), parsed, declared)
     graph = FileGraph()
     if parsed is not None and has_references(parsed.language) and _is_read(parsed.tree):
@@ -59,8 +59,8 @@ def file_values(text: str, language: str, max_chars: int | None) -> list[Any]:
 
 
 def _others(
-    known: Sequence[Defined], found: Sequence[Definition], declared: Sequence[Declared]
-) -> Iterator[Declared]:
+    known: Sequence[Defined], found: Sequence[Definition], declared: Sequence[DeclaredValue]
+) -> Iterator[DeclaredValue]:
     """Yield what a file declares that is not among its functions and classes: values, and types that only the
     outline has.
     """
@@ -72,10 +72,10 @@ def _others(
             yield value
 
 
-def _types(found: Sequence[Definition]) -> Iterator[Declared]:
+def _types(found: Sequence[Definition]) -> Iterator[DeclaredValue]:
     for one in found:
         if one.unit == "class" and one.symbol:
-            yield Declared(one.symbol, one.scope, one.start + 1, one.end)
+            yield DeclaredValue(one.symbol, one.scope, one.start + 1, one.end)
         yield from _types(one.members)
 
 
@@ -120,7 +120,7 @@ def _outline(
     language: str,
     is_large: Callable[[int, int], bool],
     parsed: _Parsed | None,
-    declared: list[Declared],
+    declared: list[DeclaredValue],
 ) -> list[Definition]:
     """Return the definitions of a text, in order; what else it declares is added to `declared`."""
     if parsed is not None and language == "markdown":
@@ -160,7 +160,7 @@ def _collected(
     language: str,
     first_row: int,
     is_large: Callable[[int, int], bool],
-    declared: list[Declared],
+    declared: list[DeclaredValue],
 ) -> list[Definition]:
     table = table_of(language)
     if table is None:
@@ -174,7 +174,9 @@ def _collected(
     return found
 
 
-def _scripts(root: Node, is_large: Callable[[int, int], bool], declared: list[Declared]) -> list[Definition]:
+def _scripts(
+    root: Node, is_large: Callable[[int, int], bool], declared: list[DeclaredValue]
+) -> list[Definition]:
     """Return definitions in `<script>`s at the top, in head or in body."""
     found: list[Definition] = []
     pending = list(root.children)
@@ -190,7 +192,7 @@ def _scripts(root: Node, is_large: Callable[[int, int], bool], declared: list[De
 
 
 def _in_script(
-    node: Node, is_large: Callable[[int, int], bool], declared: list[Declared]
+    node: Node, is_large: Callable[[int, int], bool], declared: list[DeclaredValue]
 ) -> list[Definition]:
     code = child_of_type(node, "raw_text")
     if code is None:

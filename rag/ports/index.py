@@ -93,7 +93,7 @@ class CodeGraph(Protocol):
     """Who calls, uses, extends and imports a definition. Results are certain ones first, by path and line."""
 
     def definitions(self, name: str) -> list[CodeDefinition]:
-        """Return the functions and classes of a name, by path and line; of `Class.method` those of a class."""
+        """Return the functions and classes of a name, in order; `Class.method` limits it to a class."""
         ...
 
     def values(self, name: str) -> list[CodeDefinition]:

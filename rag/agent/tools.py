@@ -18,7 +18,8 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain
 from rag.quoting import visible
-from rag.retrieval.lookup import definitions, uses
+from rag.retrieval.defined import definitions
+from rag.retrieval.lookup import uses
 from rag.types import Citation, DialogTurn, Hit
 
 _SEARCH = ToolSpec(

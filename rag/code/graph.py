@@ -31,26 +31,31 @@ class RepositoryGraph:
         self.files = LoadedFiles(source)
         self.names = NameResolution(self.files)
         self._lock = threading.Lock()
-        self._defined: dict[str, tuple[CodeDefinition, ...]] = {}
+        self._defined: dict[tuple[str, bool], tuple[CodeDefinition, ...]] = {}
         self._defined_count = 0
 
     def definitions(self, name: str) -> list[CodeDefinition]:
-        """Return the definitions of a name, by path and line. `Class.method` limits it to that class.
+        """Return the functions and classes of a name, by path and line. `Class.method` limits it to a class.
 
         A name that is defined as it is written, such as `s:open#file`, is taken whole.
         """
+        return self._written(name, are_values=False)
+
+    def values(self, name: str) -> list[CodeDefinition]:
+        """Return the values and types of a name that are declared, as `definitions` does."""
+        return self._written(name, are_values=True)
+
+    def _written(self, name: str, *, are_values: bool) -> list[CodeDefinition]:
         name = composed(name)
-        if not name.isidentifier() and (whole := self._named(name, [])):
+        if not name.isidentifier() and (whole := self._named(name, [], are_values)):
             return whole
         parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
-        if not parts:
-            return []
-        return self._named(parts[-1], parts[:-1])
+        return self._named(parts[-1], parts[:-1], are_values) if parts else []
 
-    def _named(self, name: str, owners: Sequence[str]) -> list[CodeDefinition]:
+    def _named(self, name: str, owners: Sequence[str], are_values: bool) -> list[CodeDefinition]:
         """Return the definitions of a name that are in all of the owners: modules, classes."""
         found = []
-        for one in self._of_name(name):
+        for one in self._of_name(name, are_values):
             if owners:
                 around = f"{posixpath.splitext(one.path)[0]}/{one.qualified_name}".replace("/", ".")
                 if not all(owner in around.split(".")[:-1] for owner in owners):
@@ -58,24 +63,31 @@ class RepositoryGraph:
             found.append(one)
         return found
 
-    def _of_name(self, name: str) -> tuple[CodeDefinition, ...]:
+    def _of_name(self, name: str, are_values: bool) -> tuple[CodeDefinition, ...]:
         """Return all definitions of a name. One question asks for the same name several times: cached."""
         with self._lock:
-            found = self._defined.get(name)
+            found = self._defined.get((name, are_values))
         if found is None:
             files = self.files.holding(name)
-            found = tuple(file.definition(number) for file in files for number in file.named.get(name, ()))
+            if are_values:
+                found = tuple(one for file in files for one in file.values if one.name == name)
+            else:
+                found = tuple(file.definition(n) for file in files for n in file.named.get(name, ()))
             with self._lock:
                 if self._defined_count > _MAX_CACHED_DEFINITIONS:
                     self._defined.clear()
                     self._defined_count = 0
-                self._defined[name] = found
+                self._defined[name, are_values] = found
                 self._defined_count += 1 + len(found)
         return found
 
     def defined_in(self, path: str) -> list[CodeDefinition]:
         """Return the named definitions of a file, in order."""
         return list(self.files.file(path).with_names)
+
+    def values_in(self, path: str) -> list[CodeDefinition]:
+        """Return the values that a file declares at its top and in its classes, in order."""
+        return list(self.files.file(path).values)
 
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls of any of these definitions, certain ones first."""

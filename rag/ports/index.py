@@ -93,11 +93,19 @@ class CodeGraph(Protocol):
     """Who calls, uses, extends and imports a definition. Results are certain ones first, by path and line."""
 
     def definitions(self, name: str) -> list[CodeDefinition]:
-        """Return the definitions of a name, by path and line. `Class.method` limits it to that class."""
+        """Return the functions and classes of a name, in order; `Class.method` limits it to a class."""
+        ...
+
+    def values(self, name: str) -> list[CodeDefinition]:
+        """Return the constants, variables, types and members of enumerations of a name in the same way."""
         ...
 
     def defined_in(self, path: str) -> list[CodeDefinition]:
-        """Return the definitions of a file, in order."""
+        """Return the functions and classes of a file, in order."""
+        ...
+
+    def values_in(self, path: str) -> list[CodeDefinition]:
+        """Return the values that a file declares at its top and in its classes, in order."""
         ...
 
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:

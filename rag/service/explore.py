@@ -33,6 +33,8 @@ _MORE_LINES = (1, 2, 3)
 """How many times more lines are tried, in this order, as long as all places fit."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
+_FILES_NAMED, _LINES_NAMED = 12, 16
+"""Files that are named with places that were sent before, and lines of each."""
 _MAX_FACTS = 24
 """The facts of a part of the question that come before all other places."""
 
@@ -112,17 +114,20 @@ def explore(
     return best
 
 
-def _fresh(found: Sequence[FoundPlaces], seen: Lines) -> tuple[list[ExploredPlace], int]:
-    """Return the places in turns, with each line once and none that was sent before, and the number of places
-    of which all lines were."""
+def _fresh(
+    found: Sequence[FoundPlaces], seen: Lines
+) -> tuple[list[ExploredPlace], dict[str, dict[int, None]]]:
+    """Return the places in turns, with each line once and none that was sent before, and the lines by path of
+    the places of which all lines were."""
     taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in seen.items()}
     fresh: list[ExploredPlace] = []
-    repeated = 0
+    repeated: dict[str, dict[int, None]] = {}
     facts = _in_turns([one.facts[:_MAX_FACTS] for one in found])
     places = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found])
     for place in chain(facts, places):
         kept = tuple(pair for pair in place.lines if pair[0] not in taken.get(place.path, ()))
-        repeated += not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines)
+        if not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines):
+            repeated.setdefault(place.path, {}).update((number, None) for number, _ in place.lines)
         if kept:
             taken.setdefault(place.path, set()).update(number for number, _ in kept)
             _add(fresh, ExploredPlace(place.path, place.label, kept))
@@ -238,7 +243,7 @@ def _text_of(places: Sequence[ExploredPlace]) -> str:
     return "\n".join(rows)
 
 
-def _rest(more: Sequence[ExploredPlace], repeated: int, next_places: str) -> str:
+def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, None]], next_places: str) -> str:
     """Return a sentence on what is not shown; "" if everything is."""
     notes = []
     if more:
@@ -247,5 +252,9 @@ def _rest(more: Sequence[ExploredPlace], repeated: int, next_places: str) -> str
         places = f"{len(more)} more place{'s' * (len(more) > 1)} in {len(files)} file{'s' * (len(files) > 1)}"
         notes.append(f"{places} ({named}); {next_places}.")
     if repeated:
-        notes.append(f"{repeated} place{'s' * (repeated > 1)} sent before.")
+        files = [
+            f"{visible(path)}:{','.join(map(str, list(lines)[:_LINES_NAMED]))}"
+            for path, lines in repeated.items()
+        ]
+        notes.append(f"Also here, but sent before: {'; '.join(files[:_FILES_NAMED])}.")
     return " ".join(notes)

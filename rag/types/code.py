@@ -171,14 +171,16 @@ UseRole = Literal["call", "mention", "base", "override", "import", "types"]
 
 @dataclass(frozen=True, slots=True)
 class CodeDefinition:
-    """A function, a class or a block of Terraform ("section"). `scope` names what encloses it, with dots;
-    `is_exported` says whether code outside the repository may use it.
+    """A function, a class, a block of Terraform ("section") or a value that is declared ("constant").
+
+    `scope` names what encloses it, with dots; `is_exported` says whether code outside the repository may use
+    it.
     """
 
     path: str
     name: str
     scope: str
-    unit: Literal["function", "class", "section"]
+    unit: Literal["function", "class", "section", "constant"]
     start: int
     end: int
     is_exported: bool = True

@@ -21,8 +21,9 @@ from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
+from rag.retrieval.defined import definitions
 from rag.retrieval.kinds.asked import INCOMPLETE
-from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
+from rag.retrieval.lookup import CallerLines, Callers, callers
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue

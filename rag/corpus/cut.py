@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rag.code.patterns import closes, indent_of
 from rag.corpus.partition import Piece
+from rag.lines import LONG_VALUE
 
 _LOOSE_SHARE = 0.6
 """Long loose code has no natural size: shorter chunks are cited more precisely."""
@@ -15,6 +17,11 @@ _EARLIEST = 0.6
 _LATEST = 1.35
 """The range around an even division in which a better place is searched."""
 
+_SHOWN_CHARS = 80
+"""Of a long value."""
+_MAX_PARTS = 12
+"""More of one line is data, or is not read by anyone."""
+_MARKS = " \t\r\n;,)}]>\"'`/"
 _PAUSE = re.compile(r"[\s,;)}\]]")
 
 
@@ -23,7 +30,7 @@ def cut(
 ) -> Iterator[tuple[int, int]]:
     """Divide a piece: yield the offsets of each part, none longer than `max_chars`.
 
-    Lines are kept whole unless one alone is too long.
+    Lines are kept whole unless one alone is too long. Of such a line what nobody reads is left out.
     """
     start, end = piece.start, piece.end
     size = offsets[end] - offsets[start]
@@ -71,14 +78,30 @@ def _best_row(lines: Sequence[str], offsets: Sequence[int], start: int, end: int
 
 
 def _within(line: str, offset: int, max_chars: int) -> Iterator[tuple[int, int]]:
-    """Divide one long line, after white space, a comma or a bracket if there is one in range."""
-    start = 0
-    while len(line) - start > max_chars:
+    """Divide one long line, after white space, a comma or a bracket if there is one in range.
+
+    Of a value such as a picture only the beginning is used, and of the line only the first parts.
+    """
+    values = [match.span() for match in LONG_VALUE.finditer(line)]
+    begins = [0, *(end for _, end in values)]
+    ends = [*(start + _SHOWN_CHARS for start, _ in values), len(line)]
+    parts = (
+        part
+        for begin, end in zip(begins, ends, strict=True)
+        if end - begin > _SHOWN_CHARS or len(begins) == 1 or line[begin:end].strip(_MARKS)
+        for part in _divided(line, begin, end, max_chars)
+    )
+    for start, end in islice(parts, _MAX_PARTS):
+        yield offset + start, offset + end
+
+
+def _divided(line: str, start: int, last: int, max_chars: int) -> Iterator[tuple[int, int]]:
+    while last - start > max_chars:
         end = start + max_chars
         while end > start + max_chars // 2 and not _PAUSE.match(line, end - 1):
             end -= 1
         if end <= start + max_chars // 2:
             end = start + max_chars
-        yield offset + start, offset + end
+        yield start, end
         start = end
-    yield offset + start, offset + len(line)
+    yield start, last

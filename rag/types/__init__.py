@@ -31,6 +31,8 @@ from rag.types.retrieval import (
     SearchMode,
 )
 from rag.types.source import (
+    ENCODING_GUESSED,
+    INDEXED,
     PARSER_GAVE_UP,
     Checkout,
     FileEntry,
@@ -58,6 +60,8 @@ from rag.types.turns import (
 )
 
 __all__ = [
+    "ENCODING_GUESSED",
+    "INDEXED",
     "MAX_HISTORY",
     "MAX_HITS",
     "MAX_NAMED",

@@ -127,8 +127,8 @@ def _decoded(content: bytes, attributes: Callable[[], str] | None) -> tuple[str,
     for name in (named, *([] if b"\0" in content else _declared(content))):
         if (found := _as_declared(content, name)) is not None:
             return *found, False
-    wide = _unmarked_wide(content)
-    encoding = wide or ("latin-1" if b"\0" in content else "iso2022_jp" if is_iso_2022 else _likeliest(content))
+    encoding = _unmarked_wide(content) or ("latin-1" if b"\0" in content else "")
+    encoding = encoding or ("iso2022_jp" if is_iso_2022 else _likeliest(content))
     return _with_controls(content, encoding), encoding, True
 
 
@@ -148,10 +148,10 @@ def _fails(content: bytes, encoding: str) -> bool:
 
 
 def _unmarked_wide(content: bytes) -> str:
-    """Return the encoding of two or four bytes a character that these bytes, all or the first, have; or ""."""
-    if b"\0" not in content:
-        return ""
+    """Return the encoding of two or four bytes a character that all or the first bytes are in, or ""."""
     head = content if len(content) < _WIDE_BYTES else content[:_WIDE_BYTES]
+    if b"\0" not in head:
+        return ""
     for encoding in _WIDE[::-1]:
         try:
             text = head.decode(encoding)
@@ -256,7 +256,7 @@ def _weight(letter: str, letters: str) -> float:
 
 
 def _east_asian_score(text: str, encoding: str) -> float:
-    """Return the share of characters in daily use. Kana show Japanese, and are not used in other languages."""
+    """Return the share of characters in daily use. Kana count in Japanese only: other languages lack them."""
     low, high = _COMMON_BYTES[encoding]
     japanese = encoding in ("euc_jp", "cp932")
     good = total = 0.0

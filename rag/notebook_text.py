@@ -5,7 +5,7 @@ decoded; the line above a cell's first one (`"source": [`) names the cell, as `#
 `# %% [markdown] cell 4`; all other lines, such as outputs and metadata, are empty. So `path:start-end` is
 right in the file, and what is quoted is the code of the cell.
 
-In a notebook that has several lines of a cell on one line of its file (written by other programs, often as one
+In a notebook that has several lines of a cell on one line of its file (other programs write it, often as one
 line), the lines of the text are counted through its cells instead: `is_compact`.
 """
 
@@ -22,9 +22,13 @@ from rag.decoding import decode
 _MAX_TOKENS, _MAX_DEPTH, _MAX_CELLS = 3_000_000, 200, 20_000
 _SNIFFED_BYTES = 64
 _TOKEN = re.compile(r'[\s,:]*+("(?:[^"\\]++|\\.)*+"|[{}\[\]]|[^\s{}\[\],:"]++|\Z)')
-_SOURCES = {("cells", "source"): "", ("worksheets", "cells", "input"): "", ("worksheets", "cells", "source"): ""}
+_SOURCES = frozenset(
+    [("cells", "source"), ("worksheets", "cells", "input"), ("worksheets", "cells", "source")]
+)
 """The keys on the way to the lines of a cell; the second and third are of nbformat 3."""
-_SLASHED = frozenset("c c++ c# cpp csharp f# fsharp go java javascript kotlin php rust scala swift typescript".split())
+_SLASHED = frozenset(
+    "c c++ c# cpp csharp f# fsharp go java javascript kotlin php rust scala swift typescript".split()
+)
 _DASHED = frozenset("haskell lua sql".split())
 
 _TRANSPARENT = re.compile(r"%%(?:time|timeit|capture|prun|memit|mprun|lprun|snakeviz|heat)\b")
@@ -95,28 +99,30 @@ def notebook_of(text: str, *, is_numbered: bool = True) -> Notebook | None:
     shown = [] if is_compact else [""] * (text.count("\n") + 1)
     code, places = list(shown), []
     for number, cell in enumerate(cells, 1):
-        lines = [line for _, line in cell.strings]
-        if not any(map(str.strip, lines)):
+        if not any(line.strip() for _, line in cell.strings):
             continue
         is_code = cell.kind == "code"
-        name = f"{mark} %% {'' if is_code else f'[{cell.kind}] '}".rstrip() + f" cell {number}" * is_numbered
         if is_compact:
-            lines = "".join(lines).split("\n")
-            rows = range(len(shown) + 1, len(shown) + 1 + len(lines))
-            shown += [""] * (len(lines) + 2)
-            code += [""] * (len(lines) + 2)
-            row = rows[0] - 1
-        else:
-            rows = [row for row, _ in cell.strings]
-            row = cell.row
-        first = rows[0]
-        if row < first:
-            shown[row], first = name, row
-        lines = [line.rstrip("\r\n") for line in lines]
-        for at, line, parsed in zip(rows, lines, _parsable(lines) if is_code else [""] * len(lines), strict=True):
-            shown[at], code[at] = line, parsed
-        places.append(Cell(number, is_code, first + 1, rows[-1] + 1))
+            cell = _unfolded(cell, len(shown))
+            shown += [""] * (len(cell.strings) + 2)
+            code += [""] * (len(cell.strings) + 2)
+        lines = [line.rstrip("\r\n") for _, line in cell.strings]
+        first, last = cell.strings[0][0], cell.strings[-1][0]
+        if cell.row < first:
+            first = cell.row
+            kind = "" if is_code else f" [{cell.kind}]"
+            shown[first] = f"{mark} %%{kind}" + f" cell {number}" * is_numbered
+        parsed = _parsable(lines) if is_code else [""] * len(lines)
+        for (row, _), line, code_line in zip(cell.strings, lines, parsed, strict=True):
+            shown[row], code[row] = line, code_line
+        places.append(Cell(number, is_code, first + 1, last + 1))
     return Notebook("\n".join(shown), "\n".join(code), language or "python", tuple(places), is_compact)
+
+
+def _unfolded(cell: _Read, row: int) -> _Read:
+    """Return a cell whose lines follow each other, from a row on."""
+    lines = "".join(line for _, line in cell.strings).split("\n")
+    return _Read(cell.kind, "", row, list(enumerate(lines, row + 1)))
 
 
 def _is_compact(cells: list[_Read]) -> bool:

@@ -40,8 +40,8 @@ def chunk(
         definitions: what the file defines, if already known.
 
     Returns:
-        Chunks in the order of the text; an empty file has none. Joined they are the text, without blank
-        chunks, what nobody reads of long lines, and the lines between the cells of a notebook.
+        Chunks in the order of the text; an empty file has none. Joined they are the text, without what nobody
+        reads of long lines, and without the lines between the cells of a notebook.
     """
     return [one for _, one in placed_chunks(file, max_chars=max_chars, definitions=definitions)]
 
@@ -62,8 +62,7 @@ def placed_chunks(
         for piece in merge(pieces, lines, offsets, max_chars):
             label = piece.label
             for start, end in cut(lines, offsets, piece, max_chars):
-                if not (text := file.text[start:end]).strip():
-                    continue
+                text = file.text[start:end]
                 first, last = bisect_right(offsets, start), bisect_right(offsets, end - 1)
                 span = Span("", file.path, first, last, file.blob, symbol=label.symbol, scope=label.scope)
                 yield start, Chunk(span, text, unit=label.unit, kind=kind, language=file.language)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from rag.code.patterns import closes, indent_of
 from rag.corpus.partition import Piece
@@ -19,7 +18,7 @@ _LATEST = 1.35
 
 _SHOWN_CHARS = 80
 """Of a long value."""
-_MAX_PARTS = 12
+_MAX_LINE_CHARS = 16_000
 """More of one line is data, or is not read by anyone."""
 _MARKS = " \t\r\n;,)}]>\"'`/"
 _PAUSE = re.compile(r"[\s,;)}\]]")
@@ -91,8 +90,11 @@ def _within(line: str, offset: int, max_chars: int) -> Iterator[tuple[int, int]]
         if end - begin > _SHOWN_CHARS or len(begins) == 1 or line[begin:end].strip(_MARKS)
         for part in _divided(line, begin, end, max_chars)
     )
-    for start, end in islice(parts, _MAX_PARTS):
-        yield offset + start, offset + end
+    left = max(_MAX_LINE_CHARS, max_chars)
+    for start, end in parts:
+        if left > 0:
+            yield offset + start, offset + end
+        left -= end - start
 
 
 def _divided(line: str, start: int, last: int, max_chars: int) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MAX_BYTES, _MAX_LINES, _MAX_LINE_CHARS = 1 << 20, 5_000, 4_096
 """Limits for a file of patterns: each is compiled, and compared with every path; no path is longer."""
 _ENCODING = re.compile(
-    r"(?:\"([^\"]+)\"|(\S+))[ \t](?:.*[ \t])?(?:(?:working-tree-)?encoding=(\S+)|[-!](?:working-tree-)?encoding(?!\S))"
+    r"(?:\"([^\"]+)\"|(\S+))[ \t](?:.*[ \t])?"
+    r"(?:(?:working-tree-)?encoding=(\S+)|[-!](?:working-tree-)?encoding(?!\S))"
 )
 
 
@@ -56,8 +57,8 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
 
     Raises:
         SourceError: with `strict`, the file cannot be read, is no text, has too many or too long lines, is a
-            link out of its folder, or contains an invalid pattern. Without, such lines, and files that are links or too
-            large, are ignored, much as git does.
+            link out of its folder, or contains an invalid pattern. Without, such lines, and files that are
+            links or too large, are ignored, much as git does.
     """
     try:
         if not path.is_file() or (path.is_symlink() and not strict):
@@ -81,8 +82,9 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
 
 
 def _lines(content: bytes) -> list[str]:
-    """Return the lines of a file of patterns. Of one in a guessed encoding they are there twice: names on disk
-    may have the bytes of the file, or its characters."""
+    """Return the lines of a file of patterns. In a guessed encoding each is there twice, as names on disk may
+    have its bytes or its characters.
+    """
     text, _, guessed = decode(content)
     lines = [line.removesuffix("\r") for line in lines_of(text)]
     if guessed and b"\0" not in content:

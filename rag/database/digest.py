@@ -29,9 +29,9 @@ class Digest:
     """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8,
     `graphs` what `rag.code.parsing` makes of them.
 
-    `skipped` are unusable files, files that are cut by lines because the parser failed on them, and those whose
-    encoding was guessed. `chunks`
-    has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape (n, 7)); bytes
+    `skipped` are unusable files, files that are cut by lines because the parser failed on them, and those
+    whose encoding was guessed. `chunks` has the columns file, first line, last line, first byte, end byte,
+    unit, kind (int32, shape (n, 7)); bytes
     count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
     """
 
@@ -75,9 +75,7 @@ def digest_texts(
 ) -> Digest:
     """Chunk files that were read already and count their terms; `stats` are their (mtime_ns, size)."""
     before = given_up or {}
-    texts = [
-        replace(parsed_text(file), gave_up=before.get((file.blob, file.language), "")) for file in files
-    ]
+    texts = [replace(parsed_text(file), gave_up=before.get((file.blob, file.language), "")) for file in files]
     found = parsed_texts(texts, max_chars=max_chars)
     result = Digest(stats=list(stats))
     rows: list[tuple[int, ...]] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from encodings.aliases import aliases
 from typing import NamedTuple
 
@@ -106,6 +106,24 @@ def decode(content: bytes, attributes: Callable[[], str] | None = None) -> Decod
 def text_of(content: bytes) -> str:
     """Return the text of the bytes of a file that a user has written, such as settings."""
     return decode(content).text
+
+
+def decoded_lines(parts: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of a text as its parts are read, each of which ends with LF; without line ends."""
+    decoder: codecs.IncrementalDecoder | None = None
+    rest = ""
+    for number, part in enumerate(parts):
+        if number == 0 and b"\0" in part:
+            name = next((name for mark, name in _MARKS if part.startswith(mark)), "")
+            wide = name or _unmarked_wide(part[: len(part) & ~1]) or _unmarked_wide(part[: len(part) & ~3])
+            decoder = codecs.getincrementaldecoder(wide)("replace") if wide else None
+        if decoder is None:
+            yield from text_of(part).removesuffix("\n").split("\n")
+            continue
+        *lines, rest = (rest + decoder.decode(part)).split("\n")
+        yield from (line.removeprefix("\ufeff") for line in lines)
+    if decoder is not None:
+        yield rest + decoder.decode(b"", True)
 
 
 def is_wide(content: bytes) -> bool:

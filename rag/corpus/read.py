@@ -20,10 +20,10 @@ from rag.corpus.ignore import declared_encoding
 from rag.corpus.secrets import find_secret
 from rag.decoding import decode, is_wide
 from rag.lines import LONG_VALUE
-from rag.notebook_text import is_notebook, notebook_of
+from rag.notebook_text import Notebook, is_notebook, notebook_of
 from rag.types import FileEntry, Skipped, SourceFile, blob_id
 
-__all__ = ["file_blob", "file_bytes", "find_secret", "read"]
+__all__ = ["file_blob", "file_bytes", "find_secret", "parsed_as", "read"]
 
 _LIMIT_BYTES = 64 << 20
 """No handwritten text file is this large, whatever the settings allow."""
@@ -88,7 +88,7 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
         language = language_of_text(entry.language, entry.path, text)
         notebook = notebook_of(text) if is_notebook(content) else None
         if notebook:
-            text, language = notebook.text, next(iter(languages_named(notebook.language)), TEXT)
+            text, language = notebook.text, _kernel_language(notebook)
         if len(text) > _MAX_NOTEBOOK_BYTES and entry.path.endswith(_NOTEBOOK):
             raise _Unusable(skip.TOO_LARGE, f"notebook of {len(text)} characters")
         _refuse_generated(text, language)
@@ -101,6 +101,17 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     return SourceFile(
         entry.path, text, blob_id(content), language, entry.kind, encoding if guessed else "", notebook
     )
+
+
+def parsed_as(content: bytes, language: str) -> tuple[str, str]:
+    """Return what is parsed of the bytes of a file, and its language: of a notebook, the cells of code."""
+    text = decode(content).text
+    found = notebook_of(text) if is_notebook(content) else None
+    return (found.code, _kernel_language(found)) if found else (text, language)
+
+
+def _kernel_language(notebook: Notebook) -> str:
+    return next(iter(languages_named(notebook.language)), TEXT)
 
 
 def _declared_encoding(root: Path, path: str) -> str:

@@ -19,13 +19,14 @@ common order (Cohen, 2005), recursively between the matches; small regions that 
 
 from __future__ import annotations
 
-import codecs
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+
+from rag.notebook_text import shown_text
 
 LEAST_MOVED = 20
 """The minimum number of letters and digits to recognize lines within a file: git's default for `blame -M`."""
@@ -42,12 +43,6 @@ _SHRUNK = 10
 _MAX_PLACES = 200
 """Of more places only the nearest are considered."""
 
-_WIDE_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _NOT_ALNUM = bytes(set(range(256)) - set(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 
 
@@ -67,11 +62,9 @@ class TextLines:
 
     @classmethod
     def of(cls, content: bytes) -> TextLines | None:
-        """Return the text of these bytes, None for binary data. UTF-16 and UTF-32 are converted to UTF-8."""
-        for mark, encoding in _WIDE_MARKS:
-            if content.startswith(mark):
-                return cls(content.decode(encoding, "replace").encode("utf-8", "replace"))
-        return None if b"\0" in content else cls(content.removeprefix(codecs.BOM_UTF8))
+        """Return the text of these bytes, as it is shown, in UTF-8; None for binary data."""
+        text = shown_text(content)
+        return None if "\0" in text else cls(text.encode("utf-8", "surrogatepass"))
 
     @cached_property
     def distinct(self) -> frozenset[bytes]:

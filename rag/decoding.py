@@ -39,6 +39,7 @@ _WIDER = {
 """What browsers and editors decode instead: the same with the characters that a vendor added."""
 
 _WIDE_BYTES = 1 << 14
+_ASCII = bytes(range(128))
 _DECLARED_BYTES = 2_048
 _CODING_LINE = re.compile(rb"coding[:=][ \t]*([\w.-]{1,40})")
 _MODELINE = re.compile(
@@ -70,8 +71,8 @@ _SCRIPTS = {
     **dict.fromkeys(("koi8_r", "koi8_u", "cp1251", "cp866", "iso8859_5"), _CYRILLIC),
     "cp1255": "א-ת", "cp1253": "ά-ώΆ-Ώ", "cp1256": "\u0621-\u064a", "cp874": "ก-\u0e3aเ-\u0e4e",
 }  # fmt: skip
-_SCRIPT_WEIGHT = {"cp874": 0.85}
-"""Most pairs of bytes in East Asian encodings are letters in Thai."""
+_SCRIPT_WEIGHT = {"cp874": 0.85, "cp1256": 0.9}
+"""Most bytes of other encodings are letters in Thai, and many in Arabic."""
 _FREQUENT, _RARE = frozenset("оеаинтсрвлкмдпу"), frozenset("ъщшжфцэё")
 _FINAL = frozenset("ךםןףץς")
 """Letters that only end a word."""
@@ -98,7 +99,7 @@ def decode(content: bytes, attributes: Callable[[], str] | None = None) -> Decod
             of git declare, "" for none.
     """
     text, encoding, guessed = _decoded(content, attributes)
-    if "\r" in text and "\n" not in text:
+    if text.find("\n", 0, len(text) - 1) < 0 and "\r" in text and not text.endswith("\r\n"):
         text = text.replace("\r", "\n")
     return Decoded(text, encoding, guessed)
 
@@ -168,8 +169,8 @@ def _fails(content: bytes, encoding: str) -> bool:
 def _unmarked_wide(content: bytes) -> str:
     """Return the encoding of two or four bytes a character that all or the first bytes are in, or ""."""
     head = content if len(content) < _WIDE_BYTES else content[:_WIDE_BYTES]
-    if b"\0" not in head:
-        return ""
+    if b"\0" not in head or 4 * (head.count(b"\0") + len(head.translate(None, _ASCII))) < len(head):
+        return ""  # a text of single bytes with a few zeros
     for encoding in _WIDE[::-1]:
         try:
             text = head.decode(encoding)

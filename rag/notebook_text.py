@@ -19,9 +19,12 @@ from typing import NamedTuple
 
 from rag.decoding import decode
 
-_MAX_TOKENS, _MAX_DEPTH, _MAX_CELLS = 3_000_000, 200, 20_000
+_MAX_TOKENS, _MAX_DEPTH, _MAX_CELLS, _MAX_LINES = 2_000_000, 200, 20_000, 200_000
+_READ_DEPTH = 7
 _SNIFFED_BYTES = 64
-_TOKEN = re.compile(r'[\s,:]*+("(?:[^"\\]++|\\.)*+"|[{}\[\]]|[^\s{}\[\],:"]++|\Z)')
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+_TOKEN = re.compile(rf"[\s,:]*+({_STRING}|[{{}}\[\]]|-?[0-9][0-9.eE+-]*+|true|false|null|-?Infinity|NaN|\Z)")
+_BRACKET = re.compile(rf"{_STRING}|([{{\[])|([}}\]])")
 _SOURCES = frozenset(
     [("cells", "source"), ("worksheets", "cells", "input"), ("worksheets", "cells", "source")]
 )
@@ -90,7 +93,7 @@ def notebook_of(text: str, *, is_numbered: bool = True) -> Notebook | None:
     """Return the cells of a notebook; None if the text is none, is damaged, or is too large to be read."""
     try:
         cells, language = _cells(text)
-    except ValueError:
+    except (ValueError, IndexError):
         return None
     if not any(cell.strings for cell in cells):
         return None
@@ -135,7 +138,7 @@ def _cells(text: str) -> tuple[list[_Read], str]:
     """Return the cells and the language. Raises ValueError: this is no notebook, or is too large."""
     cells: list[_Read] = []
     languages: dict[str, str] = {}
-    row = counted = 0
+    row = counted = lines = 0
     for keys, at, token in _values(text):
         name, is_cell = keys[-1] if keys else "", (*keys[:-1], "source") in _SOURCES
         if token == "{" and keys in (("cells",), ("worksheets", "cells")):
@@ -146,6 +149,9 @@ def _cells(text: str) -> tuple[list[_Read], str]:
             row, counted = row + text.count("\n", counted, at), at
             if cells[-1].row < 0:
                 cells[-1].row = row
+            lines += 1
+            if lines > _MAX_LINES:
+                raise ValueError("too many lines")
             if token != "[":
                 cells[-1].strings.append((row, _string(token)))
         elif is_cell and name == "cell_type":
@@ -165,39 +171,52 @@ def _cells(text: str) -> tuple[list[_Read], str]:
 
 
 def _values(text: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
-    """Yield the scalars, and where objects and lists begin, that are at most seven levels deep: keys,
+    """Yield the scalars, and where objects and lists begin, that are not deep, and not in outputs: keys,
     position and token. An item of a list has the keys of the list. Raises ValueError: it is not JSON.
     """
     closing = {"{": "}", "[": "]"}
     stack: list[tuple[str, tuple[str, ...]]] = []
-    keys: tuple[str, ...] = ()
     key: str | None = None
-    end = 0
-    for count, found in enumerate(_TOKEN.finditer(text)):
-        token = found[1]
-        if found.start() != end or count > _MAX_TOKENS:
-            raise ValueError("not JSON, or too many values")
-        end = found.end()
+    at = 0
+    for _ in range(_MAX_TOKENS):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise ValueError("not JSON")
+        token, at = found[1], found.end()
+        in_object = bool(stack) and stack[-1][0] == "{"
         if token == "":
             break
-        in_object = bool(stack) and stack[-1][0] == "{"
         if token in ("}", "]"):
             if not stack or closing[stack.pop()[0]] != token:
                 raise ValueError("not JSON")
-            keys, key = (stack[-1][1], None) if stack else ((), None)
+            key = None
         elif in_object and key is None:
             key = _string(token)
+        elif key == "outputs" and token in closing:
+            at, key = _behind(text, found.start(1)), None
         else:
-            keys = (*stack[-1][1], key) if in_object and key is not None else stack[-1][1] if stack else ()
-            if len(stack) < 7:
+            keys = (*(stack[-1][1] if stack else ()), *((key,) if key is not None else ()))
+            if len(stack) < _READ_DEPTH:
                 yield keys, found.start(1), token
             if token in closing:
                 stack.append((token, keys))
                 if len(stack) > _MAX_DEPTH:
                     raise ValueError("nested too deeply")
             key = None
-    if stack or end < len(text):
-        raise ValueError("not JSON")
+    if stack or at < len(text):
+        raise ValueError("not JSON, or too many values")
+
+
+def _behind(text: str, start: int) -> int:
+    """Return where a list or an object ends that begins at a position. Raises ValueError."""
+    depth = 0
+    for count, found in enumerate(_BRACKET.finditer(text, start)):
+        depth += (found[1] is not None) - (found[2] is not None)
+        if depth == 0:
+            return found.end()
+        if depth > _MAX_DEPTH or count > _MAX_TOKENS:
+            break
+    raise ValueError("not JSON, or nested too deeply")
 
 
 def _string(token: str) -> str:

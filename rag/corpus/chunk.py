@@ -49,7 +49,7 @@ def chunk(
 def placed_chunks(
     file: SourceFile, *, max_chars: int, definitions: Sequence[Definition] | None = None
 ) -> Iterator[tuple[int, Chunk]]:
-    """Yield the chunks of a file, each with its offset in the text. The arguments are those of `chunk`."""
+    """Yield the chunks of a file, each with its offset in the text; see `chunk`."""
     if max_chars < 1:
         raise ValueError(f"max_chars must be at least 1, not {max_chars}")
     if definitions is None:

@@ -45,7 +45,7 @@ def cut(
             yield offsets[start], offsets[end]
             return
         if offsets[start + 1] - offsets[start] > limit:
-            yield from _within(lines[start], offsets[start], max_chars)
+            yield from _within(lines[start], offsets[start], max_chars, is_last=start + 1 == len(lines))
             start += 1
             continue
         behind = _best_row(lines, offsets, start, end, limit)
@@ -76,10 +76,11 @@ def _best_row(lines: Sequence[str], offsets: Sequence[int], start: int, end: int
     return best
 
 
-def _within(line: str, offset: int, max_chars: int) -> Iterator[tuple[int, int]]:
+def _within(line: str, offset: int, max_chars: int, *, is_last: bool) -> Iterator[tuple[int, int]]:
     """Divide one long line, after white space, a comma or a bracket if there is one in range.
 
-    Of a value such as a picture only the beginning is used, and of the line only the first parts.
+    Of a value such as a picture only the beginning is used, and of the line only the first parts. The last
+    line of a file is used to its end, so that what is left out is always between two chunks.
     """
     values = [match.span() for match in LONG_VALUE.finditer(line)]
     begins = [0, *(end for _, end in values)]
@@ -87,12 +88,12 @@ def _within(line: str, offset: int, max_chars: int) -> Iterator[tuple[int, int]]
     parts = (
         part
         for begin, end in zip(begins, ends, strict=True)
-        if end - begin > _SHOWN_CHARS or len(begins) == 1 or line[begin:end].strip(_MARKS)
+        if begin < end and (is_last or len(begins) == 1 or line[begin:end].strip(_MARKS))
         for part in _divided(line, begin, end, max_chars)
     )
     left = max(_MAX_LINE_CHARS, max_chars)
     for start, end in parts:
-        if left > 0:
+        if left > 0 or (is_last and end == len(line)):
             yield offset + start, offset + end
         left -= end - start
 

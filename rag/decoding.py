@@ -21,7 +21,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _ALLOWED = frozenset(
     """
     utf_8 utf_16 utf_16_le utf_16_be utf_32 utf_32_le utf_32_be latin_1 koi8_r koi8_t koi8_u kz1048
@@ -171,9 +170,12 @@ def _unmarked_wide(content: bytes) -> str:
     head = content if len(content) < _WIDE_BYTES else content[:_WIDE_BYTES]
     if b"\0" not in head or 4 * (head.count(b"\0") + len(head.translate(None, _ASCII))) < len(head):
         return ""  # a text of single bytes with a few zeros
-    for encoding in _WIDE[::-1]:
+    sixteen = ("utf-16-le", "utf-16-be")
+    if head[::2].count(b"\0") > head[1::2].count(b"\0"):  # the high bytes of Latin letters
+        sixteen = sixteen[::-1]
+    for encoding in ("utf-32-le", "utf-32-be", *sixteen):
         try:
-            text = head.decode(encoding)
+            text = codecs.getincrementaldecoder(encoding)().decode(head, len(head) == len(content))
         except UnicodeDecodeError:
             continue
         if all(one.isprintable() or one in "\t\n\r\f" for one in text):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.decoding import decode, decoded_lines
+from rag.decoding import decode, decoded_lines, is_wide
 
 TEXTS = {
     "zh": ("检查用户的访问令牌是否已经过期。如果过期则返回错误。", "gbk gb18030"),
@@ -136,6 +136,15 @@ def test_a_cr_alone_ends_a_line_where_nothing_else_does(encoding):
 )
 def test_data_keeps_its_zeros(content):
     assert "\0" in decode(content).text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("pad", range(4))
+def test_a_long_text_without_a_mark_is_known_by_its_beginning(encoding, pad):
+    text = "y" * pad + ("x" * 8_191 + "😀\n") * 3
+    assert decode(text.encode(encoding)) == (text, encoding, True)
+    assert is_wide(text.encode(encoding)[: 1 << 16])
+    assert not is_wide(b"a\0b")
 
 
 def test_a_few_bad_bytes_do_not_change_the_encoding():

@@ -25,7 +25,7 @@ from rag.cli.terminal import (
 from rag.errors import ConfigError, NotFound, StoreError
 from rag.quoting import counted
 from rag.settings import Settings
-from rag.types import ENCODING_GUESSED, PARSER_GAVE_UP, IndexReport, Source
+from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, IndexReport, Source
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -38,6 +38,7 @@ NAMED = 3
 _INDEXED = {
     PARSER_GAVE_UP: f"cut by lines: {PARSER_GAVE_UP}",
     ENCODING_GUESSED: f"indexed: {ENCODING_GUESSED}",
+    OWN_LINES: f"indexed: {OWN_LINES}",
 }
 """What is said of a file that is indexed, by its reason."""
 

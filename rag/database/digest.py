@@ -19,7 +19,7 @@ from rag.code.parsing import parsed_texts
 from rag.corpus.chunk import parsed_text, placed_chunks
 from rag.corpus.read import read
 from rag.database.column_codes import KINDS, UNITS
-from rag.types import ENCODING_GUESSED, PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
+from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
 
 _COMPRESSION = 6
 
@@ -29,10 +29,9 @@ class Digest:
     """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8,
     `graphs` what `rag.code.parsing` makes of them.
 
-    `skipped` are unusable files, files that are cut by lines because the parser failed on them, and those
-    whose encoding was guessed. `chunks` has the columns file, first line, last line, first byte, end byte,
-    unit, kind (int32, shape (n, 7)); bytes
-    count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
+    `skipped` are unusable files, and those that are indexed with a reason to report (`rag.types.INDEXED`).
+    `chunks` has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape
+    (n, 7)); bytes count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
     """
 
     files: list[SourceFile] = field(default_factory=list)
@@ -87,6 +86,8 @@ def digest_texts(
             result.skipped.append(Skipped(file.path, PARSER_GAVE_UP, outline.gave_up))
         if file.guessed:
             result.skipped.append(Skipped(file.path, ENCODING_GUESSED, file.guessed))
+        if file.notebook and file.notebook.is_compact:
+            result.skipped.append(Skipped(file.path, OWN_LINES))
         position = at = 0
         for offset, piece in placed_chunks(file, max_chars=max_chars, definitions=outline.definitions):
             position += _size(file.text[at:offset])

@@ -33,6 +33,7 @@ from rag.types.retrieval import (
 from rag.types.source import (
     ENCODING_GUESSED,
     INDEXED,
+    OWN_LINES,
     PARSER_GAVE_UP,
     Checkout,
     FileEntry,
@@ -67,6 +68,7 @@ __all__ = [
     "MAX_NAMED",
     "MAX_QUESTION_CHARS",
     "MIN_CONFIDENCE",
+    "OWN_LINES",
     "PARSER_GAVE_UP",
     "SUBMODULE",
     "Answer",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from rag.display.html import bytes_of, framed, pairs
-from rag.types.source import ENCODING_GUESSED, INDEXED, Filters, Skipped, Source
+from rag.types.source import ENCODING_GUESSED, INDEXED, OWN_LINES, Filters, Skipped, Source
 
 SUBMODULE = "submodule"
 """The `reason` of a skipped submodule."""
@@ -66,6 +66,12 @@ class IndexReport:
         if self.submodules:
             remarks.append(not_indexed(self.submodules))
         guessed = [f"{one.path} ({one.detail})" for one in self.skipped if one.reason == ENCODING_GUESSED]
+        compact = [one.path for one in self.skipped if one.reason == OWN_LINES]
+        if compact:
+            named = ", ".join(compact[:_NAMED]) + (", …" if len(compact) > _NAMED else "")
+            remarks.append(
+                f"lines count through the cells, not in the file, of the compact notebooks {named}"
+            )
         if guessed:
             files = f"{len(guessed):,} files" if len(guessed) > 1 else "1 file"
             named = ", ".join(guessed[:_NAMED]) + (", …" if len(guessed) > _NAMED else "")

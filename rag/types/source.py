@@ -87,7 +87,8 @@ class FileEntry:
 
 PARSER_GAVE_UP = "parser gave up"
 ENCODING_GUESSED = "encoding guessed"
-INDEXED = frozenset({PARSER_GAVE_UP, ENCODING_GUESSED})
+OWN_LINES = "notebook with lines of its own"
+INDEXED = frozenset({PARSER_GAVE_UP, ENCODING_GUESSED, OWN_LINES})
 """Reasons to report a file that is indexed."""
 
 
@@ -97,7 +98,8 @@ class Skipped:
 
     With a reason of INDEXED the file is indexed. PARSER_GAVE_UP: it is split by lines, because parsing it
     exceeded the limit of time or memory. ENCODING_GUESSED: nothing says which encoding it is in; `detail`
-    names the one that is used.
+    names the one that is used. OWN_LINES: a notebook that is saved with several lines of a cell on one, so
+    lines count through its cells and not in the file.
     """
 
     path: str

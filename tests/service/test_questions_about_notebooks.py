@@ -18,7 +18,7 @@ from rag.service.read_lines import read_lines
 from rag.service.retention import KeptFiles
 from rag.service.snapshots import FolderState
 from rag.settings import Settings
-from rag.types import Citation, Freshness, blob_id
+from rag.types import ENCODING_GUESSED, OWN_LINES, Citation, Freshness, blob_id
 
 SCORE = [
     "%time import os\n", "\n", "def stoat_score(weights):\n", '    text = "a \\"b\\" c"\n', "    !ls\n",
@@ -128,6 +128,26 @@ def test_the_code_is_of_the_language_of_the_kernel(
 def test_what_is_no_notebook_is_indexed_as_its_text(engine: Engine, root: Path, text: str) -> None:
     (root / "a.ipynb").write_text(text)
     assert indexed(engine, root).store.file_text("a.ipynb") == (text, blob_id(text.encode()))
+
+
+def test_the_report_names_guesses_and_notebooks_without_lines_of_their_own(
+    engine: Engine, root: Path
+) -> None:
+    (root / "a.ipynb").write_text(study(indent=None))
+    (root / "b.ipynb").write_text(study())
+    (root / "c.py").write_bytes("# токен истёк, ошибка\n".encode("koi8-r"))
+    (root / "d.py").write_bytes("# coding: koi8-r\n# токен истёк, ошибка\n".encode("koi8-r"))
+    report = indexed(engine, root).report
+    assert report is not None
+    assert [(one.path, one.reason, one.detail) for one in report.skipped] == [
+        ("a.ipynb", OWN_LINES, ""),
+        ("c.py", ENCODING_GUESSED, "koi8_r"),
+    ]
+    assert [remark.split(";")[0] for remark in report.remarks] == [
+        "lines count through the cells, not in the file, of the compact notebooks a.ipynb",
+        "the encoding of 1 file was guessed: c.py (koi8_r)",
+    ]
+    assert indexed(engine, root).coverage.skipped == {}
 
 
 def became(engine: Engine, root: Path, before: str, after: str) -> list[Freshness]:

@@ -28,7 +28,7 @@ __all__ = ["file_blob", "file_bytes", "find_secret", "parsed_as", "read"]
 _LIMIT_BYTES = 64 << 20
 """No handwritten text file is this large, whatever the settings allow."""
 
-_MAX_NOTEBOOK_BYTES = 1_000_000
+_MAX_NOTEBOOK_CHARS = 1_000_000
 """The limit for the text of a notebook's cells; outputs do not count."""
 _NOTEBOOK = ".ipynb"
 _HEAD_BYTES = 1 << 16
@@ -37,7 +37,7 @@ _HEADER_LINES = 25
 _MINIFIED_CHARS = 4_000
 _MINIFIED_LINE = 400
 _DATA_LINE = 2_000
-_MOST_LONG, _MOST_MINIFIED = 0.5, 0.2
+_MOST_LONG, _MOST_MINIFIED = 0.5, 0.3
 """The share of long lines from which a text is data, or minified. Comments and blank lines do not count."""
 _LEAST_AROUND = 8
 """A line with fewer characters around its long value has nothing else."""
@@ -89,8 +89,9 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
         notebook = notebook_of(text) if is_notebook(content) else None
         if notebook:
             text, language = notebook.text, _kernel_language(notebook)
-        if len(text) > _MAX_NOTEBOOK_BYTES and entry.path.endswith(_NOTEBOOK):
-            raise _Unusable(skip.TOO_LARGE, f"notebook of {len(text)} characters")
+        size = len(text) - text.count("\n")  # the lines of outputs are empty
+        if size > _MAX_NOTEBOOK_CHARS and entry.path.endswith(_NOTEBOOK):
+            raise _Unusable(skip.TOO_LARGE, f"notebook of {size} characters")
         _refuse_generated(text, language)
         if language == OTHER:
             _refuse_tables(text)

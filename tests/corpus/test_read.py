@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import string
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from rag.code.languages import language_of_path
 from rag.corpus.chunk import chunk
 from rag.corpus.read import file_blob, find_secret, read
-from rag.types import FileEntry, Skipped, SourceFile, blob_id
+from rag.corpus.walk import walk
+from rag.types import FileEntry, Filters, Skipped, SourceFile, blob_id
 
 
 def entry(path: str, language: str = "python") -> FileEntry:
@@ -246,6 +248,7 @@ _CODE = "function f(a){if(a>1){return g(a,'b')}else{for(var i=0;i<a;i++){h(i);}}
 _ONE_LONG_LINE = {
     "a.jsx": f'import R from "r";\nexport const P = "data:image/png;base64,{_BASE64}";\n'
     "export function f() {\n  return P;\n}\n",
+    "a.ts": 'export const TEXT = "' + "some words " * 900 + '";\nexport function f() {\n  return TEXT;\n}\n',
     "a.py": f'"""Fonts."""\nFONT = "{_BASE64}"\n\n\ndef load(name):\n    return name\n',
     "b.py": "TABLE = [" + ", ".join(map(str, range(9_000))) + "]\n\n\ndef load(n):\n    return TABLE[n]\n",
     "a.go": 'package x\n\nvar T = "' + "\\x1f\\x8b" * 9_000 + '"\n\nfunc F() {\n}\n',
@@ -301,3 +304,34 @@ def test_the_time_of_a_long_line_is_bounded(tmp_path: Path) -> None:
         if isinstance(found, SourceFile):
             chunk(found, definitions=())
     assert time.thread_time() - began < 4
+
+
+# ---------------------------------------------------------------- notebooks
+
+
+def _notebook(code: str, *, outputs: int, size: int) -> bytes:
+    plot = {"data": {"image/png": "A" * size}, "metadata": {}, "output_type": "display_data"}
+    text = {"name": "stdout", "output_type": "stream", "text": ["a line\n"] * size}
+    cell = {"cell_type": "code", "outputs": [plot, text] * outputs, "source": code.splitlines(keepends=True)}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1).encode()
+
+
+@pytest.mark.parametrize(("outputs", "size"), [(0, 0), (1, 3_000_000), (30, 40_000)])
+def test_outputs_count_neither_as_size_nor_as_generated(tmp_path: Path, outputs: int, size: int) -> None:
+    if size > 100_000:
+        content = _notebook("x = 1\ny = 2\n", outputs=0, size=0).replace(
+            b'"outputs": []', b'"outputs": [{"data": {"image/png": "%b"}}]' % (b"A" * size)
+        )
+    else:
+        content = _notebook("x = 1\ny = 2\n", outputs=outputs, size=size)
+    write(tmp_path, content, "a.ipynb")
+    walked = walk(tmp_path, Filters(), max_file_bytes=10_000)
+    (found,) = (read(tmp_path, one) for one in walked.files)
+    assert isinstance(found, SourceFile), found
+    assert (found.language, found.kind) == ("python", "code")
+    assert "".join(one.text for one in chunk(found)).split() == "# %% cell 1 x = 1 y = 2".split()
+
+
+def test_a_notebook_of_too_much_code_is_too_large(tmp_path: Path) -> None:
+    content = _notebook("x = 1\n" * 200_001, outputs=0, size=0)
+    assert reason_of(tmp_path, content, "a.ipynb", "json") == "too large"

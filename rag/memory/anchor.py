@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 
-from rag.notebook_text import shown_text
+from rag.decoding import is_wide
+from rag.notebook_text import is_notebook, shown_text
 
 LEAST_MOVED = 20
 """The minimum number of letters and digits to recognize lines within a file: git's default for `blame -M`."""
@@ -62,9 +63,16 @@ class TextLines:
 
     @classmethod
     def of(cls, content: bytes) -> TextLines | None:
-        """Return the text of these bytes, as it is shown, in UTF-8; None for binary data."""
-        text = shown_text(content)
-        return None if "\0" in text else cls(text.encode("utf-8", "surrogatepass"))
+        """Return the text of these bytes, None for binary data.
+
+        Notebooks, and text in UTF-16 and UTF-32, are converted to UTF-8 as they are shown. The bytes of other
+        encodings are compared as they are: which one it is may be a guess, and differ in the next version.
+        """
+        if is_notebook(content) or is_wide(content):
+            content = shown_text(content).encode("utf-8", "surrogatepass")
+        elif content.find(b"\n", 0, len(content) - 1) < 0 and not content.endswith(b"\r\n"):
+            content = content.replace(b"\r", b"\n")  # as on old Macs
+        return None if b"\0" in content else cls(content)
 
     @cached_property
     def distinct(self) -> frozenset[bytes]:

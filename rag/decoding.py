@@ -108,8 +108,11 @@ def text_of(content: bytes) -> str:
     return decode(content).text
 
 
-def decoded_lines(parts: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines of a text as its parts are read, each of which ends with LF; without line ends."""
+def decoded_lines(parts: Iterable[bytes], *, errors: str = "strict") -> Iterator[str]:
+    """Yield the lines of a text as its parts are read, each of which ends with LF; without line ends.
+
+    It is in UTF-8, UTF-16 or UTF-32. Invalid UTF-8 raises UnicodeDecodeError unless `errors` is "replace".
+    """
     decoder: codecs.IncrementalDecoder | None = None
     rest = ""
     for number, part in enumerate(parts):
@@ -118,7 +121,9 @@ def decoded_lines(parts: Iterable[bytes]) -> Iterator[str]:
             wide = name or _unmarked_wide(part[: len(part) & ~1]) or _unmarked_wide(part[: len(part) & ~3])
             decoder = codecs.getincrementaldecoder(wide)("replace") if wide else None
         if decoder is None:
-            yield from text_of(part).removesuffix("\n").split("\n")
+            text = (part if number else part.removeprefix(codecs.BOM_UTF8)).decode("utf-8", errors)
+            is_old_mac = number == 0 and not text.endswith("\n")
+            yield from (text.replace("\r", "\n") if is_old_mac else text).removesuffix("\n").split("\n")
             continue
         *lines, rest = (rest + decoder.decode(part)).split("\n")
         yield from (line.removeprefix("\ufeff") for line in lines)

@@ -240,7 +240,7 @@ def _serve_batch(
     out(json_module.dumps({"ready": True, "chunks": chunks, "history": True}))
     failed = 0
     with closing(CurrentRepositories(engine, repositories)) as current:
-        for line in decoded_lines(sys.stdin.buffer):
+        for line in decoded_lines(sys.stdin.buffer, errors="replace"):
             if not line.strip():
                 continue
             reply = _batch_reply(current.now if refreshing else lambda: repositories, line, k, only)

@@ -79,14 +79,15 @@ def _restored(ctx: CallerContext, sent: bytes, served: Mapping[str, str], limit:
         BadRequest: the lines cannot be stored.
         TooLarge: there are too many lines, or one has too many values.
     """
-    written: list[str] = []
-    for line in decoded_lines(BytesIO(sent)):  # not split at once, so that too many lines are refused early
-        if line.strip():
-            check_json(line.encode("utf-8", "surrogatepass"), max_values=limit)
-            written.append(line)
-            if len(written) > limit:
-                raise TooLarge(f"the file has more than {limit:,} lines; send its conversations in parts")
     try:
+        written: list[str] = []
+        # Not split at once, so that too many lines are refused early.
+        for line in decoded_lines(BytesIO(sent)):
+            if line.strip():
+                check_json(line.encode("utf-8", "surrogatepass"), max_values=limit)
+                written.append(line)
+                if len(written) > limit:
+                    raise TooLarge(f"the file has more than {limit:,} lines; send its conversations in parts")
         lines = [parse_json(line) for line in written]
         if not lines:
             raise ValueError("it is empty")

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_size, parse_toml
 from rag.resources import is_file, read_regular, user_path
@@ -273,7 +274,7 @@ def load_settings(
 def _from_file(settings: Settings) -> Settings:
     path = settings.config_file
     try:
-        text = read_regular(path, max_bytes=_MAX_FILE_BYTES).decode()
+        text = text_of(read_regular(path, max_bytes=_MAX_FILE_BYTES))
         values = parse_toml(text)
     except FileNotFoundError:
         return settings

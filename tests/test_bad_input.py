@@ -167,7 +167,9 @@ def test_a_line_of_five_megabytes(sample_repo, monkeypatch):
     (sample_repo / "bundle.js").write_text("var a=1;" * 625_000)
     monkeypatch.setenv("RAG_MAX_FILE_BYTES", "10000000")
     report = rag("index", sample_repo, "--json").json
-    assert "a line of more than" in next(s["detail"] for s in report["skipped"] if s["path"] == "bundle.js")
+    assert "lines of 5000000 characters" in next(
+        s["detail"] for s in report["skipped"] if s["path"] == "bundle.js"
+    )
     (sample_repo / "bundle.js").write_text("// " + "session " * 5_000 + "\n" + "x = 1\n" * 90_000)
     found = rag("search", sample_repo, "session", "--json", "-k", 100).json["results"]
     assert all(len(hit["text"]) < 20_000 for hit in found)

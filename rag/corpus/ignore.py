@@ -1,13 +1,15 @@
-"""Lists of patterns in gitignore syntax."""
+"""Lists of patterns in gitignore syntax, and the encodings that git's attributes declare."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag.decoding import decode
 from rag.errors import SourceError
 from rag.identifiers import composed
 from rag.lines import lines_of
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 _MAX_BYTES, _MAX_LINES, _MAX_LINE_CHARS = 1 << 20, 5_000, 4_096
 """Limits for a file of patterns: each is compiled, and compared with every path; no path is longer."""
+_ENCODING = re.compile(
+    r"(?:\"([^\"]+)\"|(\S+))[ \t](?:.*[ \t])?"
+    r"(?:(?:working-tree-)?encoding=(\S+)|[-!](?:working-tree-)?encoding(?!\S))"
+)
 
 
 _SPECIAL = re.compile(r"[*?\[\\]|^[!#]|\s$")
@@ -80,9 +86,9 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
     """Return the patterns in a file, None when there is none.
 
     Raises:
-        SourceError: with `strict`, the file cannot be read, has too many or too long lines, is a link out of
-            its folder, or contains an invalid pattern. Without, such lines, and files that are links or too
-            large, are ignored, much as git does.
+        SourceError: with `strict`, the file cannot be read, is no text, has too many or too long lines, is a
+            link out of its folder, or contains an invalid pattern. Without, such lines, and files that are
+            links or too large, are ignored, much as git does.
     """
     try:
         if not path.is_file() or (path.is_symlink() and not strict):
@@ -94,13 +100,43 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
         if not strict:
             return None
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
-    lines = [line.removesuffix("\r") for line in lines_of(content.decode("utf-8", "surrogateescape"))]
+    lines = _lines(content)
+    if strict and any("\0" in line for line in lines):
+        raise SourceError(f"{path} is no text; save it in UTF-8")
     kept = [line for line in lines if len(line) <= _MAX_LINE_CHARS][:_MAX_LINES]
     if strict and len(kept) < len(lines):
         raise SourceError(
             f"{path} has more than {_MAX_LINES:,} lines, or one of more than {_MAX_LINE_CHARS:,} characters"
         )
     return Patterns(_compiled(kept, str(path) if strict else ""))
+
+
+def _lines(content: bytes) -> list[str]:
+    """Return the lines of a file of patterns. In a guessed encoding each is there twice, as names on disk may
+    have its bytes or its characters.
+    """
+    text, _, guessed = decode(content)
+    lines = [line.removesuffix("\r") for line in lines_of(text)]
+    if guessed and b"\0" not in content:
+        exact = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+        lines = [line for pair in zip(lines, lines_of(exact), strict=False) for line in dict.fromkeys(pair)]
+    return lines
+
+
+def declared_encoding(attributes: bytes, path: str) -> str:
+    """Return the encoding that the text of a `.gitattributes` declares for a path; "" for none."""
+    found = ""
+    for patterns, encoding in _encodings(attributes):
+        if patterns.match(path):
+            found = encoding
+    return found
+
+
+@lru_cache(maxsize=32)
+def _encodings(attributes: bytes) -> list[tuple[Patterns, str]]:
+    lines = decode(attributes[:_MAX_BYTES]).text.splitlines()[:_MAX_LINES]
+    found = [_ENCODING.match(line) for line in lines if len(line) <= _MAX_LINE_CHARS and "encoding" in line]
+    return [(Patterns(_compiled([one[1] or one[2]], "")), one[3] or "") for one in found if one]
 
 
 def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:

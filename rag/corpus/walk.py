@@ -25,8 +25,6 @@ from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
 from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped
 
-_MAX_NOTEBOOK_BYTES = 300_000
-"""A larger notebook is mostly images and tables."""
 _CODE_FACTOR = 2
 """A program in one large file is written by hand; documents and data of that size are generated."""
 
@@ -53,7 +51,8 @@ def walk(root: Path, filters: Filters, *, max_file_bytes: int) -> Walk:
         root: an existing folder, real path.
         filters: globs in gitignore syntax, relative to the root. With `include`, only files that match; files
             that match `exclude` never; neither re-includes what another rule excludes.
-        max_file_bytes: larger files are skipped; source code may be twice as large.
+        max_file_bytes: larger files are skipped; source code may be twice as large. Notebooks are measured
+            when they are read, without their outputs.
 
     Raises:
         SourceError: the folder cannot be read, or a pattern is invalid.
@@ -144,10 +143,8 @@ class _Walker:
             )
         language, kind = _described(path)
         is_program = kind == "code" and language != OTHER
-        if size > self.max_file_bytes * (_CODE_FACTOR if is_program else 1):
+        if size > self.max_file_bytes * (_CODE_FACTOR if is_program else 1) and not path.endswith(".ipynb"):
             return Skipped(path, skip.TOO_LARGE, f"{size} bytes")
-        if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):
-            return Skipped(path, skip.TOO_LARGE, f"notebook of {size} bytes")
         changed_ns = 0 if os.name == "nt" else status.st_ctime_ns  # on Windows it is the creation time
         return FileEntry(path, size, status.st_mtime_ns, language, kind, changed_ns)
 

@@ -278,11 +278,12 @@ class Store:
 
     @cached_property
     def divided(self) -> npt.NDArray[np.bool_]:
-        """Which files have a line that is divided between chunks, shape (total_files,)."""
+        """Which files have a line that is divided between chunks, or text that is in none; (total_files,)."""
         file = self.file
         same_line = self._across("chunk_end")[:-1] == self._across("chunk_start")[1:]
+        has_gap = self._across("chunk_to")[:-1] != self._across("chunk_from")[1:]
         divided = np.zeros(self.total_files, np.bool_)
-        divided[file[:-1][same_line & (file[:-1] == file[1:])]] = True
+        divided[file[:-1][(same_line | has_gap) & (file[:-1] == file[1:])]] = True
         return divided
 
     def file_bytes(self, file: int) -> bytes:

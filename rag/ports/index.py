@@ -237,7 +237,7 @@ class ChunkIndex(Protocol):
 
     @property
     def divided(self) -> npt.NDArray[np.bool_]:
-        """Which files have a line that is divided between chunks, shape (total_files,)."""
+        """Which files have a line that is divided between chunks, or text that is in none; (total_files,)."""
         ...
 
     def file_text(self, path: str) -> tuple[str, str] | None:

@@ -22,6 +22,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
@@ -84,7 +85,7 @@ def read_config(path: Path) -> dict[str, Any]:
         SettingsError: the file is unreadable, of another version, or has an unknown key or an invalid value.
     """
     try:
-        values = parse_toml(path.read_text(encoding="utf-8"))
+        values = parse_toml(text_of(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the server settings {path}: {error}") from error
     version = values.pop("version", None)

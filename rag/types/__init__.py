@@ -31,6 +31,9 @@ from rag.types.retrieval import (
     SearchMode,
 )
 from rag.types.source import (
+    ENCODING_GUESSED,
+    INDEXED,
+    OWN_LINES,
     PARSER_GAVE_UP,
     Checkout,
     FileEntry,
@@ -58,11 +61,14 @@ from rag.types.turns import (
 )
 
 __all__ = [
+    "ENCODING_GUESSED",
+    "INDEXED",
     "MAX_HISTORY",
     "MAX_HITS",
     "MAX_NAMED",
     "MAX_QUESTION_CHARS",
     "MIN_CONFIDENCE",
+    "OWN_LINES",
     "PARSER_GAVE_UP",
     "SUBMODULE",
     "Answer",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _SYSTEM = re.compile(r"\s*<START_OF_SYS(?:TEM)?_PROMPT>(.*?)<END_OF_SYS(?:TEM)?_PROMPT>", re.DOTALL)
 _USER = re.compile(r"(.*?)<START_OF_USER_PROMPT>(.*)<END_OF_USER_PROMPT>\s*", re.DOTALL)
@@ -22,3 +24,15 @@ def split_messages(prompt: str) -> list[dict[str, str]]:
     if system is None or not system[1].strip():
         return messages
     return [{"role": "system", "content": system[1].strip()}, *messages]
+
+
+def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages in which the first user message begins with the text of the system messages."""
+    system = [str(message["content"]) for message in messages if message["role"] == "system"]
+    others = [dict(message) for message in messages if message["role"] != "system"]
+    first = next((message for message in others if message["role"] == "user"), None)
+    if first is None:
+        first = {"role": "user", "content": ""}
+        others.insert(0, first)
+    first["content"] = "\n\n".join([*system, str(first["content"])]).strip()
+    return others

@@ -19,13 +19,15 @@ from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import only_model, request_limits
 from rag.backends.openai.errors import CallContext, translated
-from rag.backends.openai.reasoning import Thoughts, without_thoughts
+from rag.backends.openai.reasoning import Habit, Thoughts
+from rag.backends.openai.replies import joined_surrogates, kind_of_end, reason_of_end
+from rag.backends.openai.thought_habits import ThoughtHabit
 from rag.backends.openai.tools import reply_of, tools_refused
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, RagError, SettingsError
 from rag.ports import ChatMessages
 from rag.settings import Settings
-from rag.types import FinishReason, ModelReply, Prepared, Usage
+from rag.types import FinishReason, ModelReply, Prepared, Replacement, Usage
 
 _ModelType = adalflow.core.types.ModelType
 _REPLY_TOKENS = 500
@@ -85,6 +87,8 @@ class PromptGenerator(adalflow.core.generator.Generator):  # type: ignore[misc]
 class AnswerStream(Iterator[str]):
     """The pieces of one answer. `usage` and `finish_reason` are set at the end.
 
+    `early_end` is the server's reason if `finish_reason` is "interrupted", else "".
+
     Nothing is sent before the first piece is requested. `close`, the end of the `with` block, and any
     exception close the connection at once.
     """
@@ -92,6 +96,7 @@ class AnswerStream(Iterator[str]):
     def __init__(self, pieces: Callable[[AnswerStream], Iterator[str]]) -> None:
         self.usage: Usage | None = None
         self.finish_reason: FinishReason | None = None
+        self.early_end = ""
         self._pieces: Any = pieces(self)
 
     def __next__(self) -> str:
@@ -115,6 +120,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
     def __init__(self, pieces: Callable[[AsyncAnswerStream], AsyncIterator[str]]) -> None:
         self.usage: Usage | None = None
         self.finish_reason: FinishReason | None = None
+        self.early_end = ""
         self._pieces: Any = pieces(self)
 
     async def __anext__(self) -> str:
@@ -139,14 +145,22 @@ class AdalGenerator:
         client: our clients stream; other AdalFlow clients return the whole answer, as one piece.
         model: the model's name, for the client and for the user.
         model_kwargs: additional arguments of every call, for example `temperature`.
+        habit: how the model's answers begin. An answer is only streamed if it is known that they do not begin
+            with thoughts without an opening tag. None: they are streamed, and thoughts are replaced.
 
     All failures are ProviderErrors, including an answer without text. An answer that exceeds its token limit
     is cut, and the connection is closed.
     """
 
-    def __init__(self, client: Any, model: str, model_kwargs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        model: str,
+        model_kwargs: Mapping[str, Any] | None = None,
+        habit: ThoughtHabit | None = None,
+    ) -> None:
         self.generator = PromptGenerator(client, {"model": model, **(model_kwargs or {})})
-        self._client, self._model = client, model
+        self._client, self._model, self._habit = client, model, habit
         self._ours = bool(getattr(client, "streams_text", False))
         self._takes_prepared = bool(getattr(client, "takes_prepared", False))
         self._provider = str(getattr(client, "host", type(client).__name__))
@@ -169,13 +183,14 @@ class AdalGenerator:
         client = model_client(settings.client, base_url=settings.base_url, api_key=key, **limits)
         if isinstance(client, OpenAICompatibleClient):
             client.check_key()
-        if settings.model:
-            return cls(client, settings.model)
-        if settings.client != "openai":
+        if not settings.model and settings.client != "openai":
             raise SettingsError(
                 f"the client {settings.client!r} needs a model; name one with --model (RAG_MODEL)"
             )
-        return cls(client, only_model(settings.base_url, key, min(settings.timeout_s, 10.0)))
+        model = settings.model or only_model(settings.base_url, key, min(settings.timeout_s, 10.0))
+        if not isinstance(client, OpenAICompatibleClient) or client.is_openai:
+            return cls(client, model)
+        return cls(client, model, habit=ThoughtHabit(settings.home, client.base_url, model))
 
     @property
     def model(self) -> str:
@@ -197,8 +212,13 @@ class AdalGenerator:
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the last finished answer ended: "stop", or "length" if it was cut at its limit."""
+        """Why the last finished answer ended: "length" if it was cut at its limit; see `FinishReason`."""
         return self._last.finish_reason if self._last else None
+
+    @property
+    def early_end(self) -> str:
+        """The server's reason for interrupting the last finished answer ("content_filter"), or ""."""
+        return self._last.early_end if self._last else ""
 
     def stream(self, prepared: Prepared) -> AnswerStream:
         """Yield pieces of the answer; see `AnswerStream`.
@@ -218,13 +238,19 @@ class AdalGenerator:
         Raises:
             ProviderError: the service failed or returned an empty answer.
         """
-        output = self._call(text, self._limited(answer_tokens))
-        return self._require_text(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
+        return self._completed(self._call(text, self._limited(answer_tokens)), answer_tokens)
 
     async def acomplete(self, text: str, answer_tokens: int = 500) -> str:
         """Like `complete`, without blocking the event loop."""
-        output = await self._acall(text, self._limited(answer_tokens))
-        return self._require_text(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
+        return self._completed(await self._acall(text, self._limited(answer_tokens)), answer_tokens)
+
+    def _completed(self, output: Any, answer_tokens: int) -> str:
+        ended = AnswerStream(lambda _: iter(()))
+        text = self._whole_text(ended, output, AnswerLimit(answer_tokens, self._counter))
+        if ended.finish_reason == "interrupted":
+            message = f"{self._provider} ended the reply of {self._model} early ({ended.early_end})"
+            raise ProviderBroke(message, provider=self._provider, retryable=False)
+        return self._require_text(text, ended)
 
     @property
     def calls_tools(self) -> bool:
@@ -263,22 +289,20 @@ class AdalGenerator:
         if not self._ours:
             yield self._whole(stream, output, limit)
             return
-        source, thoughts, text = output.api_response, Thoughts(), False
+        source = output.api_response
+        shown = _Shown(source, limit, self._known_habit)
         try:
             for piece in source:
-                shown = thoughts.feed(limit.take(piece))
-                text = text or bool(shown.strip())
-                if shown:
-                    yield shown
+                if (new := shown.take(piece)) is not None:
+                    yield new
                 if limit.reached:
                     break
         finally:
             source.close()
-        if held := thoughts.close():
-            text = text or bool(held.strip())
-            yield held
-        self._ended(stream, source, output.usage, limit)
-        self._require_text("…" if text else "", stream.finish_reason)
+        if (new := self._rest(stream, shown, output.usage)) is not None:
+            yield new
+        self._last = stream
+        self._require_text("…" if shown.has_text else "", stream)
 
     async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
         limit = self._limit(prepared)
@@ -286,22 +310,40 @@ class AdalGenerator:
         if not self._ours:
             yield self._whole(stream, output, limit)
             return
-        source, thoughts, text = output.api_response, Thoughts(), False
+        source = output.api_response
+        shown = _Shown(source, limit, self._known_habit)
         try:
             async for piece in source:
-                shown = thoughts.feed(limit.take(piece))
-                text = text or bool(shown.strip())
-                if shown:
-                    yield shown
+                if (new := shown.take(piece)) is not None:
+                    yield new
                 if limit.reached:
                     break
         finally:
             await source.aclose()
-        if held := thoughts.close():
-            text = text or bool(held.strip())
-            yield held
-        self._ended(stream, source, output.usage, limit)
-        self._require_text("…" if text else "", stream.finish_reason)
+        if (new := self._rest(stream, shown, output.usage)) is not None:
+            yield new
+        self._last = stream
+        self._require_text("…" if shown.has_text else "", stream)
+
+    def _rest(self, stream: AnswerStream | AsyncAnswerStream, shown: _Shown, usage: Any) -> str | None:
+        """Note how an answer has ended; return the text that was held back.
+
+        A cut answer without a closing tag may be all thoughts, so nothing is learned from it.
+        """
+        usage = getattr(shown.source, "usage", None) or usage
+        if usage is not None:
+            stream.usage = _usage(usage)
+        reason = reason_of_end(shown.source)
+        stream.finish_reason = "length" if shown.limit.reached else kind_of_end(reason)
+        stream.early_end = reason or "" if stream.finish_reason == "interrupted" else ""
+        rest = shown.rest(is_cut=stream.finish_reason == "length")
+        if self._habit and (stream.finish_reason == "stop" or shown.thoughts.habit == "closes"):
+            self._habit.learn(shown.thoughts.habit)
+        return rest
+
+    @property
+    def _known_habit(self) -> Habit:
+        return self._habit.value if self._habit else "answers"
 
     def _limit(self, prepared: Prepared) -> AnswerLimit:
         """Return the limit; none for a Python function, which calls no server."""
@@ -345,37 +387,52 @@ class AdalGenerator:
         raise translated(error, call) from error
 
     def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:
-        text = self._text(output, limit)
-        self._ended(stream, output, output.usage, limit)
-        return self._require_text(text, stream.finish_reason)
+        text, self._last = self._whole_text(stream, output, limit), stream
+        return self._require_text(text, stream)
 
-    def _text(self, output: Any, limit: AnswerLimit) -> str:
-        for text in (output.data, output.raw_response):
-            if isinstance(text, str):
-                return without_thoughts(limit.take(text))
-        return ""
+    def _whole_text(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:
+        """Return the text of a reply that arrived as a whole; note in `stream` how it has ended."""
+        said = next((text for text in (output.data, output.raw_response) if isinstance(text, str)), "")
+        shown = _Shown(output.api_response, limit, "closes" if self._known_habit == "closes" else "")
+        shown.take(joined_surrogates(said))
+        return self._rest(stream, shown, output.usage) or ""
 
-    def _require_text(self, text: str, finish_reason: FinishReason | None) -> str:
+    def _require_text(self, text: str, ended: AnswerStream | AsyncAnswerStream) -> str:
         """Return the text; raise ProviderBroke if it is blank."""
         if text.strip():
             return text
-        why = (
-            "it reached its token limit before any text; raise --answer-tokens (RAG_ANSWER_TOKENS)"
-            if finish_reason == "length"
-            else "try again, or choose another model with --model"
-        )
+        why = "try again, or choose another model with --model"
+        if ended.finish_reason == "length":
+            why = "it reached its token limit before any text; raise --answer-tokens (RAG_ANSWER_TOKENS)"
+        elif ended.early_end:
+            why = f"its server ended it early ({ended.early_end}); ask in other words, or {why[11:]}"
         message = f"{self._model} at {self._provider} gave no answer; {why}"
-        raise ProviderBroke(message, provider=self._provider, retryable=True)
+        raise ProviderBroke(message, provider=self._provider, retryable=not ended.early_end)
 
-    def _ended(
-        self, stream: AnswerStream | AsyncAnswerStream, source: Any, usage: Any, limit: AnswerLimit
-    ) -> None:
-        usage = getattr(source, "usage", None) or usage
-        if usage is not None:
-            stream.usage = _usage(usage)
-        cut = limit.reached or getattr(source, "finish_reason", None) == "length"
-        stream.finish_reason = "length" if cut else "stop"
-        self._last = stream
+
+class _Shown:
+    """The text of one answer as it arrives, up to its token limit and without thoughts."""
+
+    def __init__(self, source: Any, limit: AnswerLimit, habit: Habit) -> None:
+        self.source, self.limit, self.thoughts = source, limit, Thoughts(habit)
+        self.has_text = False
+
+    def take(self, piece: str) -> str | None:
+        """Return what can be shown after the next piece; None for nothing."""
+        if getattr(self.source, "has_separate_thoughts", False):
+            self.thoughts.release()
+        return self._new(self.thoughts.feed(self.limit.take(piece)))
+
+    def rest(self, *, is_cut: bool) -> str | None:
+        """Return what was held back until the end; None for nothing."""
+        return self._new(self.thoughts.close(is_cut=is_cut))
+
+    def _new(self, text: str) -> str | None:
+        if self.thoughts.restarted:
+            self.thoughts.restarted, self.has_text = False, bool(text.strip())
+            return Replacement(text)
+        self.has_text = self.has_text or bool(text.strip())
+        return text or None
 
 
 _MISTAKES = (TypeError, AttributeError, LookupError, NameError, AssertionError)

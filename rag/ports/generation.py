@@ -43,7 +43,7 @@ class TextGenerator(Protocol):
         ...
 
     def stream(self, prepared: Prepared) -> Iterator[str]:
-        """Yield pieces of the answer.
+        """Yield pieces of the answer; a `Replacement` replaces the pieces before it.
 
         Raises:
             ProviderError: the service failed, possibly in mid-stream; `.retryable` says whether to retry.

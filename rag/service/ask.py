@@ -56,6 +56,7 @@ from rag.types import (
     GenerationOptions,
     ModelReply,
     Prepared,
+    Replacement,
     TraceStep,
 )
 
@@ -478,6 +479,8 @@ def _with_words(question: str, reply: str) -> str | None:
 
 _CUT = "the answer was cut at {tokens:,} tokens{trimmed}; allow more with RAG_ANSWER_TOKENS"
 _TRIMMED = ", and is stored up to its last whole sentence"
+_ENDED_EARLY = "the model's server ended the answer early ({reason}), so it is stored as incomplete"
+_WERE_THOUGHTS = "\n\n(The text so far was thoughts of the model. Its answer follows.)\n\n"
 _CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the request"
 
 
@@ -490,12 +493,7 @@ class _Writing:
         is_quoting = generator.model == QUOTING and not self.options.is_json
         self.warning = warning_paragraph(prepared.warning) if is_quoting else ""
         self._dialog, self._generator = dialog, generator
-        self._filter = CitationFilter(prepared.prompt.sources)
-        has_model = dialog.engine.settings.has_model
-        tokens = None if has_model else self.options.max_tokens
-        self._end = AnswerEnd(self.options.stop, tokens, dialog.engine.counter)
-        self._raw: list[str] = []
-        self._shown: list[str] = []
+        self._begin()
         self._numbered = 0
         self._began = time.perf_counter()
 
@@ -506,7 +504,23 @@ class _Writing:
 
     def take(self, piece: str) -> str:
         """Add a piece; return the text that can be shown now."""
-        return self._show(self._cited(self._end.feed(piece)))
+        note = self._restart() if isinstance(piece, Replacement) else ""
+        return note + self._show(self._cited(self._end.feed(piece)))
+
+    def _restart(self) -> str:
+        """Forget the pieces so far, which were thoughts; return what to show of that."""
+        was_shown = any(text.strip() for text in self._shown)
+        self._begin()
+        self._numbered = -1
+        return _WERE_THOUGHTS if was_shown else ""
+
+    def _begin(self) -> None:
+        has_model = self._dialog.engine.settings.has_model
+        tokens = None if has_model else self.options.max_tokens
+        self._filter = CitationFilter(self.prepared.prompt.sources)
+        self._end = AnswerEnd(self.options.stop, tokens, self._dialog.engine.counter)
+        self._raw: list[str] = []
+        self._shown: list[str] = []
 
     def rest(self) -> str:
         """Return the text that was held back to the end."""
@@ -581,6 +595,9 @@ class _Writing:
         answer = replace(answer, seconds={**self.prepared.seconds, "answer": took})
         if self._end.is_cut or getattr(self._generator, "finish_reason", None) == "length":
             answer = self._cut(answer)
+        if early := getattr(self._generator, "early_end", ""):
+            note = _ENDED_EARLY.format(reason=early)
+            answer = replace(answer, cut=True, complete=False, notes=(*answer.notes, note))
         return answer if self.options.is_json else with_support(self._dialog, self.prepared, answer)
 
     def _cut(self, answer: Answer) -> Answer:

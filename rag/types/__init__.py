@@ -12,7 +12,7 @@ from __future__ import annotations
 from rag.types.answer import Answer, RAGAnswer, with_turn
 from rag.types.citations import Citation, CitedSymbol, Freshness, FreshnessState, worst
 from rag.types.code import Chunk, CodeDefinition, CodeUse, Located, Span, Subject, UseRole
-from rag.types.generation import FinishReason, GenerationOptions, ModelReply, ToolCall, Usage
+from rag.types.generation import FinishReason, GenerationOptions, ModelReply, Replacement, ToolCall, Usage
 from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, not_indexed
 from rag.types.prompt import NumberedSource, Prepared, Prompt, source_of
 from rag.types.retrieval import (
@@ -107,6 +107,7 @@ __all__ = [
     "Prepared",
     "Prompt",
     "RAGAnswer",
+    "Replacement",
     "SearchFilter",
     "SearchMode",
     "Skipped",

@@ -9,6 +9,10 @@ from typing import Any, Literal
 FinishReason = Literal["stop", "length", "interrupted"]
 
 
+class Replacement(str):
+    """A piece of an answer that replaces all pieces before it: they were thoughts of the model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one generation; `estimated` if not reported by the service. `cost_usd` is None if unknown."""

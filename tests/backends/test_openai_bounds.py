@@ -532,7 +532,7 @@ def test_the_clients_of_a_process_load_the_trusted_certificates_once(monkeypatch
     monkeypatch.setattr(bounds._httpx, "create_ssl_context", counted)
     bounds._trusted_certificates.cache_clear()
     for _ in range(2):
-        bounds.http_client().close()
-        asyncio.run(bounds.async_http_client().aclose())
+        bounds.http_client("https://host/v1").close()
+        asyncio.run(bounds.async_http_client("https://host/v1").aclose())
     (only,) = loaded
     assert only.verify_mode == ssl.CERT_REQUIRED and only.check_hostname

@@ -1,41 +1,248 @@
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.backends.openai.reasoning import Thoughts, without_thoughts
+from rag.backends.openai.reasoning import Habit, Thoughts, without_thoughts
 
-SAID = st.text("<think>/ a\n", max_size=40)
+ANSWER = "It is in `auth.py` [2]. It raises ValueError [1].\n"
+FORMS = [
+    "<think>\nIs it [1]? No.\n</think>\n\n",
+    "Okay, the user's question is about `auth`.\n</think>\n\n",
+    "thoughts </think> ",
+    "thoughts</think>",
+    "</think>\n",
+    "\n\n  <think>\nthoughts</think>",
+    "<think>\n\n</think>\n\n",
+    "<Think>thoughts</Think>",
+    "<THINK>thoughts</think>",
+    "<think time=3>thoughts</think>",
+    "<thinking>thoughts</thinking>\n",
+    "<thinking>a <reflection>b</reflection> c</thinking>\n",
+    "<thinking>thoughts</thinking>",
+    "<thought>thoughts</thought>\n",
+    "<thoughts>a</thoughts><thought>b</thought>",
+    "<reasoning>thoughts</reasoning>",
+    "<reflection>thoughts</reflection>",
+    "<seed:think>thoughts</seed:think>",
+    "[THINK]thoughts[/THINK]",
+    "thoughts[/THINK]\n",
+    "<|START_THINKING|>thoughts<|END_THINKING|>",
+    "<|begin_of_thought|>thoughts<|end_of_thought|>",
+    "thoughts<|end_of_thought|>",
+    "<|think|>thoughts<|/think|>",
+    "◁think▷thoughts◁/think▷",
+    "<unused94>thought\nthoughts<unused95>",
+    "<|channel>thought\nthoughts<channel|>",
+    "<|inner_prefix|>thoughts<|inner_suffix|>",
+    "<|channel|>analysis<|message|>thoughts<|end|><|start|>assistant<|channel|>final<|message|>",
+    "<|start|>assistant<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary<|message|>"
+    "b<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+    "<|channel|>final<|message|>",
+    "analysisThe user asks. I answer.assistantfinal",
+    "Here is my thought process: a\n\nHere is my response:\n",
+    "<think>a</think>\n<think>b</think>\n",
+    "<think>It looks for `</think>`, or '</think>' in code.</think>\n",
+    "<think>a <think>\nb\n</think>\nc</think>\n",
+    '<think>the "word</think>',
+    "Let me see 'foo and `bar\n</think>\n",
+    "It isn't \"done. </think> ",
+]
+WRAPPED = [
+    ("<think>thoughts</think><answer>{}</answer>", ""),
+    ("<think>thoughts</think>\n<response>\n{}</response>\n", "\n"),
+    ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>", ""),
+    ("<|begin_of_thought|>a<|end_of_thought|>\n\n<|begin_of_solution|>{}<|end_of_solution|>", ""),
+    ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>", ""),
+]
+QUOTED = [
+    "`<think>` is stripped [1]. `</think>` too [1].",
+    "It splits at ``</think>`` [1].",
+    "The template ends in `{{ '<|im_start|>assistant\\n<think>\\n' }}` [1].",
+    'It appends "<think>\\n" to the prompt, and cuts at "</think>" [1].',
+    "It compares with '</think>' (and isn't done) [1].",
+    "It is “</think>” or «</think>».",
+    "```jinja\n<think>\n</think>\n{{ content.split('</think>')[-1] }}\n```\nThat is all.",
+    "- a list:\n  ~~~\n  </think>\n  ~~~\n",
+    '{"answer": "It is <think>, \\"quoted\\", then </think>."}',
+    "The `[THINK]` token and `<|channel|>final<|message|>` [1].",
+    "It returns List<Thought> and Map<str, Reasoning>.",
+    "<thinker> is a tag, <b>so</b> is <a href='x'>.",
+    "It looks for the <think> tag and removes it [1].",
+    "a < b and b <c, a[0], [x] and [TODO], x <| y <|",
+    "analysis.py has it.",
+    "analysisResult is computed.",
+    "Here is my answer.",
+    "  <thin",
+    "",
+]
+UNCLOSED = [
+    "<think>and it never ends",
+    "[THINK]and",
+    "<|channel|>analysis<|message|>and<|end|>",
+    "◁think▷",
+    "<think>`</think>`",
+]
+TAGS = [
+    "<think>",
+    "</think>",
+    "<Thinking>",
+    "</thinking>",
+    "[THINK]",
+    "[/THINK]",
+    "<|channel|>analysis",
+    "```\n",
+]
+TAGS += [
+    "<|channel|>final<|message|>",
+    "<|end|>",
+    "<|START_THINKING|>",
+    "<|END_THINKING|>",
+    "`",
+    '"',
+    "'",
+    "\\",
+]
+TAGS += [
+    "<answer>",
+    "</answer>",
+    "analysis",
+    "assistantfinal",
+    "\n",
+    " ",
+    "a",
+    "B",
+    "<",
+    ">",
+    "◁think▷",
+    "é ",
+]
+TEXTS = st.lists(st.sampled_from(TAGS), max_size=25).map("".join)
+
+
+@pytest.mark.parametrize("thoughts", FORMS)
+def test_thoughts_are_no_part_of_an_answer(thoughts: str) -> None:
+    assert without_thoughts(thoughts + ANSWER) == ANSWER
+
+
+@pytest.mark.parametrize(("form", "end"), WRAPPED)
+def test_what_wraps_an_answer_after_thoughts_is_no_part_of_it(form: str, end: str) -> None:
+    assert without_thoughts(form.format(ANSWER)) == ANSWER + end
+
+
+@pytest.mark.parametrize("text", QUOTED)
+def test_an_answer_may_quote_the_tags(text: str) -> None:
+    assert without_thoughts(text) == text
+    assert without_thoughts(f"<think>a</think>\n{text}") == text.lstrip()
+
+
+def test_tags_around_an_answer_are_text_without_thoughts() -> None:
+    text = "An <answer> is a tag, <|end|> a token."
+    assert without_thoughts(text) == text
+
+
+@pytest.mark.parametrize("text", UNCLOSED)
+def test_thoughts_that_never_end_are_no_answer(text: str) -> None:
+    assert without_thoughts(text) == ""
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("<think>\nIs it [1]? No.\n</think>\n\nIt is [2].\n", "It is [2].\n"),
-        (" \n<think></think>So.", "So."),
-        ("So. <think>not at its beginning</think>", "So. <think>not at its beginning</think>"),
-        ("  <thin", "  <thin"),
-        ("<thinker> is a tag", "<thinker> is a tag"),
-        ("<think>and it never ends", ""),
-        ("<think>a</think> <think>b</think> c", "<think>b</think> c"),
-        ("", ""),
+        ("Sure. <think>thoughts</think> It is here.", "Sure. It is here."),
+        ("One.\n\n<think>\nthoughts\n</think>\n\nTwo.", "One.\n\nTwo."),
+        ("One. <think>thoughts, cut", "One. "),
+        ("The <think> tag, cut </think>and closed", "The and closed"),
     ],
 )
-def test_thoughts_are_no_part_of_an_answer(text: str, answer: str) -> None:
+def test_thoughts_in_an_answer_are_removed(text: str, answer: str) -> None:
     assert without_thoughts(text) == answer
 
 
-@given(st.one_of(SAID, SAID.map("<think>{}".format), SAID.map("<think>a</think>{}".format)), st.data())
-def test_pieces_give_the_same_answer_however_it_is_split(text: str, data: st.DataObject) -> None:
-    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=6).map(sorted))
-    thoughts = Thoughts()
-    pieces = [thoughts.feed(text[start:end]) for start, end in pairwise([0, *cuts, len(text)])]
-    assert "".join(pieces) + thoughts.close() == without_thoughts(text)
+def fed(text: str, cuts: list[int], habit: Habit) -> tuple[str, Thoughts]:
+    """What is left of an answer that arrives in pieces, as a caller that obeys `restarted` has it."""
+    thoughts, shown = Thoughts(habit), ""
+    for start, end in pairwise([0, *cuts, len(text)]):
+        piece = thoughts.feed(text[start:end])
+        shown = piece if thoughts.restarted else shown + piece
+        thoughts.restarted = False
+    rest = thoughts.close()
+    return (rest if thoughts.restarted else shown + rest), thoughts
 
 
-@given(SAID)
-def test_an_answer_without_thoughts_is_unchanged(text: str) -> None:
+@pytest.mark.parametrize("habit", ["", "answers", "closes"])
+@pytest.mark.parametrize("text", [*FORMS, *QUOTED, *UNCLOSED, *(form for form, _ in WRAPPED)])
+def test_single_characters_give_the_same_answer(text: str, habit: Habit) -> None:
+    text += ANSWER
+    assert fed(text, list(range(1, len(text))), habit)[0] == without_thoughts(text)
+
+
+@given(TEXTS, st.sampled_from(["", "answers", "closes"]), st.data())
+def test_pieces_give_the_same_answer_however_it_is_split(
+    text: str, habit: Habit, data: st.DataObject
+) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
+    assert fed(text, cuts, habit)[0] == without_thoughts(text)
+
+
+@given(st.text("think/ a\n'\"`"))
+def test_an_answer_without_tags_is_unchanged(text: str) -> None:
     assert without_thoughts(f"x{text}") == f"x{text}"
+
+
+def test_a_model_that_begins_with_thoughts_shows_nothing_before_its_answer() -> None:
+    for habit in ("", "closes"):
+        thoughts = Thoughts(habit)
+        assert [thoughts.feed(piece) for piece in ("I think", " so.", "</th", "ink>Yes", ", it is")] == [
+            *[""] * 3,
+            "Yes",
+            ", it is",
+        ]
+        assert not thoughts.restarted
+        assert thoughts.habit == "closes"
+
+
+def test_what_was_shown_of_thoughts_is_taken_back() -> None:
+    thoughts = Thoughts("answers")
+    assert thoughts.feed("I think so.") == "I think so."
+    assert thoughts.feed(" </think> Yes") == "Yes"
+    assert thoughts.restarted
+    assert thoughts.habit == "closes"
+
+
+def test_a_model_whose_habit_is_unknown_answers_as_a_whole_once() -> None:
+    thoughts = Thoughts("")
+    assert thoughts.feed("It is here. ") == ""
+    assert thoughts.close() == "It is here. "
+    assert thoughts.habit == "answers"
+    assert Thoughts(thoughts.habit).feed("It is there.") == "It is there."
+
+
+def test_an_opening_tag_ends_the_wait() -> None:
+    thoughts = Thoughts("")
+    assert thoughts.feed("<think>a</think>It is") == "It is"
+    assert thoughts.feed(" here.") == " here."
+
+
+def test_a_cut_answer_of_a_model_that_begins_with_thoughts_is_none() -> None:
+    for habit, answer in (("closes", ""), ("", "I think")):
+        thoughts = Thoughts(habit)
+        assert thoughts.feed("I think") + thoughts.close(is_cut=True) == answer
+
+
+@pytest.mark.parametrize(
+    "unit", ["<", "a", "`", '"', "<think>", "</think>", "`</think>", "<think ", "\n", "◁", "'a"]
+)
+def test_a_long_answer_takes_linear_time(unit: str) -> None:
+    began = time.process_time()
+    text = unit * (200_000 // len(unit))
+    without_thoughts(text)
+    thoughts = Thoughts("answers")
+    for start in range(0, len(text), 7):
+        thoughts.feed(text[start : start + 7])
+    thoughts.close()
+    assert time.process_time() - began < 8

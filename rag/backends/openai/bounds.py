@@ -9,7 +9,9 @@ private code, to a host that nobody configured.
 from __future__ import annotations
 
 import math
+import os
 import socket
+import ssl
 import threading
 import time
 import zlib
@@ -23,6 +25,7 @@ from urllib.parse import urlsplit
 
 import openai
 
+from rag.backends.openai.proxies import proxy_of
 from rag.errors import ProviderBroke, ProviderError, ProviderRejected, ProviderUnreachable
 
 if TYPE_CHECKING:
@@ -235,32 +238,54 @@ async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -
         raise
 
 
-def http_client() -> Any:
+def http_client(url: str) -> Any:
     """Return a synchronous HTTP client that applies the limits of `sending` and follows no redirect.
 
-    Each request uses its own connection, so that closing it affects no other request.
+    Each request uses its own connection, so that closing it affects no other request. This machine is asked
+    directly, other servers through the proxy of the environment.
+
+    Raises:
+        ProviderUnreachable: the proxy or the file of trusted certificates cannot be used.
     """
     hooks: dict[str, list[Any]] = {"request": [_watch_connection], "response": [_bound]}
-    return openai.DefaultHttpxClient(event_hooks=hooks, verify=_trusted_certificates(), **_OPTIONS)
+    return openai.DefaultHttpxClient(event_hooks=hooks, **_options(url))
 
 
-def async_http_client() -> Any:
+def async_http_client(url: str) -> Any:
     """Return the same client for an event loop, where `within` enforces the deadline."""
-    hooks = {"response": [_bound_async]}
-    return openai.DefaultAsyncHttpxClient(event_hooks=hooks, verify=_trusted_certificates(), **_OPTIONS)
+    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound_async]}, **_options(url))
+
+
+def _options(url: str) -> dict[str, Any]:
+    proxy = proxy_of(url)
+    encrypts = url.startswith("https:") or (proxy is not None and proxy.url.startswith("https:"))
+    return {
+        "follow_redirects": False,
+        "headers": {"Accept-Encoding": "identity"},
+        "limits": _httpx.Limits(max_keepalive_connections=0),
+        "trust_env": False,
+        "proxy": proxy.url if proxy else None,
+        "verify": _certificates(url) if encrypts else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    }
+
+
+def _certificates(url: str) -> Any:
+    try:
+        return _trusted_certificates()
+    except OSError as error:  # ssl.SSLError is one: the file holds no certificates
+        host, file = urlsplit(url).netloc, os.environ.get("SSL_CERT_FILE", "")
+        raise ProviderUnreachable(
+            f"{host} cannot be reached: the file of trusted certificates {file!r} (SSL_CERT_FILE) cannot be "
+            f"read ({error.strerror or error}); correct SSL_CERT_FILE, or unset it",
+            provider=host,
+            retryable=False,
+        ) from error
 
 
 @cache
 def _trusted_certificates() -> Any:
     """Return the SSL context of all clients: loading the trusted certificates takes 25 ms."""
     return _httpx.create_ssl_context()
-
-
-_OPTIONS: dict[str, Any] = {
-    "follow_redirects": False,
-    "headers": {"Accept-Encoding": "identity"},
-    "limits": _httpx.Limits(max_keepalive_connections=0),
-}
 
 
 def _watch_connection(request: Any) -> None:

@@ -3,7 +3,7 @@
 Ollama, vLLM, llama.cpp, LM Studio and gateways have `/chat/completions`, `/embeddings` and `/models` in
 common, so the client uses only these (AdalFlow's own client uses the Responses API, which most servers lack).
 Where servers differ, the client adapts after the first refusal: `max_tokens` or `max_completion_tokens`,
-and whether `stream_options` and `tools` are supported.
+and whether `stream`, `stream_options`, system messages and `tools` are supported.
 
 A call is retried after a connection error, 429 or 5xx, but never after the first piece of an answer.
 `rag.backends.openai.bounds` limits bytes and time across all tries.
@@ -49,14 +49,16 @@ from rag.backends.openai.errors import (
     failures,
     is_loading,
     refused_parameter,
+    refuses_system_message,
     retry_after_s,
     translated,
 )
+from rag.backends.openai.proxies import proxy_of
 from rag.backends.openai.queue import RequestQueue, queue_of
-from rag.backends.openai.replies import checked_completion, checked_embeddings, embedding_row
+from rag.backends.openai.replies import checked_completion, checked_embeddings, embedding_row, text_of
 from rag.backends.openai.streams import AsyncTextStream, Request, TextStream
 from rag.errors import AuthenticationFailed, ProviderError, ProviderRejected
-from rag.messages import split_messages
+from rag.messages import split_messages, without_system
 
 __all__ = ["OpenAICompatibleClient", "Retries", "list_models"]
 
@@ -109,6 +111,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         self.dialect: dict[str, Any] = {
             "limit": "max_completion_tokens" if self.is_openai else "max_tokens",
             "stream_options": True,
+            "stream": True,
+            "system": True,
             "tools": True,
         }
         self._key = checked_key(api_key, self.host)
@@ -154,7 +158,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
                 turn.callback(queue.leave)
             self.opened(turn)
             request = self._request(api_kwargs or {}, model_type)
-            if not request.body.get("stream"):
+            if not request.streams:
                 return self.send(request)
             stream = TextStream(self, request)
             request.turn = turn.pop_all()
@@ -170,7 +174,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
                 turn.callback(queue.leave)
             await self.aopened(turn)
             request = self._request(api_kwargs or {}, model_type)
-            if request.body.get("stream"):
+            if request.streams:
                 stream = await AsyncTextStream(self, request).opened()
                 request.turn = turn.pop_all()
                 return stream
@@ -198,7 +202,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         if isinstance(completion, (TextStream, AsyncTextStream)):
             return output(data=None, raw_response=completion)
         usage = self.track_completion_usage(completion)
-        return output(data=None, raw_response=completion.choices[0].message.content or "", usage=usage)
+        return output(data=None, raw_response=text_of(completion.choices[0].message.content), usage=usage)
 
     def track_completion_usage(self, completion: Any) -> Any:
         """Return a completion's usage as AdalFlow's type, or None where the server did not report it."""
@@ -261,6 +265,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
     def _request(self, api_kwargs: Mapping[str, Any], model_type: Any) -> Request:
         self.check_key()
         body, limit = dict(api_kwargs), None
+        streams = bool(body.get("stream"))
         if model_type == _ModelType.EMBEDDER:
             body.setdefault("encoding_format", "base64" if self.is_openai else "float")
             max_bytes = embedding_bytes(len(body["input"]))
@@ -269,24 +274,28 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             if limit is not None:
                 body[self.dialect["limit"]] = limit
             max_bytes = chat_bytes(limit)
-            if body.get("stream") and self.dialect["stream_options"]:
+            if streams and not self.dialect["stream"]:
+                del body["stream"]
+            elif streams and self.dialect["stream_options"]:
                 body.setdefault("stream_options", {"include_usage": True})
+            if not self.dialect["system"]:
+                body["messages"] = without_system(body["messages"])
         first_s = self.first_byte_s
         if first_s is not None and not body.get("stream"):
             first_s += whole_answer_s(limit)
         answer_s = longest_answer_s(limit, self.timeout_s)
         bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s, answer_s=answer_s)
-        return Request(model_type, body, bounds)
+        return Request(model_type, body, bounds, streams)
 
     def init_sync_client(self) -> openai.OpenAI:
         """Return a connection pool for synchronous calls, closed when this client is garbage-collected."""
-        pool = openai.OpenAI(**self._connection(), http_client=http_client())
+        pool = openai.OpenAI(**self._connection(), http_client=http_client(self.base_url))
         weakref.finalize(self, pool.close)
         return pool
 
     def init_async_client(self) -> openai.AsyncOpenAI:
         """Return a connection pool for one event loop; the caller closes it."""
-        return openai.AsyncOpenAI(**self._connection(), http_client=async_http_client())
+        return openai.AsyncOpenAI(**self._connection(), http_client=async_http_client(self.base_url))
 
     def _connection(self) -> dict[str, Any]:
         each_s = self.timeout_s if self.first_byte_s is None else None  # else the bounds alone decide
@@ -301,7 +310,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         """Send, with retries; return the reply, or the opened stream of events with `stream` in the body."""
         if self.sync_client is None:
             self.sync_client = self.init_sync_client()
-        streams, opened = bool(request.body.get("stream")), False
+        opened = False
         request.bounds.watch()
         try:
             while True:
@@ -309,7 +318,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
                     with sending(request.bounds):
                         reply = _endpoint(self.sync_client, request)(**request.body)
                     checked = self._checked(reply, request)
-                    opened = streams
+                    opened = bool(request.body.get("stream"))
                     return checked
                 except failures() as error:
                     self.wait(self.pause_s(error, request))
@@ -378,17 +387,26 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             received=received,
             local=self.is_local,
             key_variable=self.key_variable,
+            proxy=str(proxy_of(self.base_url) or ""),
+            embeds=request.model_type == _ModelType.EMBEDDER,
         )
 
     def _adapted(self, error: Exception, request: Request) -> bool:
-        used = tuple(name for name in ("stream_options", *_LIMITS) if name in request.body)
+        """Whether the request was changed to what the server accepts; each change is tried once."""
+        used = tuple(name for name in ("stream_options", *_LIMITS, "stream") if name in request.body)
         refused = refused_parameter(error, used) if used else None
+        if refused is None and refuses_system_message(error) and "messages" in request.body:
+            refused = "system"
         if refused is None or refused in request.adapted:
             return False
-        value = request.body.pop(refused)
         request.adapted.add(refused)
-        if refused == "stream_options":
-            self.dialect["stream_options"] = False
+        if refused == "system":
+            request.body["messages"] = without_system(request.body["messages"])
+        value = request.body.pop(refused, None)
+        if refused not in _LIMITS:
+            self.dialect[refused] = False
+            if refused == "stream":
+                request.body.pop("stream_options", None)
         else:
             other = next(name for name in _LIMITS if name != refused)
             request.adapted.add(other)

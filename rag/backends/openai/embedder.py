@@ -18,7 +18,8 @@ import numpy as np
 from rag.adal import adalflow
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import Retries, host_of
-from rag.errors import ProviderBroke, SettingsError
+from rag.backends.openai.errors import is_too_large
+from rag.errors import ProviderBroke, ProviderRejected, SettingsError
 from rag.ports import Role, Vectors
 from rag.settings import Settings
 
@@ -83,6 +84,7 @@ class OpenAIEmbedder:
         self._dim = dim or (_DIMS.get(model) if self.client.is_openai else None)
         self._prefixes = _prefixes(model)
         self._lock = threading.Lock()
+        self._max_texts = _BATCH_TEXTS
 
     @classmethod
     def from_settings(cls, settings: Settings, model: str) -> OpenAIEmbedder:
@@ -155,6 +157,23 @@ class OpenAIEmbedder:
             return [failed.result()] if failed else [future.result() for future in futures]
 
     def _batch(self, texts: list[str]) -> Vectors:
+        """Return the vectors of a batch; a server that refuses its size gets halves, also of later batches."""
+        if len(texts) > self._max_texts:
+            return self._halves(texts)
+        try:
+            return self._sent(texts)
+        except ProviderRejected as error:
+            if len(texts) == 1 or not (error.status == 413 or is_too_large(str(error))):
+                raise
+            with self._lock:
+                self._max_texts = min(self._max_texts, len(texts) // 2)
+            return self._halves(texts)
+
+    def _halves(self, texts: list[str]) -> Vectors:
+        half = (len(texts) + 1) // 2
+        return np.concatenate([self._batch(texts[:half]), self._batch(texts[half:])])
+
+    def _sent(self, texts: list[str]) -> Vectors:
         kind = adalflow.core.types.ModelType.EMBEDDER
         kwargs: dict[str, Any] = {"model": self.model}
         if self._asked_dim is not None:

@@ -17,6 +17,7 @@ import openai
 
 from rag.backends.openai.bounds import RequestBounds, chat_bytes, http_client, sending
 from rag.backends.openai.errors import CallContext, failures, translated
+from rag.backends.openai.proxies import is_loopback, proxy_of
 from rag.errors import ProviderRejected, SettingsError
 from rag.settings import Settings
 
@@ -109,11 +110,7 @@ def is_local(base_url: str | None) -> bool:
 
 def on_loopback(base_url: str | None) -> bool:
     """Whether the address is on this machine."""
-    name = urlsplit(checked_url(base_url)).hostname or ""
-    try:
-        return ipaddress.ip_address(name.partition("%")[0]).is_loopback
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
+    return is_loopback(urlsplit(checked_url(base_url)).hostname or "")
 
 
 def list_models(
@@ -128,10 +125,11 @@ def list_models(
     url = checked_url(base_url)
     host = host_of(url)
     key = checked_key(api_key, host)
-    call = CallContext(host=host, key=key, timeout_s=timeout_s, local=is_local(url))
+    proxy = str(proxy_of(url) or "")
+    call = CallContext(host=host, key=key, timeout_s=timeout_s, local=is_local(url), proxy=proxy)
     bounds = RequestBounds(host, timeout_s, chat_bytes(None))
     pool = openai.OpenAI(
-        base_url=url, api_key=key, timeout=timeout_s, max_retries=0, http_client=http_client()
+        base_url=url, api_key=key, timeout=timeout_s, max_retries=0, http_client=http_client(url)
     )
     try:
         bounds.watch()

@@ -7,10 +7,12 @@ The transport's own exceptions (httpx, httpx2) are raised when a stream breaks o
 from __future__ import annotations
 
 import re
+import ssl
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import openai
 
@@ -49,7 +51,10 @@ KINDS: Mapping[str, type[ProviderError]] = {
 }
 """The error for each exception of the openai package; an unlisted subclass uses its nearest listed base."""
 
-_KEY_SHAPED = re.compile(r"\b(?:sk|gsk|xai)-[A-Za-z0-9_\-]{8,}|(?<=Bearer )\S+")
+_KEY_SHAPED = re.compile(
+    r"\b(?:(?:sk|gsk|xai|nvapi|pplx)-[A-Za-z0-9_\-]{8,}|(?:hf|r8)_[A-Za-z0-9]{16,}|AIza[A-Za-z0-9_\-]{20,})"
+    r"|(?<=Bearer )\S+"
+)
 _MAX_MESSAGE_CHARS = 400
 _UNREADABLE = (ValueError, OverflowError, RecursionError)
 """Raised while decoding a reply that is not JSON, or not the expected JSON."""
@@ -59,7 +64,8 @@ _UNREADABLE = (ValueError, OverflowError, RecursionError)
 class CallContext:
     """The context of a failed call, for its error message.
 
-    `key` is removed from messages; `received` is the number of characters of the answer that arrived.
+    `key` is removed from messages; `received` is the number of characters of the answer that arrived; `proxy`
+    is the proxy between, in words; `embeds` is set for embeddings.
     """
 
     host: str
@@ -69,6 +75,8 @@ class CallContext:
     received: int = 0
     local: bool = False
     key_variable: str = "OPENAI_API_KEY"
+    proxy: str = ""
+    embeds: bool = False
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -92,8 +100,10 @@ def translated(error: Exception, call: CallContext) -> ProviderError:
     kind = _kind(error, status, call)
     if kind is ProviderRejected and "api key" in reason.lower():
         kind = AuthenticationFailed  # Gemini's endpoint refuses a key with 400
+    if kind in (ProviderRejected, ProviderBroke) and (status == 402 or "quota" in reason.lower()):
+        kind = RateLimited
     if kind is ProviderUnreachable:
-        message, retryable = _unreachable(error, call), True
+        message, retryable = _unreachable(error, call)
     elif kind is AuthenticationFailed:
         message, retryable = _refused(call, reason, status), False
     elif kind is RateLimited:
@@ -101,9 +111,11 @@ def translated(error: Exception, call: CallContext) -> ProviderError:
     elif kind is ProviderRejected:
         shown = _with_status(status, reason)
         message, retryable = f"{call.host} refused the request ({shown})", status in (408, 409)
-        message += _advice(reason, call)
+        message += _advice(reason, status, call)
     else:
         message, retryable = _broke(error, call, reason, status), not isinstance(error, _UNREADABLE)
+    if call.proxy and kind in (ProviderUnreachable, ProviderBroke) and not call.received:
+        message += f". The request went through {call.proxy}"
     return kind(message, provider=call.host, retryable=retryable, status=status)
 
 
@@ -138,7 +150,7 @@ def status_of(error: Exception) -> int | None:
     if isinstance(status, int):
         return status
     code = getattr(error, "code", None)
-    return int(code) if isinstance(code, str) and re.fullmatch("[45][0-9][0-9]", code) else None
+    return int(code) if isinstance(code, int | str) and re.fullmatch("[45][0-9][0-9]", str(code)) else None
 
 
 def scrubbed(text: str, key: str) -> str:
@@ -179,22 +191,61 @@ def asks_for_unknown_model(error: Exception) -> bool:
 
 
 def refused_parameter(error: Exception, names: tuple[str, ...]) -> str | None:
-    """Return the first of `names` that the service reports as unsupported, or None."""
-    if status_of(error) not in (400, 422):
+    """Return the first of `names` that the service reports as unsupported, or None.
+
+    A refusal that mentions streaming is one of `stream`: "must be verified to stream this model".
+    """
+    if status_of(error) not in (400, 422, 501):
         return None
+    if (param := getattr(error, "param", None)) in names:
+        return str(param)
     reason = f"{_reason(error)} {getattr(error, 'code', '')}".lower()
     phrases = "support|unrecognized|unknown|unexpected|extra|permitted|allowed|invalid param".split("|")
-    if not any(phrase in reason for phrase in phrases):
-        return None
-    return next((name for name in names if re.search(rf"\b{name}\b", reason)), None)
+    found = next((name for name in names if re.search(rf"\b{name}\b", reason)), None)
+    if found and any(phrase in reason for phrase in phrases):
+        return found
+    return "stream" if "stream" in names and re.search(r"\bstream(?:ing|ed)?\b", reason) else None
+
+
+_NO_SYSTEM = re.compile(
+    r"\bsystem[ _-]?(?:role|message|prompt|instruction)|\broles?\b.{0,60}\bsystem\b|developer instruction"
+    r"|roles must alternate",
+    re.IGNORECASE,
+)
+
+
+def refuses_system_message(error: Exception) -> bool:
+    """Whether the service, or the template of its model (Gemma's, for example), refuses a system message."""
+    return status_of(error) in (400, 404, 422, 500) and bool(_NO_SYSTEM.search(_reason(error)))
+
+
+_WORDS = "error", "errors", "message", "msg", "detail", "error_description", "error_message", "error_msg"
+_MAX_DEPTH = 5
+
+
+def server_words(body: Any, depth: int = 0) -> str:
+    """Return the message in the body of an error, in whichever of the usual fields it is; "" for none.
+
+    FastAPI's errors name the field first: "body.messages: field required".
+    """
+    if isinstance(body, str):
+        return body
+    if depth > _MAX_DEPTH:
+        return ""
+    if isinstance(body, list):
+        return "; ".join(filter(None, (server_words(one, depth + 1) for one in body[:_MAX_DEPTH])))
+    if not isinstance(body, Mapping):
+        return ""
+    words = next(filter(None, (server_words(body.get(name), depth + 1) for name in _WORDS)), "")
+    loc = body.get("loc")
+    field = ".".join(str(part) for part in loc[:_MAX_DEPTH]) if isinstance(loc, list) else ""
+    return f"{field}: {words}" if field and words else words
 
 
 def _reason(error: Exception) -> str:
-    """Return the service's own error message, on one line."""
-    body = getattr(error, "body", None)
-    inner = body.get("error", body) if isinstance(body, dict) else body
-    message = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-    text = " ".join((message if message and isinstance(message, str) else str(error)).split())
+    """Return the service's own error message, on one line, without control characters."""
+    words = server_words(getattr(error, "body", None)) or str(error)
+    text = "".join(char for char in " ".join(words[: _MAX_MESSAGE_CHARS * 10].split()) if char.isprintable())
     if text.startswith("<"):
         return "it sent a web page"
     return text if len(text) <= _MAX_MESSAGE_CHARS else text[:_MAX_MESSAGE_CHARS] + "…"
@@ -204,22 +255,45 @@ def _with_status(status: int | None, reason: str) -> str:
     return f"{status}: {reason}" if status is not None else reason
 
 
-def _unreachable(error: Exception, call: CallContext) -> str:
+def _unreachable(error: Exception, call: CallContext) -> tuple[str, bool]:
+    """Return the message, and whether a later try may succeed."""
     if "Timeout" in type(error).__name__:
         return (
             f"{call.host} did not answer {f'within {call.timeout_s:g} s' if call.timeout_s else 'in time'}; "
             "it may be busy. Try again, or raise timeout_s (RAG_TIMEOUT)"
-        )
-    cause = _root(error, call)
+        ), True
+    causes = list(_causes(error))
+    if tls := next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None):
+        return _not_trusted(tls, call), False
+    cause = scrubbed(str(causes[-1]) or type(causes[-1]).__name__, call.key)
+    if call.proxy:
+        return (
+            f"{call.host} cannot be reached through {call.proxy}: {cause}. Correct the proxy, or add "
+            f"{call.host} to NO_PROXY for a direct connection"
+        ), True
     hint = "is the server running?" if call.local else "is the address right, and the network up?"
-    return f"nothing answers at {call.host} ({cause}); {hint} Check --base-url (RAG_BASE_URL)"
+    return f"nothing answers at {call.host} ({cause}); {hint} Check --base-url (RAG_BASE_URL)", True
 
 
-def _root(error: BaseException, call: CallContext) -> str:
-    """Return the innermost cause: "Connection refused" rather than "Connection error."."""
-    while (deeper := error.__cause__ or error.__context__) is not None:
-        error = deeper
-    return scrubbed(str(error) or type(error).__name__, call.key)
+def _not_trusted(error: ssl.SSLError, call: CallContext) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {call.host} is not trusted ({error.verify_message}); if it is your server, "
+            "set SSL_CERT_FILE to a file with its certificate, or that of its authority"
+        )
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return (
+        f"no encrypted connection to {call.host} ({reason}); if the server speaks plain HTTP, "
+        "use an address that begins with http://"
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and its causes, "Connection refused" after "Connection error."."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _refused(call: CallContext, reason: str, status: int | None) -> str:
@@ -228,20 +302,46 @@ def _refused(call: CallContext, reason: str, status: int | None) -> str:
 
 
 def _limited(error: Exception, call: CallContext, reason: str) -> tuple[str, bool]:
-    if getattr(error, "code", None) == "insufficient_quota" or "quota" in reason.lower():
+    code = getattr(error, "code", None)
+    if code == "insufficient_quota" or "quota" in reason.lower() or status_of(error) == 402:
         return f"{call.host}: the quota is spent ({reason}); check the plan and billing of the key", False
     wait = retry_after_s(error)
-    when = f"in {wait:g} s" if wait is not None else "later"
-    return f"{call.host} is limiting requests ({reason}); try again {when}", True
+    return f"{call.host} is limiting requests ({reason}); try again {_when(wait)}", True
 
 
-def _advice(reason: str, call: CallContext) -> str:
+def _when(wait_s: float | None) -> str:
+    if wait_s is None or wait_s > _LONGEST_WAIT_S:
+        return "later"
+    if wait_s < 120:
+        return f"in {wait_s:.3g} s"
+    return f"in {wait_s / 60:.0f} minutes" if wait_s < 7_200 else f"in {wait_s / 3_600:.0f} hours"
+
+
+_LONGEST_WAIT_S = 14 * 86_400
+"""A service that asks for a longer wait means that it does not know when."""
+
+
+def _advice(reason: str, status: int | None, call: CallContext) -> str:
+    if call.embeds and is_too_large(reason):
+        return "; a text is too long for the model: choose an embedding model with a larger context"
     lower = reason.lower()
     if "context" in lower and ("length" in lower or "size" in lower or "exceed" in lower):
         return "; the prompt is too long for the model: lower --context-tokens (RAG_CONTEXT_TOKENS)"
     if call.model and "model" in lower:
         return f"; check the model name {call.model!r}, or choose another with --model"
-    return "; check the address, which usually ends in /v1"
+    return "; check the address, which usually ends in /v1" if status in (None, 404, 405) else ""
+
+
+_TOO_LARGE = re.compile(
+    r"too (?:large|long|many|big)|(?:larger|longer|more) than|exceed|at most|maximum|\bmax[ _]|\blimit"
+    r"|batch[ _-]?size|context (?:length|size)",
+    re.IGNORECASE,
+)
+
+
+def is_too_large(reason: str) -> bool:
+    """Whether a refusal is about the size of the request."""
+    return bool(_TOO_LARGE.search(reason))
 
 
 def _broke(error: Exception, call: CallContext, reason: str, status: int | None) -> str:
@@ -250,6 +350,8 @@ def _broke(error: Exception, call: CallContext, reason: str, status: int | None)
     if isinstance(error, _UNREADABLE):
         return f"{call.host} sent something that is not JSON; check the address, which usually ends in /v1"
     if call.received:
-        cause = reason if status is not None or getattr(error, "body", None) else _root(error, call)
+        root = list(_causes(error))[-1]
+        cause = scrubbed(str(root) or type(root).__name__, call.key)
+        cause = reason if status is not None or getattr(error, "body", None) else cause
         return f"the answer of {call.host} broke off after {call.received} characters ({cause}); ask again"
     return f"{call.host} failed ({_with_status(status, reason)}); try again later"

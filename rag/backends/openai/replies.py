@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import openai
 
+from rag.backends.openai.errors import server_words
 from rag.errors import ProviderBroke
+from rag.types import FinishReason
+
+_NO_REQUEST: Any = None
+"""An error that a reply contains needs none for its message."""
 
 
 def _bad_reply(host: str, what: str) -> ProviderBroke:
@@ -17,19 +25,53 @@ def _bad_reply(host: str, what: str) -> ProviderBroke:
     return ProviderBroke(message, provider=host, retryable=False)
 
 
+def reported_error(reply: Any, *, is_error: bool = False) -> openai.APIError | None:
+    """Return the error that a reply contains instead of an answer, as some services send with status 200."""
+    reply = reply[0] if isinstance(reply, list) and reply else reply
+    if not isinstance(reply, Mapping):
+        return None
+    error = reply.get("error")
+    if not error and (is_error or not ({"choices", "data", "id"} & set(reply))) and server_words(reply):
+        error = reply
+    return openai.APIError(server_words(error), _NO_REQUEST, body=error) if error else None
+
+
 def checked_completion(reply: Any, host: str) -> Any:
-    """Return the completion if it is valid. Raises ProviderBroke if it is not."""
+    """Return the completion if it is valid. Raises ProviderBroke if it is not, APIError if it is an error."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
-        raise _bad_reply(host, "something that is not an answer")
+        raise _error_in(reply) or _bad_reply(host, "something that is not an answer")
     return reply
 
 
+def _error_in(reply: Any) -> openai.APIError | None:
+    return reported_error(reply.to_dict(warnings=False) if hasattr(reply, "to_dict") else reply)
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message's content: a string, or a list of parts, of which those with thoughts are
+    left out. Halves of a character become one; single halves, which JSON cannot carry on, are replaced.
+    """
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, Mapping)]
+        content = "".join(text for part in parts if isinstance(text := part.get("text"), str))
+    return joined_surrogates(content) if isinstance(content, str) else ""
+
+
+def joined_surrogates(text: str) -> str:
+    """Return the text with each pair of surrogates as one character; single ones are replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def checked_embeddings(reply: Any, host: str) -> Any:
-    """Return the embeddings if each has an index and a vector. Raises ProviderBroke if one does not."""
+    """Return the embeddings if each has an index and a vector. Raises ProviderBroke or APIError if not."""
     data = getattr(reply, "data", None)
     if not isinstance(data, list) or not data:
-        raise _bad_reply(host, "no embeddings")
+        raise _error_in(reply) or _bad_reply(host, "no embeddings")
     for place, item in enumerate(data):
         if not getattr(item, "embedding", None):
             raise _bad_reply(host, f"an empty vector for text {place + 1} of {len(data)}")
@@ -55,38 +97,96 @@ def embedding_row(value: Any) -> npt.NDArray[np.float32]:
     return row
 
 
+_ENDS: Mapping[str, FinishReason] = {
+    **dict.fromkeys(
+        ("", "stop", "eos", "eos_token", "end_turn", "end", "stop_sequence", "completed"), "stop"
+    ),
+    **dict.fromkeys(("complete", "done", "tool_calls", "tool_use", "function_call", "null", "none"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_length", "max_output_tokens"), "length"),
+}
+
+
+def kind_of_end(reason: str | None) -> FinishReason:
+    """Return why an answer ended: "interrupted" for all reasons but its own end or a limit of tokens."""
+    return _ENDS.get((reason or "").lower(), "interrupted")
+
+
+def reason_of_end(reply: Any) -> str | None:
+    """Return the server's reason for ending an answer: of one of our streams, or of a whole reply."""
+    choices = getattr(reply, "choices", None)
+    first = choices[0] if isinstance(choices, list) and choices else reply
+    reason = getattr(first, "finish_reason", None) or getattr(reply, "stop_reason", None)
+    return reason[:_MAX_REASON_CHARS] if isinstance(reason, str) else None
+
+
+_MAX_REASON_CHARS = 60
+
+
 class Tally:
-    """The state of a streamed answer: characters received, usage, and finish reason."""
+    """The state of a streamed answer: characters received, usage, and finish reason.
+
+    `is_separate` is set when the server sends thoughts separately.
+    """
 
     def __init__(self, host: str) -> None:
         self._host = host
         self._events = 0
+        self._half = ""
+        self._has_ended = False
         self.characters = 0
         self.usage: Any = None
         self.finish_reason: str | None = None
+        self.is_separate = False
 
     def take(self, event: Any) -> str:
-        """Record one event and return its text; "" for events without text (role, reasoning, usage)."""
+        """Record one event, None for the declared end; return its text, "" for events without text."""
+        if event is None:
+            self._has_ended = True
+            return self._counted("", is_last=True)
         self._events += 1
-        self.usage = getattr(event, "usage", None) or self.usage
-        choices = getattr(event, "choices", None)
-        if not isinstance(choices, list) or not choices:
+        if not isinstance(event, Mapping):
             return ""
-        self.finish_reason = getattr(choices[0], "finish_reason", None) or self.finish_reason
-        piece = getattr(getattr(choices[0], "delta", None), "content", None)
-        if not isinstance(piece, str):
+        usage = event.get("usage")
+        self.usage = SimpleNamespace(**usage) if isinstance(usage, dict) and usage else self.usage
+        choices = event.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
             return ""
-        self.characters += len(piece)
-        return piece
+        reason = choices[0].get("finish_reason")
+        self.finish_reason = reason if reason and isinstance(reason, str) else self.finish_reason
+        for name in ("delta", "message"):  # some servers send the whole message, others send it again
+            said = choices[0].get(name)
+            if isinstance(said, Mapping) and not (name == "message" and self.characters):
+                self.is_separate = self.is_separate or any(said.get(field) for field in _SEPARATE)
+                if content := said.get("content"):
+                    return self._counted(content, is_last=False)
+        return ""
 
-    def end(self, response: Any) -> None:
-        """Check that the answer is complete. Raises ProviderBroke when the stream ended too early."""
-        if self.finish_reason is not None or self.usage is not None:
-            return
+    def _counted(self, content: Any, *, is_last: bool) -> str:
+        """Return the text; the first half of a character waits for the second."""
+        if isinstance(content, str):
+            content, self._half = self._half + content, ""
+            if not is_last and "\ud800" <= content[-1:] <= "\udbff":
+                content, self._half = content[:-1], content[-1]
+        text = text_of(content)
+        self.characters += len(text)
+        return text
+
+    def end(self, response: Any) -> str:
+        """Check that the answer is complete; return the rest of its text.
+
+        Raises:
+            ProviderBroke: the stream ended too early.
+        """
+        if self.finish_reason is not None or self.usage is not None or (self._has_ended and self._events):
+            return self._counted("", is_last=True)
         if not self._events:
             kind = response.response.headers.get("content-type", "nothing")
             empty = kind.startswith("text/event-stream")
-            what = "a stream without events" if empty else f"{kind} instead of a stream of events"
+            what = "a stream without events" if empty else f"{kind[:100]} instead of a stream of events"
             raise _bad_reply(self._host, what)
         broke = f"the answer of {self._host} broke off after {self.characters} characters; ask again"
         raise ProviderBroke(broke, provider=self._host, retryable=True)
+
+
+_SEPARATE = "reasoning_content", "reasoning"
+"""The fields of a message for thoughts."""

@@ -12,6 +12,7 @@ import openai
 
 from rag.backends.openai.bounds import RequestBounds, within
 from rag.backends.openai.errors import failures
+from rag.backends.openai.events import aevents, events
 from rag.backends.openai.replies import Tally
 
 
@@ -19,12 +20,14 @@ from rag.backends.openai.replies import Tally
 class Request:
     """One call in progress: its body, limits, number of tries, and time spent waiting.
 
-    `turn` is closed when the call is over, so that the next one may begin.
+    `streams` is whether the caller wants a stream, which is not in the body if the server refuses it. `turn`
+    is closed when the call is over, so that the next one may begin.
     """
 
     model_type: Any
     body: dict[str, Any]
     bounds: RequestBounds
+    streams: bool = False
     attempts: int = 0
     waited_s: float = 0.0
     adapted: set[str] = field(default_factory=set)
@@ -61,7 +64,28 @@ class Sender(Protocol):
         ...
 
 
-class TextStream(Iterator[str]):
+class _Ended:
+    """What is known of an answer at its end."""
+
+    _tally: Tally
+
+    @property
+    def usage(self) -> Any:
+        """Token usage as reported by the server (prompt_tokens, completion_tokens), or None."""
+        return self._tally.usage
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The server's reason for ending the answer: "stop", "length"; None before the end."""
+        return self._tally.finish_reason
+
+    @property
+    def has_separate_thoughts(self) -> bool:
+        """Whether the server has sent thoughts separately so far."""
+        return self._tally.is_separate
+
+
+class TextStream(_Ended, Iterator[str]):
     """Iterates over the pieces of an answer; `usage` and `finish_reason` are set at its end.
 
     Iterating raises ProviderError when the answer breaks off. Closing it (or leaving its `with` block)
@@ -71,17 +95,21 @@ class TextStream(Iterator[str]):
     def __init__(self, client: Sender, request: Request) -> None:
         self._client, self._request = client, request
         self._tally = Tally(client.host)
-        self._response = client.send(request)
+        self._open(client.send(request))
+
+    def _open(self, response: Any) -> None:
+        self._response, self._events = response, events(response)
 
     def __next__(self) -> str:
         while True:
             try:
-                for event in self._response:
+                for event in self._events:
                     if piece := self._tally.take(event):
                         return piece
-                self._tally.end(self._response)
+                if piece := self._tally.end(self._response):
+                    return piece
             except failures() as error:
-                self._response.close()
+                self._close_response()
                 self._reopen(error)
                 continue
             except BaseException:
@@ -94,16 +122,20 @@ class TextStream(Iterator[str]):
         """Send again if nothing of the answer has arrived, else raise."""
         try:
             self._client.wait(self._client.pause_s(error, self._request, self._tally.characters))
-            self._response = self._client.send(self._request)
+            self._open(self._client.send(self._request))
         except BaseException:
             self.close()
             raise
+
+    def _close_response(self) -> None:
+        if isinstance(self._response, openai.Stream):
+            self._response.close()
 
     def close(self) -> None:
         """Close the response. May be called repeatedly."""
         with self._request.turn:
             self._request.bounds.release()
-            self._response.close()
+            self._close_response()
 
     def __enter__(self) -> TextStream:
         return self
@@ -111,18 +143,8 @@ class TextStream(Iterator[str]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def usage(self) -> Any:
-        """Token usage as reported by the server (prompt_tokens, completion_tokens), or None."""
-        return self._tally.usage
 
-    @property
-    def finish_reason(self) -> str | None:
-        """The server's reason for ending the answer: "stop", "length"; None before the end."""
-        return self._tally.finish_reason
-
-
-class AsyncTextStream(AsyncIterator[str]):
+class AsyncTextStream(_Ended, AsyncIterator[str]):
     """A `TextStream` for an event loop; `aclose` closes the response and its connection."""
 
     def __init__(self, client: Sender, request: Request) -> None:
@@ -130,18 +152,20 @@ class AsyncTextStream(AsyncIterator[str]):
         self._tally = Tally(client.host)
         self._connection = client.connected()
         self._response: Any = None
+        self._events: AsyncIterator[Any] | None = None
 
     async def opened(self) -> AsyncTextStream:
         """Return the stream as soon as the server has begun to answer."""
         try:
-            self._response = await within(self._request.bounds, self._sent())
+            await within(self._request.bounds, self._send())
         except BaseException:
             await self.aclose()
             raise
         return self
 
-    async def _sent(self) -> Any:
-        return await self._client.asend(self._connection, self._request)
+    async def _send(self) -> None:
+        self._response = await self._client.asend(self._connection, self._request)
+        self._events = aevents(self._response)
 
     async def __anext__(self) -> str:
         try:
@@ -151,34 +175,29 @@ class AsyncTextStream(AsyncIterator[str]):
             raise
 
     async def _next(self) -> str:
+        assert self._events is not None
         while True:
             try:
-                async for event in self._response:
+                async for event in self._events:
                     if piece := self._tally.take(event):
                         return piece
-                self._tally.end(self._response)
+                if piece := self._tally.end(self._response):
+                    return piece
             except failures() as error:
-                await self._response.close()
+                await self._close_response()
                 received = self._tally.characters
                 pause = await asyncio.to_thread(self._client.pause_s, error, self._request, received)
                 await self._client.await_(pause)
-                self._response = await self._sent()
+                await self._send()
                 continue
             raise StopAsyncIteration
+
+    async def _close_response(self) -> None:
+        if isinstance(self._response, openai.AsyncStream):
+            await self._response.close()
 
     async def aclose(self) -> None:
         """Close the response and the connection. May be called repeatedly."""
         with self._request.turn:
-            if self._response is not None:
-                await self._response.close()
+            await self._close_response()
             await self._connection.close()
-
-    @property
-    def usage(self) -> Any:
-        """Token usage as reported by the server (prompt_tokens, completion_tokens), or None."""
-        return self._tally.usage
-
-    @property
-    def finish_reason(self) -> str | None:
-        """The server's reason for ending the answer: "stop", "length"; None before the end."""
-        return self._tally.finish_reason

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rag.backends.openai.reasoning import without_thoughts
+from rag.backends.openai.replies import text_of
 from rag.errors import ProviderBroke, ProviderError, ProviderRejected
 from rag.types import ModelReply, ToolCall
 
@@ -27,7 +28,7 @@ def reply_of(completion: Any) -> ModelReply:
             arguments = getattr(function, "arguments", None)
             given = arguments if isinstance(arguments, str) else json.dumps(arguments)
             calls.append(ToolCall(str(getattr(call, "id", None) or f"call_{number}"), name, given))
-    return ModelReply(without_thoughts(content) if isinstance(content, str) else "", tuple(calls))
+    return ModelReply(without_thoughts(text_of(content)), tuple(calls))
 
 
 @contextmanager

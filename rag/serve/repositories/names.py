@@ -205,7 +205,10 @@ class RepositoryNames:
             raise Forbidden("the URL of a repository must not have a user, password, query or fragment")
         if any(part in (".", "..") for part in parts.path.split("/")) or "%" in parts.path:
             raise Forbidden("that is not the path of a repository")
-        return locate(url).location
+        found = locate(url)
+        if found.ref is not None:
+            raise Forbidden("that is the page of a branch; name the repository, then `@` and the branch")
+        return found.location
 
     def _unknown(self, name: str) -> ServeError:
         names = self.listed_names()

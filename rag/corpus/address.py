@@ -72,6 +72,8 @@ def without_credentials(url: str) -> str:
     """Return a remote's URL without credentials, safe to show and store; a path is returned unchanged."""
     try:
         remote = _remote(url.strip(), remember=False)
+        if remote is None and not url.strip().startswith(("/", ".", "~")):
+            return hidden(url.strip())
     except SourceError:
         return hidden(url.strip())
     return remote.location if remote else url.strip()

@@ -599,7 +599,9 @@ def test_why_ssh_failed_is_told(
     assert type(failed.value) is kind
 
 
-def test_a_repository_with_sha256_ids_is_read_at_a_ref(tmp_path: Path, fetch: Callable[..., Checkout]) -> None:
+def test_a_repository_with_sha256_ids_is_read_at_a_ref(
+    tmp_path: Path, fetch: Callable[..., Checkout]
+) -> None:
     folder = tmp_path / "longer-ids"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main", "--object-format=sha256")

@@ -117,6 +117,15 @@ class ServerOptions:
             rich_help_panel=_WHO,
         ),
     ] = None
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            "--root-path",
+            metavar="PATH",
+            help="The path under which a proxy publishes the server, such as /rag.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
     identity_header: Annotated[
         str | None,
         typer.Option(
@@ -179,6 +188,7 @@ class ServerOptions:
             "origins": tuple(self.origin or ()),
             "host": self.host,
             "port": self.port,
+            "root_path": self.root_path,
             "identity_header": self.identity_header,
             "trusted_proxies": tuple(self.trusted_proxy or ()),
             "log_format": self.log_format and self.log_format.value,

@@ -30,6 +30,9 @@ _TWO_PART_HOSTS = frozenset({"github.com", "www.github.com", "bitbucket.org", "c
 _REF_PARAMETERS = ("ref", "branch", "at", "h", "version")
 """Query parameters with which forges name the ref of a page."""
 
+_MAX_REF_CHARS = 250
+"""The file systems of git servers have no longer names."""
+
 _seen_tokens: dict[str, str] = {}
 """Credentials from URLs, by location: kept only in this process's memory, for `acquire`."""
 
@@ -58,7 +61,7 @@ def resolve(text: str | None, ref: str | None = None) -> Source:
         location = remote.location if remote else _folder(text)
         ref = _one_ref(ref, remote) if remote else ref
     ref = (ref or "").strip() or None
-    if ref is not None and _BAD_REF.search(ref):
+    if ref is not None and (_BAD_REF.search(ref) or len(ref) > _MAX_REF_CHARS):
         raise RefNotFound(source=location, ref=ref)
     return Source(location, ref)
 

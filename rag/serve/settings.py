@@ -66,8 +66,11 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     """Other web origins whose pages may call the server."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `identity_header` are
-    believed. Default: loopback for the first two, nobody for the last."""
+    """Addresses or networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Prefix` and
+    `identity_header` are believed. Default: loopback for the first three, nobody for the last."""
+    root_path: str = ""
+    """The path under which a proxy publishes the server, such as `/rag`. Default: what a trusted proxy says
+    in `X-Forwarded-Prefix`."""
     identity_header: str = ""
     """The header in which a trusted proxy names the user that it has authenticated, such as
     `X-Forwarded-User`. It selects a namespace like a key. Default: none; only keys identify callers."""

@@ -147,7 +147,9 @@ class Settings:
     scope: FactScope = "user"
     """Where a fact is stored if the command does not say: `user`, `project` or `team`."""
     git_token: str | None = field(default=None, repr=False)
-    """A token for private repositories over https."""
+    """The token for private repositories: `HOST=TOKEN`, several separated by spaces. It is sent to its host
+    only, and over plain http only on loopback. A token without a host is sent only over https to a host that
+    asks for credentials."""
     git_timeout_s: float = 600.0
     """Seconds that a clone may take."""
     max_file_bytes: int = 1_000_000

@@ -15,6 +15,7 @@ from rag.adal import adalflow
 from rag.component.documents import Document, Documents, StoreDatabase
 from rag.errors import NotFound
 from rag.service import Engine, Repository, index_texts, locate, read_sources
+from rag.service.remotes import for_host
 from rag.settings import Settings, load_settings
 from rag.types import Filters, Kind, SourceFile, blob_id
 
@@ -109,7 +110,7 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
         if local_ollama:
             self.engine = self.engine.with_settings(embedder=OLLAMA_EMBEDDER, embedding_base_url=ollama_url())
         if token := self._asked.get("token"):
-            self.engine = self.engine.with_settings(git_token=token)
+            self.engine = self.engine.with_settings(git_token=for_host(token, self.repo_url_or_path))
         source = locate(self.repo_url_or_path, self._asked.get("ref"), self._asked.get("filters"))
         self.repository = self.engine.repository(source, rebuild=rebuild)
         store = self.repository.store

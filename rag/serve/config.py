@@ -26,7 +26,7 @@ from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
-from rag.serve.settings import ServerSettings
+from rag.serve.settings import ServerSettings, with_safe_names
 from rag.service import locate
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
@@ -69,6 +69,7 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
     if not given.get("repositories") and not given.get("allow_urls"):
         here = locate(None)
         given["repositories"] = ((here.name, here),)
+    given["repositories"] = with_safe_names(given.get("repositories", ()))
     if engine.shared:
         given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):

@@ -58,6 +58,8 @@ MAX_RESULTS = 50
 """How many places or turns a tool returns at most: less than elsewhere, since their texts enter the context
 of the agent's model."""
 _MAX_LINES = 2_000
+_SPAN_CHARS = 16_000
+"""What a span without an end has at most, about 4,000 tokens."""
 _USE_LINES = 10
 _WIKI_CHARS = 20_000
 """How much of a wiki is returned at once by default."""
@@ -395,8 +397,12 @@ class Toolbox:
             raise BadRequest(f"{start}-{end} is not a range of lines; lines are numbered from 1")
         async with self._service.limiter.slot():
             read = await to_thread(read_lines, repository, path, start, last)
-        span = types.Span(entry.name, read.path, read.start, read.end, read.blob, read.commit)
-        text = f"{span.place} (of {read.total} lines)\n\n{_numbered(read.text, read.start)}"
+        shown = read.text if end is not None else _first_lines(read.text, _SPAN_CHARS)
+        stop = read.start + max(1, len(lines_of(shown))) - 1 if end is None else read.end
+        span = types.Span(entry.name, read.path, read.start, stop, read.blob, read.commit)
+        text = f"{span.place} (of {read.total} lines)\n\n{_numbered(shown, read.start)}"
+        if end is None and stop < read.total:
+            text += f"\n\nGo on with start_line={stop + 1}, or give end_line."
         return _found(text, [span.place], repository)
 
     async def find_symbol(
@@ -554,6 +560,14 @@ def _listed(hits: Sequence[types.Hit], *, nothing: str) -> str:
         symbol = f"  {hit.label}" if hit.label else ""
         blocks.append(f"{hit.place}{symbol}\n{_numbered(hit.text, hit.start)}")
     return "\n\n".join(blocks) or nothing
+
+
+def _first_lines(text: str, chars: int) -> str:
+    """Return the whole lines that fit, at least one."""
+    if len(text) <= chars:
+        return text
+    end = text.rfind("\n", 0, chars) + 1
+    return text[: end or text.find("\n") + 1 or len(text)]
 
 
 def _numbered(text: str, first: int) -> str:

@@ -52,8 +52,12 @@ class RepositoryNames:
 
     def visible_to(self, caller: Caller) -> list[ServedRepository]:
         """Return the listed entries, then those that the caller has requested: the branches and URLs that
-        others use are private."""
-        return [s for s in self.entries() if s.is_listed or caller.namespace in s.asked_by]
+        others use are private. Those that could not be indexed are left out."""
+        return [
+            s
+            for s in self.entries()
+            if s.is_listed or (caller.namespace in s.asked_by and (s.can_answer or s.state != "failed"))
+        ]
 
     def entry(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> ServedRepository:
         """Return the entry that a request names: `NAME`, `NAME@REF`, or an allowed URL (also with `@REF`).
@@ -221,7 +225,10 @@ class RepositoryNames:
             raise Forbidden("the URL of a repository must not have a user, password, query or fragment")
         if any(part in (".", "..") for part in parts.path.split("/")) or "%" in parts.path:
             raise Forbidden("that is not the path of a repository")
-        return locate(url).location
+        found = locate(url)
+        if found.ref is not None:
+            raise Forbidden("that is the page of a branch; name the repository, then `@` and the branch")
+        return found.location
 
     def _unknown(self, name: str) -> ServeError:
         names = self.listed_names()

@@ -8,7 +8,7 @@ import { ago, byId, h, icon, iconButton, note, plural, refill } from "./dom.js";
 import { openMenu } from "./menus.js";
 import { closePanel } from "./panel.js";
 import { updateIndex, selectRepository } from "./repositories.js";
-import { on, state, emit } from "./state.js";
+import { ROOT, on, state, emit } from "./state.js";
 
 const SEARCH_DELAY_MS = 200;
 const SNIPPET = { before: 24, max: 110 };
@@ -117,7 +117,7 @@ export function begin() {
   state.conversation = null;
   state.turns = [];
   state.selected = -1;
-  history.pushState(null, "", location.pathname === "/" ? "#" : "/#");
+  history.pushState(null, "", location.pathname === `${ROOT}/` ? "#" : `${ROOT}/#`);
   closePanel();
   emit("conversation");
   showSide(false);

@@ -6,7 +6,7 @@ import { h, iconButton, plural, refill } from "./dom.js";
 import { highlightedLines } from "./highlight.js";
 import { copyText } from "./markdown.js";
 import { closePanel, fillPanel, lastOpenTab, openPanel } from "./panel.js";
-import { state } from "./state.js";
+import { ROOT, state } from "./state.js";
 
 /** The number of lines to load around the requested ones. */
 const WINDOW = 1500;
@@ -59,7 +59,7 @@ function head(repository, path, start, end) {
 /** Return the URL of lines on this page. */
 export function fileUrl(repository, path, start, end) {
   const name = repository.split("/").map(encodeURIComponent).join("/");
-  return `/repos/${name}/view?${new URLSearchParams({ path })}#L${start}-L${end}`;
+  return `${ROOT}/repos/${name}/view?${new URLSearchParams({ path })}#L${start}-L${end}`;
 }
 
 function notice(check, cited) {

@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { askAbout } from "./ask-about.js";
 import { h, icon, iconButton, plural, refill } from "./dom.js";
 import { copyText, inlineMarkdown, showMarkdown } from "./markdown.js";
-import { on, state } from "./state.js";
+import { ROOT, on, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
 /** The pages of the last repository: its name and the list that the server gives. */
@@ -87,4 +87,4 @@ function inPage(body, href, repository) {
 }
 
 /** Return the URL of a page of a wiki on this page. */
-const wikiUrl = (repository, page) => `/repos/${repository.split("/").map(encodeURIComponent).join("/")}/wiki?${new URLSearchParams({ page })}`;
+const wikiUrl = (repository, page) => `${ROOT}/repos/${repository.split("/").map(encodeURIComponent).join("/")}/wiki?${new URLSearchParams({ page })}`;

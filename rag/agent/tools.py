@@ -18,7 +18,8 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain
 from rag.quoting import visible
-from rag.retrieval.lookup import definitions, uses
+from rag.retrieval.lookup import definitions
+from rag.retrieval.uses import summary, uses_of_name
 from rag.types import Citation, DialogTurn, Hit
 
 _SEARCH = ToolSpec(
@@ -216,23 +217,24 @@ class Tools:
 
     def _callers(self, name: str) -> Found:
         hits: list[Hit] = []
-        lines: list[str] = []
+        said: list[str] = []
         for index in self.indexes:
-            targets = index.graph.definitions(name)
-            called = index.graph.callers(targets) if targets else []
-            unresolved = index.graph.unresolved(targets, "call") if targets and not called else []
-            for use in called or unresolved:
+            found = uses_of_name(index, name)
+            if not (found.targets or found.found):
+                continue
+            said.append(f"{summary(found, files=index.file_count)}:")
+            for use in found.shown[:_CALLS]:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line, whole=True)) is not None:
                     hits.append(hit)
-                    doubt = " (a call of that name that could not be resolved)" if unresolved else ""
-                    lines.append(f"{use.path}:{use.line} in {use.within or 'the file'}{doubt}")
-            if not targets:
-                found = uses(index, name)
-                hits += [use.hit for use in found]
-                lines += [f"{use.hit.path}:{use.lines[0]} in {use.hit.label or 'the file'}" for use in found]
-        if not hits:
-            return failed(f"no call of {name[:200]!r} was found")
-        return replace(_listed("uses", list(map(visible, lines)), _CALLS), hits=tuple(hits[:_CALLS]))
+                    doubt = "" if use.certain else " (possibly)"
+                    said.append(
+                        f"{use.path}:{use.line} in {use.within or 'the file'}: {found.reason(use)}{doubt}"
+                    )
+        if not said:
+            files = sum(index.file_count for index in self.indexes)
+            return failed(f"no definition or call of {name[:200]!r} was found in the {files:,} indexed files")
+        text = visible(plain("\n".join(said)))
+        return Found(((text, ""),), f"{len(hits)} uses", tuple(hits[:_CALLS]))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:
         """Return earlier answers, and the lines they cite that are still the same."""

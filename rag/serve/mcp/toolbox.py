@@ -22,7 +22,8 @@ from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
 from rag.retrieval.kinds.asked import INCOMPLETE
-from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
+from rag.retrieval.lookup import definitions
+from rag.retrieval.uses import Uses, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -57,7 +58,6 @@ MAX_RESULTS = 50
 """How many places or turns a tool returns at most: less than elsewhere, since their texts enter the context
 of the agent's model."""
 _MAX_LINES = 2_000
-_USE_LINES = 10
 _WIKI_CHARS = 20_000
 """How much of a wiki is returned at once by default."""
 _RECALLED_CHARS = 400
@@ -418,10 +418,9 @@ class Toolbox:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
-            found = await to_thread(callers, repository.store, symbol)
-        shown = found.found[:MAX_RESULTS]
-        places = [f"{one.path}:{_ranges(one.lines[:_USE_LINES])}" for one in shown]
-        return _found(_called(symbol, found), places, repository)
+            found = await to_thread(uses_of_name, repository.store, symbol)
+        places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
+        return _found(_called(found, repository.store.file_count), places, repository)
 
     async def review(self, caller: Caller, repo: str | None, range_: str | None) -> ReviewResult:
         """Return what a change of a repository makes false; nothing is fetched or indexed."""
@@ -574,36 +573,33 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _called(symbol: str, found: Callers) -> str:
-    """Return who calls a symbol: how many lines, then a line for each definition that they are in."""
-    if not found.found:
-        if found.definitions:
-            return f"No call or mention of {symbol} was found."
-        return f"{symbol} is not in the index: no definition, call or mention was found."
-    verb = "called" if found.are_calls else "mentioned"
-    head = f"{symbol} is {verb} in {_count(found.certain or found.possible)}"
-    if found.certain and found.possible:
-        head += f"; {found.possible} more may mean another definition"
-    elif found.possible:
-        head += ", by name"
-    if not found.are_calls:
-        head = f"No call was found. {head}"
+def _called(found: Uses, files: int) -> str:
+    """Return who calls a symbol: how many places, then a line for each definition that they are in."""
+    if not (found.targets or found.found):
+        where = f"in none of the {files:,} indexed files"
+        return f"{found.name} is {where}: no definition, call or mention was found."
+    head = [summary(found, files=files)]
     if found.definitions > 1:
-        head += f"; {found.definitions} definitions have this name"
-    if found.limit:
-        head += f"; {INCOMPLETE}{found.limit}"
-    if len(found.found) > MAX_RESULTS:
-        head += f"; the first {MAX_RESULTS}"
-    return "\n".join(
-        [f"{head}:", "", *(_use_line(one, bool(found.certain)) for one in found.found[:MAX_RESULTS])]
-    )
+        head.append(f"{found.definitions} definitions have this name")
+    if not found.targets:
+        head.append("none of the indexed files defines it")
+    if found.limits:
+        head.append(f"{INCOMPLETE}{', '.join(found.limits)}")
+    if len(found.shown) < len(found.found):
+        head.append(f"the first {len(found.shown)}")
+    lines = [
+        f"- {path}:{_ranges(lines)}{f' in {within}' if within else ''}{note}"
+        for (path, within, note), lines in _by_definition(found)
+    ]
+    return "\n".join(["; ".join([*head, *found.notes]) + (":" if lines else "."), "", *lines])
 
 
-def _count(places: int) -> str:
-    return f"{places} place{'s' * (places != 1)}"
-
-
-def _use_line(use: CallerLines, mixed: bool) -> str:
-    where = ", ".join(map(str, use.lines[:_USE_LINES])) + (", …" if len(use.lines) > _USE_LINES else "")
-    inside = f" in {use.within}" if use.within else ""
-    return f"- {use.path}:{where}{inside}{', possibly' if mixed and not use.certain else ''}"
+def _by_definition(found: Uses) -> list[tuple[tuple[str, str, str], list[int]]]:
+    """Return the lines of the places to show by file, definition, and a note on what they are."""
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    for use in found.shown:
+        is_call = use.role == "call" and use not in found.unknown and use not in found.by_name
+        note = "" if is_call else f", {found.reason(use)}"
+        note += "" if use.certain else ", possibly"
+        rows.setdefault((use.path, use.within, note), []).append(use.line)
+    return [(key, sorted(lines)) for key, lines in rows.items()]

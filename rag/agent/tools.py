@@ -19,7 +19,8 @@ from rag.ports import ChunkIndex
 from rag.prompt.views import plain
 from rag.quoting import visible
 from rag.retrieval.lookup import definitions
-from rag.retrieval.uses import summary, uses_of_name
+from rag.retrieval.question import last_part
+from rag.retrieval.uses import indexed_files, summary, uses_of_name
 from rag.types import Citation, DialogTurn, Hit
 
 _SEARCH = ToolSpec(
@@ -76,6 +77,8 @@ Search = Callable[[str], Sequence[Hit]]
 """Returns hits for a query, best first."""
 Recall = Callable[[str], Sequence[DialogTurn]]
 """Returns the stored turns that match a query, best first."""
+Unread = Callable[[str], str]
+"""Returns in words where a name is in what is not indexed, and what was not searched."""
 Changes = Callable[[str, str | None], Sequence[tuple[str, str]]]
 """Returns what was done ("A", "M", "D") and the path of each changed file between two states.
 
@@ -119,6 +122,7 @@ class Tools:
     changes: Changes | None = None
     name_repository: bool = False
     names: Sequence[str] = field(default=())
+    unread: Unread = lambda name: "files that are not indexed were not searched"
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -218,11 +222,12 @@ class Tools:
     def _callers(self, name: str) -> Found:
         hits: list[Hit] = []
         said: list[str] = []
-        for index in self.indexes:
-            found = uses_of_name(index, name)
+        every = [uses_of_name(index, name) for index in self.indexes]
+        unread = "" if any(found.found for found in every) else f"; {self.unread(last_part(name))}"
+        for index, found in zip(self.indexes, every, strict=True):
             if not (found.targets or found.found):
                 continue
-            said.append(f"{summary(found, files=index.file_count)}:")
+            said.append(f"{summary(found, files=index.file_count)}{'' if found.found else unread}:")
             for use in found.shown[:_CALLS]:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line, whole=True)) is not None:
                     hits.append(hit)
@@ -231,8 +236,8 @@ class Tools:
                         f"{use.path}:{use.line} in {use.within or 'the file'}: {found.reason(use)}{doubt}"
                     )
         if not said:
-            files = sum(index.file_count for index in self.indexes)
-            return failed(f"no definition or call of {name[:200]!r} was found in the {files:,} indexed files")
+            files = indexed_files(sum(index.file_count for index in self.indexes))
+            return failed(f"no definition or call of {name[:200]!r} was found in {files}{unread}")
         text = visible(plain("\n".join(said)))
         return Found(((text, ""),), f"{len(hits)} uses", tuple(hits[:_CALLS]))
 

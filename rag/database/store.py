@@ -188,6 +188,11 @@ class Store:
         return self.total_files - int(self._gone_files.sum())
 
     @property
+    def max_file_bytes(self) -> int:
+        """Larger files were skipped."""
+        return int(self.header["fingerprint"]["max_file_bytes"])
+
+    @property
     def dim(self) -> int:
         """The width of a vector."""
         return int(self.segments[0].columns["vector_codes"].shape[1])

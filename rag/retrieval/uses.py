@@ -178,15 +178,14 @@ def uses_by_text(index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]) ->
                 yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
 
 
-def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int = 0) -> str:
+def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int) -> str:
     """Return the answer in a sentence, without full stop: where it is used, and what else has its name.
 
     `verbs` are the forms for "is called" and "calls"; `files` is the number of files that were read.
     """
     name, verb, count, certain = f"`{found.name}`", verbs[0], len(found.found), found.certain
     if not count:
-        where = f"in the {files:,} indexed files" if files else "in the indexed files"
-        said = f"{name} is {verb} in 0 places {where}"
+        said = f"{name} is {verb} in 0 places in {indexed_files(files)}"
     elif verb == "called" and not found.are_calls:
         said = f"{name} is used in {_places(count)}, but not called there by its name"
     elif not certain:
@@ -201,6 +200,11 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
         (found.by_name, "more {line} of code {have} the name"),
     ]
     return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses)])
+
+
+def indexed_files(count: int) -> str:
+    """Return in words the files that were searched."""
+    return f"the {count:,} indexed file" + ("s" if count != 1 else "")
 
 
 def _counted(text: str, count: int) -> str:

@@ -40,6 +40,7 @@ from rag.types.retrieval import (
     SearchMode,
 )
 from rag.types.source import (
+    INDEXED,
     PARSER_GAVE_UP,
     Checkout,
     FileEntry,
@@ -67,6 +68,7 @@ from rag.types.turns import (
 )
 
 __all__ = [
+    "INDEXED",
     "MAX_HISTORY",
     "MAX_HITS",
     "MAX_NAMED",

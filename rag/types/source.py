@@ -84,6 +84,8 @@ class FileEntry:
 
 
 PARSER_GAVE_UP = "parser gave up"
+INDEXED = frozenset({PARSER_GAVE_UP})
+"""Reasons to report a file that is indexed."""
 
 
 @dataclass(frozen=True, slots=True)

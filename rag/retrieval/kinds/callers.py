@@ -19,7 +19,7 @@ from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
-from rag.retrieval.uses import preferred, summary, uses_of
+from rag.retrieval.uses import indexed_files, preferred, summary, uses_of
 from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 from rag.types.question_kinds import CALLERS
 
@@ -199,7 +199,7 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
     if file is None:
         return None
     said, verb = _SAYS[relation]
-    sentence = f"`{target.qualified_name}` is {said} in 0 places in the {index.file_count:,} indexed files"
+    sentence = f"`{target.qualified_name}` is {said} in 0 places in {indexed_files(index.file_count)}"
     role, one, several = _UNRESOLVED[relation]
     unresolved = index.graph.unresolved(subject.targets, role)
     if unresolved:

@@ -23,7 +23,8 @@ from rag.errors import ProviderError
 from rag.lines import lines_of
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
-from rag.retrieval.uses import Uses, summary, uses_of_name
+from rag.retrieval.question import last_part
+from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -45,6 +46,7 @@ from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery
+from rag.service.unread import unread_note
 from rag.types import Answer
 from rag.wiki.models import WikiStructure
 from rag.wiki.outline import structure_outline
@@ -348,6 +350,7 @@ class Toolbox:
                 seen=known,
                 next_places=_NEXT_BY_SESSION if session else _NEXT_BY_SEEN,
                 on_missing=self._service.engine.on_missing_files,
+                around=self._service.engine.reads_around,
             )
         if session:
             self._sent_lines.add(of, entry.name, generation, found.places)
@@ -405,9 +408,10 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
+            unread = "" if hits else await self._unread(repository, name)
         shown = hits[:MAX_RESULTS]
-        nothing = f"{name} is not in the index: no definition was found."
-        text = _listed(shown, nothing=nothing)
+        files = indexed_files(repository.store.file_count)
+        text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
         if len(hits) > len(shown):
             text += f"\n\nThe first {len(shown)} of {len(hits):,} definitions; `Outer.name` names fewer."
         return _found(text, [hit.place for hit in shown], repository)
@@ -419,8 +423,9 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             found = await to_thread(uses_of_name, repository.store, symbol)
+            unread = "" if found.found else await self._unread(repository, symbol)
         places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
-        return _found(_called(found, repository.store.file_count), places, repository)
+        return _found(_called(found, repository.store.file_count, unread), places, repository)
 
     async def review(self, caller: Caller, repo: str | None, range_: str | None) -> ReviewResult:
         """Return what a change of a repository makes false; nothing is fetched or indexed."""
@@ -456,6 +461,12 @@ class Toolbox:
         return ToolReply(result="\n\n".join(blocks))
 
     # ------------------------------------------------------------ shared
+
+    async def _unread(self, repository: Repository, name: str) -> str:
+        """Return what is known of a name in what is not indexed, as the end of a sentence."""
+        around = self._service.engine.reads_around
+        note = await to_thread(unread_note, repository, [last_part(name)], around=around)
+        return f"; {note or 'all files were searched'}"
 
     async def _ready(
         self, caller: Caller, name: str | None, ref: str | None, progress: Progress
@@ -573,11 +584,10 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _called(found: Uses, files: int) -> str:
+def _called(found: Uses, files: int, unread: str) -> str:
     """Return who calls a symbol: how many places, then a line for each definition that they are in."""
     if not (found.targets or found.found):
-        where = f"in none of the {files:,} indexed files"
-        return f"{found.name} is {where}: no definition, call or mention was found."
+        return f"{found.name} is not defined, called or mentioned in {indexed_files(files)}{unread}."
     head = [summary(found, files=files)]
     if found.definitions > 1:
         head.append(f"{found.definitions} definitions have this name")
@@ -591,7 +601,7 @@ def _called(found: Uses, files: int) -> str:
         f"- {path}:{_ranges(lines)}{f' in {within}' if within else ''}{note}"
         for (path, within, note), lines in _by_definition(found)
     ]
-    return "\n".join(["; ".join([*head, *found.notes]) + (":" if lines else "."), "", *lines])
+    return "\n".join(["; ".join([*head, *found.notes]) + unread + (":" if lines else "."), "", *lines])
 
 
 def _by_definition(found: Uses) -> list[tuple[tuple[str, str, str], list[int]]]:

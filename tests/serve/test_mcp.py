@@ -498,7 +498,7 @@ def test_over_stdio_the_first_answer_after_an_edit_knows_it_or_names_it(
     async def run() -> None:
         async with connected(command) as session:
             text, values, _ = await called(session, "find_symbol", name="paint_zebra")
-            assert text.startswith("paint_zebra is not in the index")
+            assert text.startswith("paint_zebra is not defined in the ")
             assert values["places"] == []
             assert values["coverage"][0]["not_indexed_count"] == 0
             with open(os.path.join(root, "zebra.py"), "w") as file:  # noqa: PTH118, PTH123

@@ -2,7 +2,7 @@
 
 These are the files that were skipped, those that git ignores, those that are not checked out (their blobs are
 read from git), and for a folder within a git repository the files around it. They are read as bytes, whatever
-their encoding; what was found is only told by its place. Time and bytes are bounded: what was not read is
+their encoding, and only the places of names are returned. Time and bytes are bounded: what was not read is
 named.
 """
 
@@ -283,14 +283,14 @@ class _Search:
                 elif name not in skip.VERSION_CONTROL_FOLDERS and f"{path}/" != without:
                     pending.append(f"{path}/")
 
-    def _reason(self, path: str, otherwise: str) -> str:
+    def _reason(self, path: str, default: str) -> str:
         if found := self.reasons.get(path):
             return found
         try:
             path.encode()
         except UnicodeEncodeError:
             return skip.ODD_NAME
-        return next((why for folder, why in self._folders if path.startswith(folder)), otherwise)
+        return next((why for folder, why in self._folders if path.startswith(folder)), default)
 
     # ------------------------------------------------------------ what is not checked out
 

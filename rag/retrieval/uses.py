@@ -31,10 +31,8 @@ _MAX_DEFINITIONS, _MAX_TARGETS = 40, 12
 _MAX_NAMED_FILES = 3
 _MAX_LINE_CHARS = 400
 _DOC = 2
-_NO_USE = re.compile(
-    r"\s*(?:(?:import|from|use|using|alias|require\w*|include|package|namespace)\b|#|//|/?\*|--)"
-)
-"""How a line begins that only imports a name, or is a comment."""
+_IMPORT = re.compile(r"\s*(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +135,18 @@ def uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], *, calls: bool =
     limits = _limits(index, target.name, every)
     if not found and target.unit != "section":
         known = {(use.path, use.line) for use in (*unknown, *every.others)}
-        by_name = [
-            use
-            for use in uses_by_text(index, target.name, _is_code)
-            if (use.path, use.line) not in known and not _is_within(use, target)
-        ]
+        written, imports = (
+            [
+                use
+                for use in uses_by_text(index, target.name, _is_code, imports=imports)
+                if (use.path, use.line) not in known and not _is_within(use, target)
+            ]
+            for imports in (False, True)
+        )
         limits += [limit] if (limit := limit_of_uses(index, target.name)) else []
-        if target.name not in COMMON and len(index.graph.definitions(target.name)) == 1:
-            found, by_name = by_name, []
-            are_calls = calls and any(use.role == "call" for use in found)
+        is_rare = target.name not in COMMON and len(index.graph.definitions(target.name)) == 1
+        found, by_name = (written, imports) if is_rare else ([], [*written, *imports])
+        are_calls = calls and any(use.role == "call" for use in found)
     if len(meant) > _MAX_TARGETS:
         limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")
     kept, notes = _without_bundles(index, found)
@@ -165,16 +166,19 @@ def uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], *, calls: bool =
     )
 
 
-def uses_by_text(index: ChunkIndex, name: str, wanted: Callable[[Hit], bool]) -> Iterator[CodeUse]:
+def uses_by_text(
+    index: ChunkIndex, name: str, wanted: Callable[[Hit], bool], *, imports: bool = False
+) -> Iterator[CodeUse]:
     """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
-    comments. None of them is certain.
+    comments; with `imports` these instead of uses. None of them is certain.
     """
     held = [use for use in uses(index, name) if wanted(use.hit)]
-    for use in [use for use in held if use.calls] or held:
+    for use in ([] if imports else [use for use in held if use.calls]) or held:
         role: UseRole = "call" if use.calls else "mention"
         lines = lines_of(use.hit.text)
         for line in use.lines:
-            if not _NO_USE.match(lines[line - use.hit.start]):
+            text = lines[line - use.hit.start]
+            if not _COMMENT.match(text) and bool(_IMPORT.match(text)) == imports:
                 yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
 
 
@@ -197,7 +201,7 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
         (found.mentions, "more {place} {name} it without a call"),
         (found.unknown, "{use} of that name could not be attributed"),
         (found.others, "{use} of that name {mean} something else"),
-        (found.by_name, "more {line} of code {have} the name"),
+        (found.by_name, "other {line} of code {have} the name"),
     ]
     return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses)])
 

@@ -252,5 +252,5 @@ def test_another_language_may_use_a_name_that_many_definitions_have(engine, tmp_
     searcher = engine.repository(locate(str(tmp_path))).searcher
     found = search([searcher], "Who calls AFactor.check_code?").code_facts
     assert (found.count, found.certain_count) == (0, 0)
-    assert "; 1 more line of code has the name" in found.summary
+    assert "; 1 other line of code has the name" in found.summary
     assert [(item.path, item.start) for item in found.items] == [("a.py", 2), ("page.twig", 3)]

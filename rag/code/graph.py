@@ -13,12 +13,12 @@ import re
 import threading
 from collections.abc import Callable, Sequence, Set
 
-from rag.code.file_graph import BASE, CALL, MENTION
+from rag.code.file_graph import CALL
 from rag.code.graph_files import MAX_FILES, GraphFiles, LoadedFiles
 from rag.code.name_resolution import NameResolution
-from rag.code.use_search import RESOLVED, UseSearch, family
+from rag.code.use_search import RESOLVED, UseSearch
 from rag.identifiers import composed
-from rag.types import CodeDefinition, CodeUse, UseRole
+from rag.types import AttributedUses, CodeDefinition, CodeUse, UseRole
 
 _MAX_CACHED_DEFINITIONS = 20_000
 """Bounds the cache of definitions by name, about 6 MB."""
@@ -97,6 +97,26 @@ class RepositoryGraph:
         """Return the calls and mentions of any of these definitions, certain ones first."""
         return UseSearch(self.names, targets).uses()
 
+    def attributed(self, targets: Sequence[CodeDefinition]) -> AttributedUses:
+        """Return all references to the names of these definitions, by what they mean.
+
+        Those that do not mean a definition are taken from files in its language alone.
+        """
+        search = UseSearch(self.names, targets)
+        uses, unknown, others = list[CodeUse](), list[CodeUse](), list[CodeUse]()
+        for file in search.files_to_read():
+            is_alike = search.is_alike(file)
+            for use, meaning in search.references_in(file):
+                if meaning in ("certain", "possible"):
+                    uses.append(use)
+                elif is_alike and meaning == "open":
+                    unknown.append(use)
+                elif is_alike:
+                    others.append(use)
+        taken = {(use.path, use.line) for use in uses}
+        rest = [_by_line(group, taken) for group in (unknown, others)]
+        return AttributedUses(tuple(search.ordered(uses)), *rest)
+
     def unresolved(self, targets: Sequence[CodeDefinition], role: UseRole) -> list[CodeUse]:
         """Return the places that may refer to these definitions, but cannot be resolved, by path and line.
 
@@ -109,10 +129,13 @@ class RepositoryGraph:
         elif role == "override":
             found = {use for file in search.files_to_read() for use in search.unresolved_overrides(file)}
         else:
-            roles = {"call": CALL, "mention": CALL + MENTION, "base": BASE}[role]
-            languages = {family(self.files.known[target.path][0]) for target in targets}
-            files = (file for file in search.files_to_read() if family(file.language) in languages)
-            found = {use for file in files for use in search.unresolved_in(file, roles)}
+            roles: set[UseRole] = {"call", "mention"} if role == "mention" else {role}
+            found = {
+                use
+                for file in search.files_to_read()
+                if search.is_alike(file)
+                for use in search.unresolved_in(file, roles)
+            }
         return sorted(found, key=lambda use: (use.path, use.line))
 
     def callees(
@@ -176,3 +199,11 @@ class RepositoryGraph:
         """Return the first and last lines of the imports of a file that bring one of the names, in order."""
         bound = self.files.bound(self.files.file(path))
         return sorted({(one.start, one.end) for name in names & bound.keys() for one, _ in bound[name]})
+
+
+def _by_line(uses: Sequence[CodeUse], taken: set[tuple[str, int]]) -> tuple[CodeUse, ...]:
+    """Return the uses on other lines than those taken, one for each line, by path and line; take these."""
+    found = {(use.path, use.line): use for use in reversed(uses)}
+    free = sorted(found.keys() - taken)
+    taken.update(free)
+    return tuple(found[place] for place in free)

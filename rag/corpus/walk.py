@@ -36,7 +36,8 @@ _UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
 class Walk:
     """The result of a walk. `files` and `skipped` are ordered by path.
 
-    `seen` counts files, also those in a vendored folder, but not those excluded by `.gitignore`.
+    `seen` counts files, also those in a vendored folder, but not those excluded by `.gitignore`. Nor does it
+    count those that are not checked out: `skipped` has one entry for these of each folder at the top.
     """
 
     files: list[FileEntry] = field(default_factory=list)
@@ -69,6 +70,7 @@ class _Walker:
         self.has_patterns = bool(self.include or self.exclude or self.ragignore)
         self.result = Walk()
         self.vendored: Counter[str] = Counter()
+        self.not_checked_out: Counter[str] = Counter()
 
     def walk(self) -> Walk:
         prefix = f"{self.root}/".replace("//", "/")
@@ -85,6 +87,10 @@ class _Walker:
         for folder, count in self.vendored.items():
             self.result.skipped.append(
                 Skipped(f"{folder}/", skip.VENDORED, f"{count} files" if count > 1 else "")
+            )
+        for folder, count in self.not_checked_out.items():
+            self.result.skipped.append(
+                Skipped(folder, skip.NOT_CHECKED_OUT, f"{count} files" if folder.endswith("/") else "")
             )
         for wiki in wikis:
             self._leave_out(wiki)
@@ -159,13 +165,18 @@ class _Walker:
 
     def _listed_by_git(self) -> Iterable[str]:
         listing = run_git(
-            ["ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+            ["ls-files", "-t", "--cached", "--others", "--exclude-standard", "-z"],
             cwd=self.root,
             on_stderr=self._report_unreadable,
         )
-        names = dict.fromkeys(listing.decode("utf-8", "surrogateescape").split("\0"))
-        names.pop("", None)
-        return [name.rstrip("/") for name in names]
+        tagged = listing.decode("utf-8", "surrogateescape").split("\0")
+        names = dict.fromkeys(entry[2:].rstrip("/") for entry in tagged if entry)
+        for entry in tagged:
+            if entry.startswith("S ") and not os.path.lexists(self.root / (path := entry[2:])):
+                names.pop(path, None)
+                folder, slash, _ = path.partition("/")
+                self.not_checked_out[folder + slash] += 1
+        return names
 
     def _report_unreadable(self, stderr: bytes) -> None:
         for name in _UNOPENED.findall(stderr):

@@ -185,8 +185,13 @@ class Store:
 
     @cached_property
     def file_count(self) -> int:
-        """The number of files that are not deleted."""
-        return self.total_files - int(self.dead_files.sum())
+        """The number of files that are not deleted, and that a filter allows."""
+        return self.total_files - int(self._gone_files.sum())
+
+    @property
+    def max_file_bytes(self) -> int:
+        """Larger files were skipped."""
+        return int(self.header["fingerprint"]["max_file_bytes"])
 
     @property
     def dim(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ports.embedding import Vectors
-from rag.types import CodeDefinition, CodeUse, Hit, UseRole
+from rag.types import AttributedUses, CodeDefinition, CodeUse, Hit, UseRole
 
 
 class ShortCodes(NamedTuple):
@@ -116,6 +116,10 @@ class CodeGraph(Protocol):
         """Return the calls and mentions of any of these definitions."""
         ...
 
+    def attributed(self, targets: Sequence[CodeDefinition]) -> AttributedUses:
+        """Return all references to the names of these definitions, by what they mean."""
+        ...
+
     def unresolved(self, targets: Sequence[CodeDefinition], role: UseRole) -> list[CodeUse]:
         """Return the places that may refer to these definitions by name, but cannot be resolved, by path and
         line; none of them is certain.
@@ -178,6 +182,11 @@ class ChunkIndex(Protocol):
     @property
     def file(self) -> npt.NDArray[np.int32]:
         """The file number of each chunk, below `total_files`."""
+        ...
+
+    @property
+    def file_count(self) -> int:
+        """The number of files that are searched."""
         ...
 
     @property

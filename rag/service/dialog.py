@@ -50,6 +50,7 @@ from rag.service.search import (
 from rag.service.snapshots import FolderState
 from rag.service.subjects import find_subject
 from rag.service.trace import trace
+from rag.service.unread import is_part, missing_note, with_unread
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -225,7 +226,7 @@ class Dialog:
             other = Dialog(self.engine, chosen, history=self.history) if query.only else self
             return other.search(query.text, k=query.k)
 
-        return search_repositories(self.repositories, query, ask)
+        return search_repositories(self.repositories, query, ask, around=self.engine.reads_around)
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
@@ -238,6 +239,7 @@ class Dialog:
             searchers, has_model = [r.searcher for r in self.searched], self.engine.settings.has_model
             found = search(searchers, question, past=past, k=k, with_further=has_model)
             found = with_history(self.searched, found, k, self.engine.on_missing_files)
+            found = with_unread(self.searched, found, around=self.engine.reads_around)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
                 self._searches.popitem(last=False)
@@ -270,7 +272,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         searchers = [r.searcher for r in self.searched]
-        warned = NO_SUBJECT if lacks_subject(found.sought) else warning(confidence, found.hits)
+        warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
             PromptInput(
@@ -313,6 +315,13 @@ class Dialog:
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
         )
+
+    def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
+        """Return the warning before an answer that is probably not there; "" if not needed."""
+        if confidence is None or confidence.is_sure or not confidence.found:
+            return ""
+        unread = missing_note(self.repositories, confidence, around=self.engine.reads_around)
+        return warning(confidence, hits, unread, is_part=any(map(is_part, self.repositories)))
 
     def _answer_tokens(self) -> int:
         """Return the tokens reserved for the answer: as the caller asks, at most half of the context."""
@@ -429,7 +438,8 @@ class Dialog:
     def not_found(self, prepared: Prepared) -> Answer:
         """Return the answer if nothing was found; a note names submodules that are not indexed."""
         submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
-        answer = not_found(prepared)
+        unread = missing_note(self.repositories, prepared.confidence, around=self.engine.reads_around)
+        answer = not_found(prepared, unread)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
     def about_conversation(self, prepared: Prepared) -> Answer | None:

@@ -22,6 +22,7 @@ from rag.service.definition_history import with_history
 from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
 from rag.service.repository import Repository
 from rag.service.search import check_question
+from rag.service.unread import with_unread
 from rag.types import Source, Subject
 
 DEFAULT_TOKENS = 950
@@ -70,6 +71,7 @@ def explore(
     seen: Lines | None = None,
     next_places: str = "ask again with these lines as seen for them",
     on_missing: Callable[[Source], None] = lambda source: None,
+    around: bool = True,
 ) -> Exploration:
     """Return the places of a repository that a question asks for, in at most `budget_tokens`.
 
@@ -81,6 +83,7 @@ def explore(
         seen: lines that were sent before, which are left out.
         next_places: how to get the places that did not fit, in words.
         on_missing: see `with_history`.
+        around: see `with_unread`.
 
     Raises:
         QuestionEmpty, QuestionTooLong: as `check_question`.
@@ -96,7 +99,9 @@ def explore(
     past: list[Exchange] = []
     for part in parts:
         result = search([repository.searcher], part, past=past, k=depth)
-        result = with_history([repository], result, depth, on_missing)
+        result = with_unread(
+            [repository], with_history([repository], result, depth, on_missing), around=around
+        )
         results.append((part, result))
         past = [*past, _exchange(part, result)]
     best: Exploration | None = None

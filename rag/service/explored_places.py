@@ -23,6 +23,7 @@ from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import uses
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
+from rag.retrieval.uses import uses_of_name
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, Hit
 from rag.types.question_kinds import CALLERS, LINES, LIST
@@ -261,11 +262,10 @@ def _callers(
     repository: Repository, names: Sequence[str], most: int = _MAX_CALLERS
 ) -> Iterator[ExploredPlace]:
     """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
-    graph = repository.store.graph
     for name in names:
-        uses = graph.callers(graph.definitions(name)[:_MAX_DEFINITIONS])
-        uses.sort(key=lambda use: not _is_code(use.path))
-        for (path, within), group in groupby(uses[:most], lambda use: (use.path, use.within)):
+        found = uses_of_name(repository.store, name)
+        shown = sorted(found.shown if found.targets else (), key=lambda use: not _is_code(use.path))
+        for (path, within), group in groupby(shown[:most], lambda use: (use.path, use.within)):
             if place := _of_file(repository, path, [use.line for use in group], within):
                 yield place
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -11,6 +11,7 @@ from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
 from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
+from rag.service.unread import unread_note, with_unread
 from rag.types import (
     MAX_HITS,
     MAX_QUESTION_CHARS,
@@ -91,7 +92,7 @@ Ask = Callable[[Sequence[Repository]], RetrievalResult]
 
 
 def search_repositories(
-    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None
+    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None, *, around: bool = True
 ) -> SearchOutcome:
     """Search repositories; the files are selected before the hits are ranked.
 
@@ -99,6 +100,7 @@ def search_repositories(
         repositories: the repositories, open for search.
         query: what is searched.
         ask: searches for the question, by default in the context of the `earlier` ones.
+        around: see `with_unread`.
 
     Raises:
         QuestionEmpty, QuestionTooLong, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is
@@ -108,7 +110,9 @@ def search_repositories(
     """
     query.check()
     chosen = within(repositories, query.only)
-    remarks = () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
+    remarks: tuple[str, ...] = (
+        () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
+    )
     if query.mode != "question":
         from rag.retrieval.exact import find_text  # late: a question needs no regular expressions of RE2
 
@@ -119,15 +123,25 @@ def search_repositories(
             ignore_case=query.ignore_case,
             k=query.k,
         )
+        if query.mode == "exact" and not found.hits:
+            remarks = (*remarks, *_unread(repositories, query, around))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
 
 
+def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> Iterator[str]:
+    """Yield what is known of a string in what is not indexed."""
+    for one in repositories:
+        note = unread_note(one, [query.text], ignore_case=query.ignore_case, whole=False, around=around)
+        if note:
+            yield f"{one.source.name}: {note}"
+
+
 def _ask(repositories: Sequence[Repository], query: SearchQuery) -> RetrievalResult:
     searchers = [repository.searcher for repository in repositories]
     found = search_in_turn(searchers, query.text, query.earlier, k=query.k)
-    return with_history(repositories, found, query.k)
+    return with_unread(repositories, with_history(repositories, found, query.k))
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

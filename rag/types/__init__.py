@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from rag.types.answer import Answer, RAGAnswer, with_turn
 from rag.types.citations import Citation, CitedSymbol, Freshness, FreshnessState, worst
-from rag.types.code import Chunk, CodeDefinition, CodeUse, Located, Span, Subject, UseRole
+from rag.types.code import (
+    AttributedUses,
+    Chunk,
+    CodeDefinition,
+    CodeUse,
+    Located,
+    Span,
+    Subject,
+    UseRole,
+)
 from rag.types.generation import FinishReason, GenerationOptions, ModelReply, Replacement, ToolCall, Usage
 from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, not_indexed
 from rag.types.prompt import NumberedSource, Prepared, Prompt, source_of
@@ -73,6 +82,7 @@ __all__ = [
     "SUBMODULE",
     "Answer",
     "AssistantResponse",
+    "AttributedUses",
     "Backup",
     "CheckedTurns",
     "Checkout",

@@ -204,3 +204,17 @@ class CodeUse:
     within: str
     role: UseRole
     certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedUses:
+    """All references to the names of some definitions, by what they mean.
+
+    `uses` certainly or possibly mean one of the definitions, the certain ones first; of `unknown` it is not
+    known what they mean; `others` mean something else of that name. These two have one for each line, by path
+    and line.
+    """
+
+    uses: tuple[CodeUse, ...] = ()
+    unknown: tuple[CodeUse, ...] = ()
+    others: tuple[CodeUse, ...] = ()

@@ -272,6 +272,8 @@ def kinds_of(text: str) -> list[str]:
         others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
+    if CALLERS in asked and unquoted == text and is_question(text):
+        others.add(MESSAGE)  # a name in it may be a word of a message
     return [kind for kind in asked if kind not in others]
 
 
@@ -331,10 +333,14 @@ def _is_message(text: str) -> bool:
     return len(words(text)) >= _MIN_MESSAGE_WORDS and not asks_for_code
 
 
+_DOTTED_NAME = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)+")
+
+
 def _asks_for_uses(text: str) -> bool:
     if subject_of_tests(text):
         return True
-    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(text))
+    plain = _DOTTED_NAME.sub(" ", without_quoted_names(text))  # `Option.default` asks for no option
+    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(plain))
     return _is_request(text) and bool(asks) and relation_of(text) is not None
 
 

@@ -187,6 +187,13 @@ class StoreUnwritable(StoreError):
         self.path, self.why = path, why
 
 
+class StoreReadOnly(StoreUnwritable):
+    """The store is on a read-only file system: it can be read, and nothing can be stored."""
+
+    def __init__(self, *, path: str, why: str) -> None:
+        super().__init__(path=path, why=why, fix="set RAG_HOME to a writable folder")
+
+
 class StoreUnreachable(StoreError):
     """The server that stores the data does not answer, or refuses the login."""
 

@@ -33,6 +33,11 @@ from rag.types import Checkout, Source
 
 __all__ = ["acquire", "committed", "resolve"]
 
+_NO_HEAD = (
+    "{} has no commit: it is a new repository, or not a git server (such as a page that asks to log in); open "
+    "the address in a browser"
+)
+"""git cannot tell the two apart over HTTP."""
 _NO_SUCH_REF = re.compile(
     r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
 )
@@ -392,7 +397,7 @@ class _Clone:
             if not _NO_SUCH_REF.search(failure.output):
                 raise self._translated(failure) from failure
             if self.ref is None:
-                raise SourceError(f"{self.source.location} has no commits yet") from failure
+                raise SourceError(_NO_HEAD.format(self.source.location)) from failure
             if not HEX.fullmatch(self.ref):
                 raise self._not_found(self.ref) from failure
         deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []

@@ -13,7 +13,7 @@ from rag.agent.look import Look
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
-from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
+from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt, StoreReadOnly
 from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
@@ -460,7 +460,10 @@ class Dialog:
             state="asked",
             metadata=asked_by(),
         )
-        return self.history.ask(turn, self.repositories)
+        try:
+            return self.history.ask(turn, self.repositories)
+        except StoreReadOnly:
+            return None  # the answer says so
 
     def fail(self, error: BaseException, text: str = "", model: str = "") -> None:
         """End the turn of a stored question that has no answer, with the text so far.
@@ -486,6 +489,8 @@ class Dialog:
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Store the turn atomically; the first turn also creates the conversation.
+
+        Where the memory is read-only, nothing is stored, and a note of the answer says so.
 
         Raises:
             NotFound: its question was stored, and was deleted since.
@@ -514,7 +519,10 @@ class Dialog:
             }
             or None,
         )
-        stored = self.history.store(turn, prepared.prompt, self.repositories)
+        try:
+            stored = self.history.store(turn, prepared.prompt, self.repositories)
+        except StoreReadOnly as error:
+            return self.with_coverage(replace(answer, notes=(*answer.notes, f"not stored: {error}")))
         self.subject = None  # from now on it is the turn's
         if stored.conversation_id is None:
             return self.with_coverage(answer)

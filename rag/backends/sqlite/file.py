@@ -25,7 +25,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from json import JSONDecodeError
 from pathlib import Path
 
-from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.errors import (
+    RagError,
+    SettingsError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnwritable,
+)
 from rag.quoting import visible
 from rag.resources import file_identity, make_private
 from rag.turns.model import RecordCorrupt
@@ -232,7 +240,7 @@ class SqliteFile:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         if self._is_frozen and begin != _READING:
-            raise StoreUnwritable(path=str(self.path), why="its file system is read-only")
+            raise StoreReadOnly(path=str(self.path), why="its file system is read-only")
         link = self._reader if begin == _READING and not self.is_together else self._writer
         with link.lock, self.translated():
             connection = self._connected(link)
@@ -318,7 +326,7 @@ class SqliteFile:
         version = self._version(connection)
         if self._is_frozen:
             if version < len(self._migrations):
-                raise StoreUnwritable(path=str(self.path), why="it has an older version, and is read-only")
+                raise StoreReadOnly(path=str(self.path), why="it has an older version, and is read-only")
             return
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self._write_ahead(connection)

@@ -34,8 +34,8 @@ from rag.types import Checkout, Source
 __all__ = ["acquire", "committed", "resolve"]
 
 _NO_HEAD = (
-    "{} has no commit: it is a new repository, or not a git server (such as a page that asks to log in); open "
-    "the address in a browser"
+    "{} has no commit: it is a new repository, or not a git server (such as a page that asks to log in); "
+    "open the address in a browser"
 )
 """git cannot tell the two apart over HTTP."""
 _NO_SUCH_REF = re.compile(

@@ -26,8 +26,9 @@ class Answer:
     repository contains nothing on the question. `warning`, shown before the text, says that it probably does
     not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
     the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
-    limit, or its server ended the answer early: then it is not `complete`. `coverage` has one entry per
-    repository. `code_facts` is None if no rule of a kind of question found anything. `subject` is what "it" meant in a follow-up, or what the question was set to be about.
+    limit; if its server ended the answer early, it is not `complete` either. `coverage` has one entry per
+    repository. `code_facts` is None if no rule of a kind of question found anything. `subject` is what "it"
+    meant in a follow-up, or what the question was set to be about.
     `trace` are the steps towards it, in their order, as its turn has them. `support` is the check of its
     statements, None if no model wrote it. Unpacks as DeepWiki's `(answer, documents)`.
     """

@@ -345,7 +345,7 @@ def test_a_failed_clone_leaves_nothing_behind(
         with pytest.raises(SourceError):
             fetch(text, ref)
     git(tmp_path, "init", "-q", "empty")
-    with pytest.raises(SourceError, match="no commits yet"):
+    with pytest.raises(SourceError, match="has no commit: it is a new repository"):
         fetch(f"file://{tmp_path}/empty")
     with pytest.raises(SourceNotFound, match="check the address"):
         fetch(f"file://{tmp_path}/nosuch")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from rag.component.memory import CustomConversation, Memory
     from rag.component.rag import RAG
+    from rag.component.template import RAG_TEMPLATE
     from rag.errors import ConfigError, ProviderError, RagError
     from rag.service import Dialog, Engine
     from rag.settings import Settings, load_settings
@@ -57,6 +58,7 @@ _HOMES = {
     ),
     "rag.component.memory": ("CustomConversation", "Memory"),
     "rag.component.rag": ("RAG",),
+    "rag.component.template": ("RAG_TEMPLATE",),
     "rag.errors": ("ConfigError", "ProviderError", "RagError"),
     "rag.service": ("Dialog", "Engine"),
     "rag.settings": ("Settings", "load_settings"),
@@ -79,6 +81,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "RAG",
+    "RAG_TEMPLATE",
     "Answer",
     "AssistantResponse",
     "Chunk",

@@ -2,7 +2,8 @@
 
 Identifiers are split at case changes, underscores and digits (`getUserName` → get, user, name), and the whole
 identifier is kept too; words are stemmed (Snowball, English); function words are left out; runs of Chinese,
-Japanese and Korean characters become overlapping pairs. Code points are compared in lower case.
+Japanese and Korean characters become overlapping pairs. Words of all scripts are compared in composed form
+(NFC) and without case.
 
 The stemmer is PyStemmer's. The terms of every word are cached, since code repeats its words: an analyzer is
 one dictionary look-up per word.
@@ -20,18 +21,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-ANALYZER_VERSION = 1
-"""Part of every store's fingerprint: a change of the rules below makes old stores unusable."""
+from rag.identifiers import CJK, LOWER, MARKS, UNCASED, UPPER, composed, folded
 
-_WORD = re.compile(
-    r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[\u0900-\u0dff]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
-)
-_SPACED = bytes(code if _WORD.match(chr(code)) else ord(" ") for code in range(128)).ljust(256)
+ANALYZER_VERSION = 2
+"""Part of every store's fingerprint: a change of the rules below makes old stores unusable."""
+ASCII_VERSION = 1
+"""The version of the rules for ASCII, in which the words of the embedding's table are."""
+
+WORD = re.compile(rf"[{CJK}]+|(?:[^\W{CJK}]|[${MARKS}])+")
+"""A word of a composed text."""
+_SPACED = bytes(code if WORD.match(chr(code)) else ord(" ") for code in range(128)).ljust(256)
 """Replaces all ASCII characters outside of words by spaces: most code is ASCII, and its words are found four
 times faster.
 """
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\u00df-\u024f\u0370-\u052f]+|[A-Z\u00c0-\u00de]+|\d+")
-_CJK = (("\u3040", "\u30ff"), ("\u3400", "\u9fff"), ("\uac00", "\ud7af"))
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_PARTS_OF_ANY = re.compile(
+    rf"[{UPPER}]+(?=[{UPPER}][{LOWER}])|[{UPPER}]?(?:[{LOWER}][{MARKS}]*)+|[{UPPER}]+"
+    rf"|\d+|(?:{UNCASED}[{MARKS}]*)+"
+)
+_CJK = re.compile(f"[{CJK}]")
+
+_ENCLITIC = re.compile(r"(?:(?<=[^\W\d_]{2})|(?<=\bI))['’ʼ][^\W\d_]{1,2}(?![\w'’\"`(])")
+_PROCLITIC = re.compile(r"(?<![\w'’\"`.])[^\W\d_]{1,2}['’ʼ](?=[^\W\d_]{2})")
+"""What an apostrophe joins to a word, in any language: user's, they've, l'utilisateur, qu'elle."""
 
 _STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being between both but by can
@@ -56,13 +68,13 @@ def _stemmer() -> Any:
 
 def _split_word(word: str) -> tuple[str, ...]:
     """Return all terms of one word, the whole identifier last; empty for function words."""
-    if not word.isascii() and any(first <= word[0] <= last for first, last in _CJK):
+    if not word.isascii() and _CJK.match(word):
         return (word,) if len(word) == 1 else tuple(word[i : i + 2] for i in range(len(word) - 1))
     word = word[:_MAX_WORD].strip("_$")
-    lower = word.lower()
+    lower = folded(word)
     if not lower or lower in _STOP_WORDS:
         return ()
-    parts = [p.lower() for p in _PARTS.findall(word)] or [lower]
+    parts = [folded(p) for p in (_PARTS if word.isascii() else _PARTS_OF_ANY).findall(word)] or [lower]
     stem = _stemmer().stemWord
     if len(parts) == 1:
         return (stem(parts[0]),) if parts[0] == lower else (stem(parts[0]), stem(lower))
@@ -104,7 +116,12 @@ def words(text: str) -> list[str]:
     """Return the words of `text` as they are written, in order: identifiers whole, without punctuation."""
     if text.isascii():
         return text.encode().translate(_SPACED).decode().split()
-    return _WORD.findall(text)
+    return WORD.findall(composed(text))
+
+
+def without_clitics(text: str) -> str:
+    """Return prose without the one or two letters that an apostrophe joins to a word."""
+    return _PROCLITIC.sub("", _ENCLITIC.sub("", text))
 
 
 def is_stop_word(word: str) -> bool:

@@ -23,7 +23,7 @@ _WORD = r"'(?:\\.|[^'\\\n])*'?"
 _SLASHES = r"//[^\n]*"
 _HASH = r"(?<![^\s;(){}\[\],])#[^\n]*"
 _DASHES = r"--[^\n]*"
-_HEREDOC = r"<<[~-]?(?P<{0}q>['\"]?)(?P<{0}>[A-Za-z_]\w*)(?P={0}q)(?![^\n]*<<)[^\n]*\n"
+_HEREDOC = r"<<[~-]?(?P<{0}q>['\"]?)(?P<{0}>[^\W\d]\w*)(?P={0}q)(?![^\n]*<<)[^\n]*\n"
 
 _ABOVE_CHARS = 80
 
@@ -65,7 +65,7 @@ _FAMILIES: tuple[tuple[str, _Family], ...] = (
         _Family(
             (_SLASHES, r"#(?!\[)[^\n]*", _TEXT, _WORD),
             (_BLOCK,),
-            raw=r"<<<[\"']?(?P<raw>[A-Za-z_]\w*)[\"']?(?=\n)",
+            raw=r"<<<[\"']?(?P<raw>[^\W\d]\w*)[\"']?(?=\n)",
             is_starred=True,
         ),
     ),

@@ -31,6 +31,7 @@
     │   ├── ConversationChanged  another process added or removed a turn in the meantime
     │   ├── SearchInvalid        the pattern, filter or number of hits of a search is invalid
     │   ├── QuestionEmpty        the question has no words
+    │   ├── QuestionTooLong      the question has more characters than are searched
     │   ├── NotFound             no such conversation, turn, store or job
     │   ├── LeaseLost            a job was taken from a worker that did not report for too long
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
@@ -184,6 +185,13 @@ class StoreUnwritable(StoreError):
     ) -> None:
         super().__init__(f"cannot write {path}: {why}; {fix}")
         self.path, self.why = path, why
+
+
+class StoreReadOnly(StoreUnwritable):
+    """The store is on a read-only file system: it can be read, and nothing can be stored."""
+
+    def __init__(self, *, path: str, why: str) -> None:
+        super().__init__(path=path, why=why, fix="set RAG_HOME to a writable folder")
 
 
 class StoreUnreachable(StoreError):
@@ -350,6 +358,17 @@ class QuestionEmpty(ConfigError):
 
     def __init__(self) -> None:
         super().__init__("the question is empty; ask, for instance, where something is done")
+
+
+class QuestionTooLong(ConfigError):
+    """The question has more than `limit` characters."""
+
+    def __init__(self, length: int, limit: int) -> None:
+        self.length, self.limit = length, limit
+        super().__init__(
+            f"the question has {length:,} characters, the limit is {limit:,}; shorten it, or add the text it "
+            "is about to the repository"
+        )
 
 
 class WikiSteeringInvalid(ConfigError):

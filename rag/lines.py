@@ -7,6 +7,11 @@ is at most the number of lines.
 
 from __future__ import annotations
 
+import re
+
+LONG_VALUE = re.compile(r"(?<![\w+/=%\\.,-])[\w+/=%\\.,-]{200,}+", re.ASCII)
+"""A value within a line that nobody reads: a picture in Base64, a table of bytes or numbers."""
+
 
 def lines_of(text: str) -> list[str]:
     """Return the lines without the newlines that end them."""

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_size, parse_toml
 from rag.resources import is_file, read_regular, user_path
@@ -146,7 +147,9 @@ class Settings:
     scope: FactScope = "user"
     """Where a fact is stored if the command does not say: `user`, `project` or `team`."""
     git_token: str | None = field(default=None, repr=False)
-    """A token for private repositories over https."""
+    """The token for private repositories: `HOST=TOKEN`, several separated by spaces. It is sent to its host
+    only, and over plain http only on loopback. A token without a host is sent only over https to a host that
+    asks for credentials."""
     git_timeout_s: float = 600.0
     """Seconds that a clone may take."""
     max_file_bytes: int = 1_000_000
@@ -273,7 +276,7 @@ def load_settings(
 def _from_file(settings: Settings) -> Settings:
     path = settings.config_file
     try:
-        text = read_regular(path, max_bytes=_MAX_FILE_BYTES).decode()
+        text = text_of(read_regular(path, max_bytes=_MAX_FILE_BYTES))
         values = parse_toml(text)
     except FileNotFoundError:
         return settings

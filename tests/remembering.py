@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -59,6 +60,22 @@ class RememberingContract:
         assert orders["user name"] == [2, 1]
         assert orders["userName"] == [2, 1]
         assert orders["getUserName"] == [1, 2]
+
+    def test_words_are_found_in_either_form_and_without_case(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        asked = (normalize("NFD", "Überfahrt nach Genève?"), "Überfahrt nach Genève?", "groß")
+        store.extend([new_turn(question) for question in asked], conversation=here.id)
+        for form in ("NFC", "NFD"):
+            for query, orders in (("Genève", [0, 1]), ("ÜBERFAHRT", [0, 1]), ("GROSS", [2]), ("groß", [2])):
+                found = search_text(store, normalize(form, query))
+                assert sorted(one.order for one in found) == orders
+
+    def test_a_fact_in_either_form_is_one(self, store: MemoryStore) -> None:
+        facts = Facts(store)
+        for form in ("NFC", "NFD", "NFC"):
+            facts.add([Fact(normalize(form, "Die Gebühr in Zürich ist 5"), location="/app")])
+        (only,) = facts.list()
+        assert only.text == "Die Gebühr in Zürich ist 5"
 
     def test_a_single_character_is_found_wherever_it_stands(self, store: MemoryStore) -> None:
         here, there = store.create_conversation(), store.create_conversation()

@@ -167,7 +167,9 @@ def test_a_line_of_five_megabytes(sample_repo, monkeypatch):
     (sample_repo / "bundle.js").write_text("var a=1;" * 625_000)
     monkeypatch.setenv("RAG_MAX_FILE_BYTES", "10000000")
     report = rag("index", sample_repo, "--json").json
-    assert "a line of more than" in next(s["detail"] for s in report["skipped"] if s["path"] == "bundle.js")
+    assert "lines of 5000000 characters" in next(
+        s["detail"] for s in report["skipped"] if s["path"] == "bundle.js"
+    )
     (sample_repo / "bundle.js").write_text("// " + "session " * 5_000 + "\n" + "x = 1\n" * 90_000)
     found = rag("search", sample_repo, "session", "--json", "-k", 100).json["results"]
     assert all(len(hit["text"]) < 20_000 for hit in found)
@@ -558,13 +560,20 @@ def test_a_flag_that_is_wrong_is_named(sample_repo, monkeypatch):
     refused(rag("ask", sample_repo, SIGNED, "--embedder", "abacus"), "unknown embedder 'abacus' (--embedder)")
 
 
-def test_a_question_of_100_kilobytes(sample_repo):
-    long = "How are sessions signed? " * 4_000
-    refused(rag("ask", sample_repo, long), "ask a shorter question")
+def test_a_question_of_16_000_characters(sample_repo):
+    long = "How are sessions signed? " * 640
+    assert len(long) == 16_000
     done = rag("ask", sample_repo, long, "--context-tokens", 100_000)
     assert done.code == 0
     assert "snip/sessions.py" in done.out
     assert rag("search", sample_repo, long).code == 0
+
+
+def test_a_longer_question(sample_repo):
+    for verb in ("ask", "search"):
+        refused(
+            rag(verb, sample_repo, "x" * 16_001), "has 16,001 characters, the limit is 16,000; shorten it"
+        )
 
 
 @pytest.mark.parametrize("question", ["", "   ", "\n\t"])

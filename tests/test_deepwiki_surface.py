@@ -12,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+import rag
 from rag import (
     RAG,
     AssistantResponse,
@@ -19,6 +20,7 @@ from rag import (
     DatabaseManager,
     DialogTurn,
     Memory,
+    ProviderError,
     RAGAnswer,
     UserQuery,
     read_all_documents,
@@ -125,6 +127,96 @@ def test_rag_answers_with_the_pair_that_callers_unpack(sample_repo):
     assert grouped
     (turn,) = rag.memory().values()
     assert turn.assistant_response.response_str == response.answer
+
+
+class ItsOwnCall(RAG):
+    """With the body of DeepWiki's first `RAG.call`."""
+
+    def call(self, query, language=None):
+        retrieved_documents = self.retriever(query)
+        retrieved_documents[0].documents = [
+            self.transformed_docs[doc_index] for doc_index in retrieved_documents[0].doc_indices
+        ]
+        prompt_kwargs = {
+            "input_str": query,
+            "contexts": retrieved_documents[0].documents,
+            "conversation_history": self.memory(),
+        }
+        response = self.generator(prompt_kwargs=prompt_kwargs)
+        final_response = response.data
+        self.memory.add_dialog_turn(user_query=query, assistant_response=final_response.answer)
+        return final_response, retrieved_documents
+
+
+def test_its_own_call_runs_in_a_subclass_without_a_model(sample_repo):
+    rag = ItsOwnCall()
+    rag.prepare_retriever(str(sample_repo))
+    response, retrieved_documents = rag(SIGNED)
+    assert "def sign" in response.answer
+    assert response.citations[0].path == retrieved_documents[0].documents[0].meta_data["file_path"]
+    assert [turn.assistant_response.response_str for turn in rag.memory().values()] == [response.answer]
+
+
+@pytest.mark.parametrize("template", [None, RAG_TEMPLATE, rag.RAG_TEMPLATE], ids=["default", "its", "ours"])
+def test_its_own_call_runs_in_a_subclass_with_a_model(sample_repo, template):
+    with ProviderServer(answers=["With HMAC [1].", "In a day [2] [99]."]) as server:
+        rag = ItsOwnCall(model="test-model", base_url=server.base_url, template=template)
+        rag.prepare_retriever(str(sample_repo))
+        rag(SIGNED)
+        response, _ = rag("When do they expire?")
+        _, user = server.chats[-1].body["messages"]
+    assert response.answer == "In a day [1]."
+    assert f"User: {SIGNED}\nYou: With HMAC [1]." in user["content"]
+    assert "snip/sessions.py" in user["content"]
+
+
+def test_its_generator_returns_adalflows_output_and_refuses_what_it_cannot_use(sample_repo):
+    with ProviderServer(answers=["Ja."]) as server:
+        rag = RAG(model="test-model", base_url=server.base_url)
+        contexts = [adal.core.types.Document(text="def sign(): ...", estimated_num_tokens=0)]
+        kwargs = {"input_str": "Signed?", "contexts": contexts, "system_prompt": "Answer in German."}
+        output = rag.generator(kwargs, {"temperature": 0.5}, id="7")
+        assert server.chats[0].body["temperature"] == 0.5
+    assert isinstance(output, adal.core.types.GeneratorOutput)
+    assert (output.id, output.data.answer, output.raw_response, output.error) == ("7", "Ja.", "Ja.", None)
+    assert output.usage.total_tokens == output.usage.prompt_tokens + output.usage.completion_tokens > 0
+    assert "Answer in German." in output.input
+    assert "document-0" in output.input
+    with pytest.raises(TypeError, match="context"):
+        rag.generator(prompt_kwargs={"input_str": "Signed?", "context": contexts})
+    with pytest.raises(TypeError, match="input_str"):
+        rag.generator(prompt_kwargs={"contexts": contexts})
+    with pytest.raises(ProviderError):
+        rag.generator(kwargs)
+
+
+async def test_its_generator_is_called_asynchronously(sample_repo):
+    assert "Nothing was found" in (await RAG().generator.acall({"input_str": "Signed?"})).data.answer
+
+
+class ItsOwnPreparation(DatabaseManager):
+    """With the body of DeepWiki's first `prepare_database`, and the call of a later one."""
+
+    def prepare_database(self, repo_url_or_path, access_token=None, local_ollama=False):
+        self.reset_database()
+        self._create_repo(repo_url_or_path, access_token)
+        return self.prepare_db_index(local_ollama=local_ollama)
+
+    def prepare_typed(self, repo_url_or_path, repo_type, access_token):
+        self.reset_database()
+        self._create_repo(repo_url_or_path, repo_type, access_token)
+        return self.prepare_db_index()
+
+
+def test_its_own_preparation_runs_in_a_subclass(sample_repo):
+    manager = ItsOwnPreparation()
+    assert len(manager.prepare_database(str(sample_repo))) == len(
+        DatabaseManager().prepare_database(str(sample_repo))
+    )
+    manager.prepare_database(str(sample_repo), "secret-token")
+    assert manager.engine.settings.git_token == "secret-token"
+    manager.prepare_typed(str(sample_repo), "github", "another-token")
+    assert manager.engine.settings.git_token == "another-token"
 
 
 def test_rag_is_made_with_a_provider_and_a_model_and_told_a_language(sample_repo):

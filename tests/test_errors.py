@@ -43,6 +43,7 @@ SAID = {
         "pip install",
     ),
     errors.QuestionEmpty: ({}, "ask, for instance"),
+    errors.QuestionTooLong: ({"length": 900, "limit": 800}, "shorten it"),
     errors.ContextTooSmall: (
         {"context_tokens": 100, "needed_tokens": 190, "what": "the question"},
         "--context-tokens",

@@ -23,8 +23,9 @@ ROOMS = {
     "review",
 }
 GROUND = set(
-    "types errors analysis resources schema searchable quoting parsing messages lines cut_code top_k".split()
-) | {"display", "isolated", "isolation", "processes", "request_context"}
+    "types errors analysis resources schema searchable quoting parsing messages lines cut_code top_k decoding"
+    " notebook_text".split()
+) | {"identifiers", "display", "isolated", "isolation", "processes", "request_context"}
 PORTS = {"ports", "settings", "job_queue", "store_shelf"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
 

@@ -114,7 +114,7 @@ def test_a_wheel_holds_the_package_and_what_it_needs_and_no_more(dists):
     assert {f"rag/_shipped/{name}" for name in SHIPPED} < set(names)
     assert {f"rag/{name}" for name in PACKAGED} < set(names)
     assert "rag/py.typed" in names
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"rag"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"rag", "tiktoken_ext"}
     assert not [name for name in names if "__pycache__" in name or ".ruff_cache" in name]
     assert wheel.stat().st_size < 20_000_000
 
@@ -133,6 +133,19 @@ def test_an_sdist_holds_all_that_it_is_built_and_tested_from(dists):
         "tests/conftest.py",
     } < names
     assert "data/sample_repo/snip/sessions.py" in names
+
+
+def test_adalflow_can_be_imported_first_without_a_network(package, tmp_path):
+    (tmp_path / "blocked").mkdir()
+    (tmp_path / "blocked" / "sitecustomize.py").write_text(BLOCKED)
+    code = """
+        import adalflow, os, rag
+        print(adalflow.core.types.Document(text="hello").estimated_num_tokens)
+    """
+    options = {"TMPDIR": str(tmp_path), "HOME": str(tmp_path), "before": str(tmp_path / "blocked")}
+    for _ in range(2):
+        assert python(code, package, tmp_path, **options).split() == ["1"]
+    assert [path.name for path in (tmp_path / "data-gym-cache").iterdir()] == [Path(SHIPPED[6]).name]
 
 
 def test_offline_in_an_empty_home_everything_works(package, tmp_path, sample_repo):

@@ -22,11 +22,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from rag.adapters.attributes import OwnAttributes
 from rag.adapters.conversation import StoredConversation, as_text
-from rag.adapters.store import IN_PROCESS
+from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
 from rag.memory.messages import MessageMemory, Mode, as_ids
-from rag.ports import Marks, MemoryStore
+from rag.ports import Marks
 from rag.service.async_writes import written
 from rag.types import Message
 
@@ -39,7 +40,7 @@ except ImportError as error:
     ) from error
 
 
-class RagMemory(MemoryBase):
+class RagMemory(OwnAttributes, MemoryBase):
     """The messages of an agent, in memory or in a store.
 
     Messages keep their ids and times. A message that is sent to several agents is stored for each of them.
@@ -54,17 +55,19 @@ class RagMemory(MemoryBase):
             conversation keeps its own.
     """
 
+    mode: Mode = "full"
+
     def __init__(
         self,
         name: str = "",
         *,
-        memory: str | MemoryStore = IN_PROCESS,
+        memory: StoreAddress = IN_PROCESS,
         namespace: str = "",
         mode: Mode = "full",
         ttl_s: float | None = None,
     ) -> None:
         self._stored = StoredConversation(memory, name, namespace, ttl_s)
-        self.mode: Mode = mode
+        self.mode = mode
         super().__init__()
         del self._attribute_dict["_compressed_summary"]  # it is in the store, and part of our state
 
@@ -75,7 +78,6 @@ class RagMemory(MemoryBase):
         memories: Msg | list[Msg] | None,
         marks: str | list[str] | None = None,
         allow_duplicates: bool = False,
-        **kwargs: Any,
     ) -> None:
         """Add messages at the end; by default, those whose id is already here are skipped.
 
@@ -89,11 +91,11 @@ class RagMemory(MemoryBase):
                     raise TypeError(f"expected messages (Msg), not {type(one).__name__}")
             await written(lambda: self._add(given, marks, allow_duplicates))
 
-    async def delete(self, msg_ids: str | list[str], **kwargs: Any) -> int:
+    async def delete(self, msg_ids: str | list[str]) -> int:
         """Delete messages by one or several ids; return how many existed."""
         return await written(lambda: self._current().delete(self._stored_ids(msg_ids)))
 
-    async def delete_by_mark(self, mark: str | list[str], *args: Any, **kwargs: Any) -> int:
+    async def delete_by_mark(self, mark: str | list[str]) -> int:
         """Delete messages with one of these marks; return how many. Raises TypeError for other marks."""
         return await written(lambda: self._current().delete_by_mark(_checked(mark)))
 
@@ -110,7 +112,6 @@ class RagMemory(MemoryBase):
         mark: str | list[str] | None = None,
         exclude_mark: str | list[str] | None = None,
         prepend_summary: bool = True,
-        **kwargs: Any,
     ) -> list[Msg]:
         """Return the messages with one of the marks and none of `exclude_mark`, oldest first, after the
         summary.
@@ -141,6 +142,24 @@ class RagMemory(MemoryBase):
         await written(lambda: self._set_summary(summary))
 
     # ---- additions
+
+    @property
+    def key_ttl(self) -> float | None:
+        """How many seconds after its last message the conversation expires, as in `RedisMemory`; None never.
+
+        It can be set before the first message. Raises ValueError after that.
+        """
+        here = self._current().conversation
+        return here.ttl_s if here else self._stored.ttl_s
+
+    @key_ttl.setter
+    def key_ttl(self, seconds: float | None) -> None:
+        if self._current().conversation is not None and seconds != self.key_ttl:
+            raise ValueError(
+                f"this memory has messages, and keeps its time to live ({self.key_ttl}); set key_ttl before "
+                "the first message, or open a memory of another name with ttl_s"
+            )
+        self._stored.ttl_s = seconds
 
     @property
     def content(self) -> list[tuple[Msg, list[str]]]:

@@ -22,10 +22,10 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from rag.adapters.attributes import OwnAttributes
 from rag.adapters.conversation import StoredConversation, as_text
-from rag.adapters.store import IN_PROCESS
+from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.ports import MemoryStore
 from rag.service.async_writes import written
 from rag.types import Conversation, Message
 
@@ -42,7 +42,7 @@ _SHELF = "agentscope-contexts"
 """The shelf of the summary and the blocks it includes, by message id; keys are conversation ids."""
 
 
-class KeptContext(MiddlewareBase):
+class KeptContext(OwnAttributes, MiddlewareBase):
     """Stores the context of an agent, in memory or in a store; use one per agent.
 
     The context is stored at the end of each reply, even if that fails or is interrupted. An agent with an
@@ -61,7 +61,7 @@ class KeptContext(MiddlewareBase):
         self,
         name: str = "",
         *,
-        memory: str | MemoryStore = IN_PROCESS,
+        memory: StoreAddress = IN_PROCESS,
         namespace: str = "",
         ttl_s: float | None = None,
     ) -> None:

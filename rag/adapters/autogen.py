@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
+from rag.adapters.attributes import OwnAttributes
 from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.notices import render_chunks, render_memories
-from rag.adapters.repository import RepositorySearch, chunk_metadata
-from rag.adapters.store import IN_PROCESS
+from rag.adapters.repository import RepositorySearch, Sources, chunk_metadata
+from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.ports import MemoryStore
 from rag.service.async_writes import written
 from rag.settings import Settings
 from rag.types import Hit, Message
@@ -75,7 +76,7 @@ class RagMemoryConfig(BaseModel):
         return [record_of(message_of(one)) if isinstance(one, MemoryContent) else one for one in given]
 
 
-class RagMemory(Memory, Component[RagMemoryConfig]):
+class RagMemory(OwnAttributes, Memory, Component[RagMemoryConfig]):
     """Stores contents in the order they were added, in memory or in a store.
 
     A superset of `ListMemory`: `query` ranks, contents of every kind can be stored and converted to JSON, and
@@ -98,7 +99,7 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         name: str | None = None,
         memory_contents: Iterable[MemoryContent] | None = None,
         *,
-        memory: str | MemoryStore = IN_PROCESS,
+        memory: StoreAddress = IN_PROCESS,
         namespace: str = "",
         k: int | None = None,
     ) -> None:
@@ -138,7 +139,11 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         self,
         query: str | MemoryContent = "",
         cancellation_token: CancellationToken | None = None,
-        **kwargs: Any,
+        *,
+        k: int | None = None,
+        top_k: int | None = None,
+        sequential: bool = False,
+        distance_threshold: float | None = None,
     ) -> MemoryQueryResult:
         """Return all contents: first those that match words of the query, best first, then the others.
 
@@ -147,10 +152,18 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         Args:
             query: a text, or a content whose text is used.
             cancellation_token: cancels waiting for the result.
-            kwargs: `k` is the maximum number of results; others are ignored.
+            k: the maximum number of results; None is all.
+            top_k: the same, as in AutoGen's other memories.
+            sequential: return the newest contents in the order they were added, whatever the query.
+            distance_threshold: refused, as contents are ranked by words and have no distance.
+
+        Raises:
+            ValueError: the number is below 1, or given twice; or there is a distance.
         """
+        count = _count(k, top_k, distance_threshold)
         words = query if isinstance(query, str) else as_text(message_of(query))
-        results = await _in_thread(cancellation_token, lambda: self._query(words, kwargs.get("k")))
+        call = partial(self._newest, count) if sequential else partial(self._query, words, count)
+        results = await _in_thread(cancellation_token, call)
         return MemoryQueryResult(results=results)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
@@ -179,12 +192,15 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         scores = self._stored.scores(question, self._k)
         return [message for message in messages if message.id in scores]
 
+    def _newest(self, k: int | None) -> list[MemoryContent]:
+        return [content_of(message) for message in self._stored.messages(last=k)]
+
     def _query(self, words: str, k: int | None) -> list[MemoryContent]:
         by_id = {message.id: message for message in self._stored.messages()}
         scores = self._stored.scores(words, max(1, len(by_id))) if words.strip() else {}
         matching = {found: score for found, score in scores.items() if found in by_id}
         ranked = [*matching, *(one for one in by_id if one not in matching)]
-        return [content_of(by_id[one], matching.get(one)) for one in ranked[: k or len(ranked)]]
+        return [content_of(by_id[one], matching.get(one)) for one in ranked[:k]]
 
     def _to_config(self) -> RagMemoryConfig:
         """Refer to a persistent store by its address without the password; else include the contents."""
@@ -213,11 +229,11 @@ class RepositoryMemoryConfig(BaseModel):
     name: str | None = None
 
 
-class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
+class RepositoryMemory(OwnAttributes, Memory, Component[RepositoryMemoryConfig]):
     """Answers with chunks of repositories; it stores nothing, so `clear` and `close` have no effect.
 
     Args:
-        sources: paths or git URLs, indexed on first use.
+        sources: a path or git URL, or several, indexed on first use.
         ref: a branch, tag or commit of all of them.
         k: the number of chunks.
         name: the origin of the chunks as shown to the model; by default the repositories' addresses.
@@ -230,7 +246,7 @@ class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
 
     def __init__(
         self,
-        sources: str | Sequence[str],
+        sources: Sources,
         *,
         ref: str | None = None,
         k: int = 5,
@@ -259,14 +275,25 @@ class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
         self,
         query: str | MemoryContent,
         cancellation_token: CancellationToken | None = None,
-        **kwargs: Any,
+        *,
+        k: int | None = None,
+        top_k: int | None = None,
+        sequential: bool = False,
+        distance_threshold: float | None = None,
     ) -> MemoryQueryResult:
-        """Return the best chunks for a question, best first; `k` in `kwargs` is their number.
+        """Return the best chunks for a question, best first; `k`, or `top_k`, is their number.
 
         Their metadata is that of `rag.adapters.repository.chunk_metadata`: score, path, start, end, …
+
+        Raises:
+            ValueError: the number is below 1, or given twice; or `sequential` or a `distance_threshold` is
+                asked for: chunks have no order of adding, and a score that is no distance.
         """
+        if sequential:
+            raise ValueError("sequential=True: the chunks of a repository have no order; leave it out")
+        count = _count(k, top_k, distance_threshold)
         question = query if isinstance(query, str) else as_text(message_of(query))
-        hits = await _in_thread(cancellation_token, lambda: self._search.search(question, k=kwargs.get("k")))
+        hits = await _in_thread(cancellation_token, lambda: self._search.search(question, k=count))
         return MemoryQueryResult(results=[_chunk(hit) for hit in hits])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
@@ -292,6 +319,21 @@ class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
 
 def _chunk(hit: Hit) -> MemoryContent:
     return MemoryContent(content=hit.text, mime_type=MemoryMimeType.TEXT, metadata=chunk_metadata(hit))
+
+
+def _count(k: int | None, top_k: int | None, distance_threshold: float | None) -> int | None:
+    """Return the number of results that a query asks for; None is the default. Raises ValueError."""
+    if distance_threshold is not None:
+        raise ValueError(
+            "distance_threshold: results have a score, not a distance of vectors; leave it out, and limit "
+            "their number with top_k"
+        )
+    if None not in (k, top_k) and k != top_k:
+        raise ValueError(f"k={k} and top_k={top_k} mean the same; pass one of them")
+    count = top_k if k is None else k
+    if count is not None and count < 1:
+        raise ValueError(f"top_k must be at least 1, not {count}")
+    return count
 
 
 async def _in_thread(token: CancellationToken | None, call: Callable[[], T]) -> T:

@@ -21,11 +21,11 @@ from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from rag.adapters.attributes import OwnAttributes
 from rag.adapters.notices import render_summary_prompt
-from rag.adapters.store import IN_PROCESS, OpenedStore
+from rag.adapters.store import IN_PROCESS, OpenedStore, StoreAddress
 from rag.memory.agent_notes import CONTEXT_TOKENS, Sections, Writer
 from rag.messages import split_messages
-from rag.ports import MemoryStore
 from rag.service.async_writes import written
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class MemoryBackend(Protocol):
         ...
 
 
-class RagMemoryBackend:
+class RagMemoryBackend(OwnAttributes):
     """Notes by section, a history and a summary for each namespace, in memory or in a store.
 
     Args:
@@ -66,9 +66,7 @@ class RagMemoryBackend:
         context_tokens: the maximum size of `get_context`.
     """
 
-    def __init__(
-        self, memory: str | MemoryStore = IN_PROCESS, *, context_tokens: int = CONTEXT_TOKENS
-    ) -> None:
+    def __init__(self, memory: StoreAddress = IN_PROCESS, *, context_tokens: int = CONTEXT_TOKENS) -> None:
         self._opened = OpenedStore(memory)
         self._context_tokens = context_tokens
 

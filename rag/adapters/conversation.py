@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
-from rag.adapters.store import IN_PROCESS, OpenedStore
+from rag.adapters.store import IN_PROCESS, OpenedStore, StoreAddress
 from rag.errors import ConversationMismatch, NotFound
 from rag.memory.messages import MessageMemory
 from rag.memory.search import search_text
@@ -29,7 +29,7 @@ class StoredConversation:
 
     def __init__(
         self,
-        memory: str | MemoryStore = IN_PROCESS,
+        memory: StoreAddress = IN_PROCESS,
         name: str = "",
         namespace: str = "",
         ttl_s: float | None = None,

@@ -28,11 +28,11 @@ from asyncio import to_thread
 from collections.abc import Sequence
 from typing import Any
 
+from rag.adapters.attributes import OwnAttributes
 from rag.adapters.conversation import StoredConversation, as_text
-from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
-from rag.adapters.store import IN_PROCESS
+from rag.adapters.repository import RepositorySearch, Sources, chunk_id, chunk_metadata, sources_of
+from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.ports import MemoryStore
 from rag.service.async_writes import written
 from rag.settings import Settings
 from rag.types import Hit, Message
@@ -45,13 +45,13 @@ try:
     from langchain_core.retrievers import BaseRetriever
 except ImportError as error:
     raise BackendMissing(backend=__name__, missing="langchain-core 1", extra="langchain") from error
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 _ROLES = {"human": "user", "ai": "assistant"}
 _TYPES = {"user": "human", "assistant": "ai", "system": "system"}
 
 
-class RagChatMessageHistory(BaseChatMessageHistory):
+class RagChatMessageHistory(OwnAttributes, BaseChatMessageHistory):
     """The messages of one session, in memory or in a store.
 
     Messages are returned in the order they were added, including duplicates.
@@ -63,11 +63,14 @@ class RagChatMessageHistory(BaseChatMessageHistory):
         last: the maximum number of messages returned, the newest; None is all. All are stored.
     """
 
+    session_id: str = ""
+    last: int | None = None
+
     def __init__(
         self,
         session_id: str = "",
         *,
-        memory: str | MemoryStore = IN_PROCESS,
+        memory: StoreAddress = IN_PROCESS,
         namespace: str = "",
         last: int | None = None,
     ) -> None:
@@ -113,16 +116,21 @@ class RagChatMessageHistory(BaseChatMessageHistory):
 class RepositoryRetriever(BaseRetriever):
     """Finds chunks of repositories, best first; their metadata is that of `chunk_metadata`.
 
-    `sources` are paths or git URLs, indexed on first use; `ref` is a branch, tag or commit of all of them;
+    `sources` is a path or git URL, or several, indexed on first use; `ref` a branch, tag or commit of all;
     `k` is the number of chunks, which `invoke(question, k=1)` overrides; `repository_settings` are the
     embedder and home folder (None is the user's settings).
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     sources: list[str]
     ref: str | None = None
     k: int = 5
     repository_settings: Settings | None = Field(default=None, exclude=True, repr=False)
     _search: RepositorySearch = PrivateAttr()
+
+    def __init__(self, sources: Sources, **more: Any) -> None:
+        super().__init__(sources=list(sources_of(sources)), **more)
 
     def model_post_init(self, context: Any) -> None:
         """Create the search; nothing is opened yet."""

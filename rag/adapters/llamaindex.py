@@ -12,10 +12,10 @@ It can be used wherever a retriever is expected, for example in a `RetrieverQuer
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Sequence
 from typing import Any
 
-from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
+from rag.adapters.attributes import OwnAttributes
+from rag.adapters.repository import RepositorySearch, Sources, chunk_id, chunk_metadata
 from rag.errors import BackendMissing
 from rag.settings import Settings
 from rag.types import Hit
@@ -30,20 +30,23 @@ _SHOWN_METADATA = {"source", "repo", "symbol"}
 """The metadata that a query engine shows to the model with the text."""
 
 
-class RepositoryRetriever(BaseRetriever):
+class RepositoryRetriever(OwnAttributes, BaseRetriever):
     """Finds chunks of repositories, best first; their metadata is that of `chunk_metadata`.
 
     Args:
-        sources: paths or git URLs, indexed on first use.
+        sources: a path or git URL, or several, indexed on first use.
         ref: a branch, tag or commit of all of them.
         k: the number of chunks.
         settings: the embedder and home folder; None is the user's settings.
         more: further arguments of LlamaIndex's retrievers: `callback_manager`, `verbose`, …
     """
 
+    callback_manager: Any = None
+    object_map: Any = None
+
     def __init__(
         self,
-        sources: str | Sequence[str],
+        sources: Sources,
         *,
         ref: str | None = None,
         k: int = 5,

@@ -17,10 +17,10 @@ import json
 from asyncio import to_thread
 from typing import Any
 
+from rag.adapters.attributes import OwnAttributes
 from rag.adapters.conversation import StoredConversation
-from rag.adapters.store import IN_PROCESS
+from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.ports import MemoryStore
 from rag.service.async_writes import written
 from rag.types import Message
 
@@ -32,7 +32,7 @@ except ImportError as error:
     raise BackendMissing(backend=__name__, missing="openai-agents 0.24", extra="openai-agents") from error
 
 
-class RagSession(SessionABC):
+class RagSession(OwnAttributes, SessionABC):
     """The items of one session, in memory or in a store.
 
     Args:
@@ -43,11 +43,14 @@ class RagSession(SessionABC):
             `SessionSettings`.
     """
 
+    session_id: str = ""
+    session_settings: SessionSettings | None = None
+
     def __init__(
         self,
         session_id: str = "",
         *,
-        memory: str | MemoryStore = IN_PROCESS,
+        memory: StoreAddress = IN_PROCESS,
         namespace: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:

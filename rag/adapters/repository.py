@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -24,6 +25,23 @@ _MAX_EARLIER = 5
 
 _NOT_METADATA = frozenset({"text", "blank_end", "legs"})
 
+Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One or several repositories: paths or git URLs."""
+
+
+def sources_of(given: Sources) -> tuple[str, ...]:
+    """Return repositories as texts, however they are given.
+
+    Raises:
+        ValueError: there is none.
+        TypeError: something else than texts and paths is given.
+    """
+    every = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    found = tuple(os.fspath(one) for one in every)
+    if not found or not all(isinstance(one, str) and one for one in found):
+        raise ValueError("pass at least one repository to search: a path or a git URL")
+    return found
+
 
 class RepositorySearch:
     """Finds chunks of repositories, which are indexed with the first question and kept up to date.
@@ -36,7 +54,7 @@ class RepositorySearch:
         'snip/auth.py'
 
     Args:
-        sources: paths or git URLs.
+        sources: a path or git URL, or several.
         ref: a branch, tag or commit of all of them; None is the work tree, or a URL's default branch.
         k: the number of chunks, at least 1.
         settings: the embedder and home folder; None is the user's settings.
@@ -44,15 +62,13 @@ class RepositorySearch:
 
     def __init__(
         self,
-        sources: str | Sequence[str],
+        sources: Sources,
         *,
         ref: str | None = None,
         k: int = 5,
         settings: Settings | None = None,
     ) -> None:
-        self.sources = (sources,) if isinstance(sources, str) else tuple(sources)
-        if not self.sources:
-            raise ValueError("pass at least one repository to search: a path or a git URL")
+        self.sources = sources_of(sources)
         self.ref, self.k = ref, k
         self._settings = settings
         self._lock = threading.Lock()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rag.ports import MemoryStore, TokenCounter
@@ -13,19 +15,28 @@ IN_PROCESS = "memory:"
 """An in-memory store, which is lost with its object and does not use the user's settings."""
 
 
+StoreAddress = str | os.PathLike[str] | MemoryStore
+"""The store of an adapter, as it is given."""
+
+
 class OpenedStore:
     """A store that is opened on first use. Thread-safe.
 
     Args:
-        memory: the URL of a store, "" for the one of the user's settings, or an open store, which is not
-            closed here.
+        memory: the URL of a store, the path of an SQLite file (`Path`, not text), "" for the store of the
+            user's settings, or an open store, which is not closed here.
 
     Raises:
+        TypeError: it is none of these.
         SettingsError: the URL is not valid; raised when it is opened.
     """
 
-    def __init__(self, memory: str | MemoryStore = IN_PROCESS) -> None:
-        self._memory = memory
+    def __init__(self, memory: StoreAddress = IN_PROCESS) -> None:
+        if isinstance(memory, os.PathLike):
+            memory = f"sqlite:///{Path(memory).absolute()}"
+        if not (isinstance(memory, str) or hasattr(memory, "create_conversation")):
+            raise TypeError(f"a memory is a URL, a path or an open store, not {type(memory).__name__}")
+        self._memory: str | MemoryStore = memory
         self._engine: Engine | None = None
         self._lock = threading.Lock()
 

@@ -18,7 +18,9 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain
 from rag.quoting import visible
-from rag.retrieval.lookup import definitions, uses
+from rag.retrieval.defined import definitions
+from rag.retrieval.question import last_part
+from rag.retrieval.uses import indexed_files, summary, uses_of_name
 from rag.types import Citation, DialogTurn, Hit
 
 _SEARCH = ToolSpec(
@@ -75,6 +77,8 @@ Search = Callable[[str], Sequence[Hit]]
 """Returns hits for a query, best first."""
 Recall = Callable[[str], Sequence[DialogTurn]]
 """Returns the stored turns that match a query, best first."""
+Unread = Callable[[str], str]
+"""Returns in words where a name is in what is not indexed, and what was not searched."""
 Changes = Callable[[str, str | None], Sequence[tuple[str, str]]]
 """Returns what was done ("A", "M", "D") and the path of each changed file between two states.
 
@@ -118,6 +122,7 @@ class Tools:
     changes: Changes | None = None
     name_repository: bool = False
     names: Sequence[str] = field(default=())
+    unread: Unread = lambda name: "files that are not indexed were not searched"
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -208,31 +213,34 @@ class Tools:
         return sorted(paths)
 
     def _list_files(self, glob: str) -> Found:
-        patterns = Patterns.of([glob], where="the glob")
-        paths = [path for path in self._paths() if patterns.match(path)]
+        every = self._paths()
+        patterns = Patterns.of([glob], where="the glob", paths=every)
+        paths = list(filter(patterns.match, every))
         if not paths:
             return failed(f"no indexed file matches {glob[:200]!r}")
         return _listed("files", list(map(visible, paths)), _FILES_SHOWN)
 
     def _callers(self, name: str) -> Found:
         hits: list[Hit] = []
-        lines: list[str] = []
-        for index in self.indexes:
-            targets = index.graph.definitions(name)
-            called = index.graph.callers(targets) if targets else []
-            unresolved = index.graph.unresolved(targets, "call") if targets and not called else []
-            for use in called or unresolved:
+        said: list[str] = []
+        every = [uses_of_name(index, name) for index in self.indexes]
+        unread = "" if any(found.found for found in every) else f"; {self.unread(last_part(name))}"
+        for index, found in zip(self.indexes, every, strict=True):
+            if not (found.targets or found.found):
+                continue
+            said.append(f"{summary(found, files=index.file_count)}{'' if found.found else unread}:")
+            for use in found.shown[:_CALLS]:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line, whole=True)) is not None:
                     hits.append(hit)
-                    doubt = " (a call of that name that could not be resolved)" if unresolved else ""
-                    lines.append(f"{use.path}:{use.line} in {use.within or 'the file'}{doubt}")
-            if not targets:
-                found = uses(index, name)
-                hits += [use.hit for use in found]
-                lines += [f"{use.hit.path}:{use.lines[0]} in {use.hit.label or 'the file'}" for use in found]
-        if not hits:
-            return failed(f"no call of {name[:200]!r} was found")
-        return replace(_listed("uses", list(map(visible, lines)), _CALLS), hits=tuple(hits[:_CALLS]))
+                    doubt = "" if use.certain else " (possibly)"
+                    said.append(
+                        f"{use.path}:{use.line} in {use.within or 'the file'}: {found.reason(use)}{doubt}"
+                    )
+        if not said:
+            files = indexed_files(sum(index.file_count for index in self.indexes))
+            return failed(f"no definition or call of {name[:200]!r} was found in {files}{unread}")
+        text = visible(plain("\n".join(said)))
+        return Found(((text, ""),), f"{len(hits)} uses", tuple(hits[:_CALLS]))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:
         """Return earlier answers, and the lines they cite that are still the same."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rag.answer.sections import label_at
 from rag.quoting import one_line, visible
 from rag.types import Answer, Hit
 from rag.types.question_kinds import CALLERS, FAILURE, LIST, SETTING
@@ -54,6 +55,6 @@ def _states_its_doubt(answer: Answer, probability: float) -> bool:
 def named(hit: Hit) -> str:
     """Return what a source is, in words: function `Session.sign`, or the lines of its file."""
     if hit.symbol and hit.unit != "block":
-        return f"{hit.unit} `{one_line(hit.label)}`"
+        return f"{hit.unit} `{one_line(label_at(hit))}`"
     name = one_line(hit.path.rpartition("/")[2])
     return f"`{name}`, lines {hit.start}-{hit.end}" if hit.end > hit.start else f"`{name}`, line {hit.start}"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import shipped
@@ -61,7 +62,7 @@ def load_prices(home: Path | None = None) -> dict[str, Price]:
 
 def _read(path: Path) -> dict[str, Price]:
     try:
-        tables = parse_toml(path.read_text(encoding="utf-8"))
+        tables = parse_toml(text_of(path.read_bytes()))
         return {name: _price(name, table) for name, table in tables.items() if isinstance(table, Mapping)}
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the prices in {path}: {error}; fix or remove it") from error

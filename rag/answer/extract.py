@@ -16,8 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 
-from rag.analysis import term_set, terms, words
+from rag.analysis import term_set, terms, without_clitics, words
+from rag.answer.sections import label_at
 from rag.cut_code import Constructs
+from rag.identifiers import CAMEL
 from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
@@ -66,7 +68,7 @@ _CONTEXT_WEIGHT = 0.4
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
 _SAYS = re.compile(r"\s*[^\s<>=#]+(?:\s+[^\s<>=]+){3}")
 _WORD = re.compile(r"\w")
-_NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
+_NAME = re.compile(rf"`([^`\s]+?)(?:\(\))?`|\b(?=\w)(\w*(?:{CAMEL}|_)\w*)\b")
 
 
 class ExtractiveGenerator:
@@ -252,7 +254,8 @@ def _quoted(source: NumberedSource, quote: _Quote, question: str, *, several: bo
     matched = _matched(question, quote.text)
     why = f" — matches {', '.join(f'*{word}*' for word in matched)}" if matched else ""
     language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
-    return f"{_heading(hit)}{place}{also} [{source.n}]{why}\n\n{quote.fenced(language)}\n"
+    heading = _heading(hit, quote.spans[0][0])
+    return f"{heading}{place}{also} [{source.n}]{why}\n\n{quote.fenced(language)}\n"
 
 
 def _named(
@@ -311,8 +314,8 @@ def _path(hit: Hit, *, several: bool) -> str:
     return one_line(f"{hit.repo}:{hit.path}" if several else hit.path)
 
 
-def _heading(hit: Hit) -> str:
-    name = hit.label
+def _heading(hit: Hit, line: int) -> str:
+    name = label_at(hit, line)
     if not hit.symbol or hit.unit == "block":
         return f"In `{one_line(name)}`, " if name else ""
     return f"{hit.unit.capitalize()} `{one_line(name)}`, "
@@ -397,7 +400,7 @@ def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
     bags = [term_set(hit.text) for hit in hits]
     return {
         term: math.log(1 + len(bags) / held)
-        for term in dict.fromkeys(terms(question))
+        for term in dict.fromkeys(terms(without_clitics(question)))
         if (held := sum(term in bag for bag in bags))
     }
 
@@ -484,7 +487,7 @@ def _matched(question: str, quoted: str) -> list[str]:
     """Return the words of the question that occur in the quote, in any form, each once, as typed."""
     held = term_set(quoted)
     found: dict[str, str] = {}
-    for word in words(question):
+    for word in words(without_clitics(question)):
         whole = terms(word)[-1:]  # for an identifier only the whole: a part of it is another word
         if held.issuperset(whole) and whole:
             found.setdefault(word.lower(), one_line(word))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rag.answer.citations import Resolved
 from rag.answer.cost import cost
+from rag.answer.extract import ExtractiveGenerator
 from rag.ports import TokenCounter
 from rag.types import Answer, Prepared, Usage
 
@@ -35,8 +36,9 @@ def finish(
         complete: False when the answer was cut off.
 
     Returns:
-        The answer, after its warning if it has one; `found` is False when the repository held nothing on the
-        question. `seconds` are those of `prepared`; conversation and turn are filled in when it is stored.
+        The answer. Without a model it comes after its warning, if it has one; a model was given the warning
+        and says itself what is missing. `found` is False when the repository held nothing on the question.
+        `seconds` are those of `prepared`; conversation and turn are filled in when it is stored.
 
     Raises:
         SettingsError: the user's price list cannot be read.
@@ -45,7 +47,7 @@ def finish(
         usage = Usage(prompt_tokens=prepared.prompt.tokens, answer_tokens=counter.count(text))
     if usage.cost_usd is None:
         usage = replace(usage, cost_usd=cost(model, usage, home=home))
-    warned = prepared.warning
+    warned = prepared.warning if model == ExtractiveGenerator.model else ""
     return Answer(
         text=warning_paragraph(warned) + resolved.text,
         question=prepared.question,
@@ -62,7 +64,7 @@ def finish(
         prompt_hash=prepared.prompt.hash,
         confidence=prepared.confidence,
         warning=warned,
-        missing_words=prepared.confidence.missing_words if warned and prepared.confidence else (),
+        missing_words=prepared.confidence.missing_words if prepared.warning and prepared.confidence else (),
         seconds=prepared.seconds,
         code_facts=prepared.code_facts,
         subject=prepared.subject,

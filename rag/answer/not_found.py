@@ -26,22 +26,32 @@ NO_SUBJECT = (
 """The warning before an answer to a question about an "it" that means nothing yet."""
 
 
-def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
-    """Return the warning before an answer that the repository probably does not hold; "" if not needed."""
+def warning(
+    confidence: Confidence | None, hits: Sequence[Hit], unread: str = "", *, is_part: bool = False
+) -> str:
+    """Return the warning before an answer that the repository probably does not hold; "" if not needed.
+
+    `unread` says where the missing words are in files that are not indexed, if they are; `is_part` whether
+    there are such files.
+    """
     if confidence is None or confidence.is_sure or not confidence.found:
         return ""
     where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
     missing = _missing(confidence) or "The nearest places have little in common with the question."
-    return f"Probably not in {where}. {missing}{f' {FOREIGN}' if confidence.foreign else ''}"
+    where = f"the indexed files of {where}" if unread or is_part else where
+    parts = [f"Probably not in {where}.", missing, _sentence(unread), FOREIGN if confidence.foreign else ""]
+    return " ".join(filter(None, parts))
 
 
-def not_found(prepared: Prepared) -> Answer:
+def not_found(prepared: Prepared, unread: str = "") -> Answer:
     """Return what was searched, which words are missing, and the nearest places.
+
+    `unread` says where the words are in files that are not indexed, if they are.
 
     The answer cites nothing, since nothing was shown; `hits` are the nearest places. `model` is "".
     """
     return Answer(
-        text=_text(prepared, prepared.confidence or Confidence(0.0, False)),
+        text=_text(prepared, prepared.confidence or Confidence(0.0, False), unread),
         question=prepared.question,
         standalone_question=prepared.standalone_question,
         subject=prepared.subject,
@@ -54,10 +64,12 @@ def not_found(prepared: Prepared) -> Answer:
     )
 
 
-def _text(prepared: Prepared, confidence: Confidence) -> str:
+def _text(prepared: Prepared, confidence: Confidence, unread: str) -> str:
     repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
     where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
+    where = f"the indexed files of {where}" if unread else where
     parts = [f"Not found in {where}." if repositories else "Not found.", _searched_words(confidence)]
+    parts.append(_sentence(unread))
     if prepared.warning == NO_SUBJECT:
         parts.insert(1, NO_SUBJECT)
     if prepared.hits:
@@ -66,9 +78,13 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
         parts.append(FOREIGN)
     elif prepared.hits:
         parts.append("If it is there under another name, ask with the words that the code uses.")
-    elif not parts[-1]:
+    elif not any(parts[1:]):
         parts.append("The question names nothing that could be looked for; say what it is about.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sentence(unread: str) -> str:
+    return f"{unread[:1].upper()}{unread[1:]}." if unread else ""
 
 
 def _searched_words(confidence: Confidence) -> str:

@@ -1,16 +1,18 @@
 """Split a model's answer into statements, each with the numbers of the sources that it cites.
 
 A statement is a sentence or list item outside headings, tables and fenced code that is not a question, a
-lead-in ("The steps are:") or a phrase of a few words. A statement without a reference of its own is covered
-by the next reference in its paragraph or list, else by that of the lead-in before its list. It cites nothing
-if there is neither: a reference does not cover what follows it.
+lead-in ("The steps are:"), a phrase of a few words, or a sentence on what the sources do not show.
+
+A statement cites the references that it has itself; in a list without any, those of the lead-in before the
+list. One without references `introduces` what follows if a later sentence of its paragraph, or the paragraph
+or list after it in the same section (which ends at a heading), has some.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
@@ -24,7 +26,7 @@ _MIN_WORDS = 4
 REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]{0,3}[,;–-][ \t]{0,3}\d{1,3}){0,40})\]")
 SENTENCE_END = re.compile(
     r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)[.!?。！？]"
-    r"(?:[*_\"')\]]|[ \t]{0,3}\[[\d,; –-]{1,200}\])*(?=\s|$)"
+    r"(?:[*_\"')\]]|[ \t]{0,3}\[[\d,; –-]{1,200}\])*(?=\s|$)(?![ \t]{0,3}\[\d)"
 )
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]|[ \t]{0,3}(?:\*\*[^*]{1,100}\*\*|__[^_]{1,100}__):?[ \t]*$")
 _ITEM = re.compile(r"[ \t>]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]+")
@@ -37,6 +39,14 @@ _DISCOURSE = re.compile(
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(r":[*_ \t]*$")
+_SOURCES = r"(?:sources?|excerpts?|snippets?|(?:provided|given|quoted|shown) (?:code|context|lines|files?))"
+_NEGATION = r"(?:\b(?:not|no|never|cannot|nothing|none|neither|only|without)\b|n['’]t\b)"
+_ADMISSION = re.compile(
+    rf"\b{_SOURCES}\b[^.;]{{0,60}}{_NEGATION}|{_NEGATION}[^.;]{{0,120}}\b{_SOURCES}\b"
+    r"|(?:\bnot|n['’]t) (?:shown|visible|included|quoted) here\b",
+    re.IGNORECASE,
+)
+"""A sentence on what the model was not shown: the system prompt asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,7 @@ class AnswerStatement:
     text: str
     cited: tuple[int, ...] = ()
     claims: bool = True
+    introduces: bool = False
 
 
 def whole_sentences(text: str) -> str:
@@ -82,11 +93,11 @@ def outside_fences(text: str) -> Iterator[tuple[int, str]]:
 def statements(text: str) -> list[AnswerStatement]:
     """Return the statements of an answer in order; of its first `MAX_CHARS`, at most `MAX_STATEMENTS`."""
     found: list[AnswerStatement] = []
-    lead: tuple[int, ...] = ()
-    for block in _blocks(text[:MAX_CHARS]):
-        spread = _spread(block, lead)
-        found += [one for one in spread if one.claims]
-        if spread:
+    for section in _sections(text[:MAX_CHARS]):
+        lead: tuple[int, ...] = ()
+        for block, following in zip(section, [*section[1:], []], strict=True):
+            spread = _spread(block, lead, any(one.cited for one in following))
+            found += [one for one in spread if one.claims]
             lead = spread[-1].cited if _LEAD_IN.search(spread[-1].text) else ()
         if len(found) >= MAX_STATEMENTS:
             break
@@ -110,30 +121,35 @@ def sentence_at(line: str, position: int) -> str:
     return line[begin:end].strip(" \t-*#>")
 
 
-def _blocks(text: str) -> Iterator[list[AnswerStatement]]:
-    """Yield the sentences of each paragraph and each list, headings and tables left out.
+def _sections(text: str) -> Iterator[list[list[AnswerStatement]]]:
+    """Yield the paragraphs and lists between two headings or tables, each as its sentences.
 
     Blank lines between the items of a list do not end it.
     """
-    block: list[AnswerStatement] = []
+    section: list[list[AnswerStatement]] = [[]]
     in_list = is_blank = False
     for offset, line in outside_fences(text):
         if not line.strip():
             is_blank = True
             continue
         item = _ITEM.match(line[:_MAX_LINE_CHARS])
-        is_apart = _HEADING.match(line[:_MAX_LINE_CHARS]) or _TABLE.match(line)
+        if _HEADING.match(line[:_MAX_LINE_CHARS]) or _TABLE.match(line):
+            yield from _whole(section)
+            section, in_list = [[]], False
+            continue
         continues = (in_list and line[:1] in " \t") or (in_list and item) or not is_blank
-        if block and (is_apart or not continues or (item and not in_list)):
-            yield block
-            block = []
-        in_list = bool(item) or (in_list and bool(block))
-        is_blank = bool(is_apart)
-        if not is_apart:
-            start = item.end() if item else 0
-            block += _of_line(line[:_MAX_LINE_CHARS], offset, start)
-    if block:
-        yield block
+        if section[-1] and (not continues or (item and not in_list)):
+            section.append([])
+        in_list = bool(item) or (in_list and bool(section[-1]))
+        is_blank = False
+        section[-1] += _of_line(line[:_MAX_LINE_CHARS], offset, item.end() if item else 0)
+    yield from _whole(section)
+
+
+def _whole(section: list[list[AnswerStatement]]) -> Iterator[list[list[AnswerStatement]]]:
+    """Yield a section without its empty blocks, if anything is left."""
+    if blocks := [block for block in section if block]:
+        yield blocks
 
 
 def _of_line(line: str, offset: int, start: int) -> list[AnswerStatement]:
@@ -158,18 +174,22 @@ def _sentences(line: str) -> list[tuple[int, int]]:
 
 
 def _claims(sentence: str) -> bool:
-    """Whether a sentence states something: no question, lead-in, or phrase of a few words."""
+    """Whether a sentence states something of the code."""
     bare = REFERENCE.sub("", sentence).strip(" \t*_")
-    if bare.endswith("?") or _LEAD_IN.search(bare) or _DISCOURSE.match(bare):
+    if bare.endswith("?") or _LEAD_IN.search(bare) or _DISCOURSE.match(bare) or _ADMISSION.search(bare):
         return False
     return len(_WORD.findall(bare)) >= _MIN_WORDS
 
 
-def _spread(block: list[AnswerStatement], lead: tuple[int, ...]) -> list[AnswerStatement]:
-    """Let each sentence without references have those of the next one that has some, else the lead-in's."""
-    covering: tuple[int, ...] = lead if not any(one.cited for one in block) else ()
-    found: list[AnswerStatement] = []
-    for one in reversed(block):
-        covering = one.cited or covering
-        found.append(AnswerStatement(one.begin, one.end, one.text, covering, one.claims))
-    return found[::-1]
+def _spread(block: list[AnswerStatement], lead: tuple[int, ...], is_followed: bool) -> list[AnswerStatement]:
+    """Return the sentences of a block; `lead` are the references before it, and some may follow it."""
+    covering = () if any(one.cited for one in block) else lead
+    last = max((n for n, one in enumerate(block) if one.cited), default=-1)
+    return [
+        replace(
+            one,
+            cited=one.cited or covering,
+            introduces=not one.cited and not covering and (n < last or (is_followed and last < 0)),
+        )
+        for n, one in enumerate(block)
+    ]

@@ -1,10 +1,14 @@
 """Compare the statements of a model's answer with the lines that they cite, offline and without a model.
 
 A statement is *unsupported* if it names what its lines do not have: a name (in code font, or written like an
-identifier), a quoted text, a number; if its lines have the opposite of one of its words (`enable`,
-`disable`); or if it shares almost no word with them. It is *weak* if it shares few. The words are those of
-the index: stemmed, identifiers split. This cannot see that words are in the wrong order ("A calls B" for "B
-calls A"), so a supported statement is not proved, and a paraphrase in quite other words is flagged wrongly.
+identifier), a quoted text, a number; or if it shares no word with them. The words are those of the index:
+stemmed, identifiers split. Examples of the question, names that the repositories do not have, are
+not missed. This cannot see that words are in the wrong order ("A calls B" for "B calls A"), so a supported
+statement is not proved, and a paraphrase in quite other words is flagged wrongly.
+
+A statement that cites nothing is unsupported if it names what the model was not given. Else it is supported
+if the source that has most of its words is cited elsewhere in the answer, no claim if it introduces
+statements that cite, or *uncited*.
 
 A name in code font is *unknown* if it is in no line of the repositories, nor in anything that the model was
 given, nor a keyword or name of a standard library.
@@ -19,7 +23,7 @@ import keyword
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
 from rag.analysis import term_set, terms, words
@@ -33,43 +37,36 @@ from rag.answer.statements import (
     sentence_at,
     statements,
 )
-from rag.types import FlaggedStatement, Hit, SupportCheck, SupportKind
+from rag.types import FlaggedStatement, Hit, SupportCheck
 
 MAX_FLAGGED = 20
 _MAX_NAMES = 200
 """The names of an answer that are looked up."""
 _MAX_SOURCE_CHARS = 40_000
-_MIN_SHARE = 0.12
-"""A statement that shares less of its words with its lines is unsupported."""
-_WEAK_SHARE = 0.34
+_MIN_WORDS = 3
+"""A statement with this number of words that shares none with its lines is unsupported."""
 _NEAREST_SHARE = 0.5
+_LITERALS = frozenset("true false none null nil undefined".split())
+"""Values that a statement in code font may have only if its lines have them."""
+_ELLIPSIS = re.compile(r"…|\.\.\.")
 
-_NAME = re.compile(r"[A-Za-z_$@][\w.:/$>-]{0,150}\w[!?]?(?:\(\))?")
-_PART = re.compile(r"[A-Za-z_$][\w$]{2,}")
+_NAME = re.compile(r"(?!\d)[\w$@][\w.:/$>-]{0,150}\w[!?]?(?:\(\))?")
+_PART = re.compile(r"(?!\d)[\w$]{3,}")
 _IDENTIFIER = re.compile(
-    r"(?<![\w/.-])(?:[A-Za-z]\w{0,80}_\w{1,80}|[a-z]\w{0,40}[a-z0-9][A-Z]\w{0,80}|[A-Z][a-z0-9]+[A-Z]\w{0,80}"
+    r"(?<![\w/.-])(?:[A-Za-z]\w{0,80}_\w{1,80}|[a-z]\w{0,40}[a-z0-9][A-Z]\w{0,80}"
     r"|[A-Za-z]\w{1,80}(?=\(\)))"
 )
 _FILE = re.compile(r"[\w./-]{1,120}\.[A-Za-z]\w{0,6}(?::\d+(?:-\d+)?)?")
 _QUOTED = re.compile(r'"([^"\n]{2,80})"')
 _NUMBER = re.compile(
-    r"(?<![\w.#-])(?:0[xX][0-9a-fA-F_]{1,16}|\d[\d_,]{0,20}(?:\.\d{1,10})?)(?![\w]*[A-Za-z_]{3})"
+    r"(?<![\w.#])(?<![\W]-)(?:0[xX][0-9a-fA-F_]{1,16}|\d[\d_,]{0,20}(?:\.\d{1,10})?)(?![\w]*[A-Za-z_]{3})"
 )
+_WORD = re.compile(r"\w+")
+_NEXT_LITERAL = re.compile(r"""(["'`])\s{0,200}[+.\\]?\s{0,200}[a-z]{0,2}\1""")
 _EVIDENCE_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]{1,16}|\d[\d_]{0,20}(?:\.\d{1,10})?")
 _LINE_NUMBER = re.compile(r"\b(?:lines?|version|step|python|section|rfc|http|example)\W{0,3}$", re.IGNORECASE)
 _PLACE = re.compile(r"[\w./-]{1,120}\.[A-Za-z]\w{0,6}:\d{1,7}(?:[–-]\d{1,7})?")
 _SCALES = (1, 60, 3600, 86400, 1000, 100, 1024, 1024**2, 1024**3, 10**6, 10**9)
-_OPPOSITES = tuple(
-    tuple(terms(pair))
-    for pair in """enable disable|first last|before after|increase decrease|increment decrement|add remove
-    encode decode|ascending descending|allow deny|allow forbid|newest oldest|maximum minimum|max min
-    lock unlock|lowercase uppercase|lower upper|push pop|larger smaller|prepend append|true false
-    compress decompress|serialize deserialize|connect disconnect|encrypt decrypt|acquire release|left right
-    mutable immutable|synchronous asynchronous|top bottom|raise ignore
-    include exclude|success failure|accept reject
-    even odd|public private|inside outside""".replace("\n", "|").split("|")
-    if len(terms(pair)) == 2
-)
 _GENERIC = term_set(
     """function method class code file line value variable parameter argument return call check define
     implement handle provide ensure perform determine contain object type instance specific given process
@@ -96,7 +93,10 @@ _COMMON = frozenset(
 
 
 class _Evidence(NamedTuple):
-    """What the cited lines have: text in lower case with single spaces, terms, compact names, numbers."""
+    """What the cited lines have: words in their order, terms, compact names, numbers.
+
+    Literals that follow each other are one text; so a message that the code breaks over lines can be quoted.
+    """
 
     text: str
     terms: frozenset[str]
@@ -108,6 +108,7 @@ def check_support(
     text: str,
     sources: Sequence[Hit],
     *,
+    question: str = "",
     given: str = "",
     occurs: Callable[[str], bool] = lambda name: True,
 ) -> SupportCheck:
@@ -116,6 +117,7 @@ def check_support(
     Args:
         text: the answer, its references resolved.
         sources: the sources that were shown, in the order of their numbers from 1.
+        question: the question; its examples may occur in an answer.
         given: everything that the model was given: question, history, sources.
         occurs: whether an identifier occurs in the repositories.
 
@@ -124,18 +126,22 @@ def check_support(
         sentence with an unknown name, both it and the name may be flagged.
     """
     found = statements(text)
-    evidence = _Gathered(sources)
-    asked = frozenset(map(compact, words(given)))
+    evidence = _Gathered(sources, question, given, occurs)
+    used = {n for one in found for n in one.cited}
     flagged: list[FlaggedStatement] = []
-    counts: dict[str, int] = dict.fromkeys(("supported", "weak", "unsupported", "uncited"), 0)
+    counts: dict[str, int] = dict.fromkeys(("supported", "unsupported", "uncited"), 0)
     for one in found:
-        kind, reason = judged(one, evidence.of(one))
-        counts[kind] += 1
+        kind, reason = evidence.judged(one)
         cited = one.cited
-        if kind == "uncited" and len(flagged) < MAX_FLAGGED and (nearest := evidence.nearest(one)):
+        if kind == "uncited" and (nearest := evidence.nearest(one)):
+            kind = "supported" if nearest in used else kind
             cited, reason = (nearest,), f"{reason}; [{nearest}] has its words"
+        if kind == "uncited" and one.introduces:
+            continue
+        counts[kind] += 1
         if kind != "supported":
             flagged.append(FlaggedStatement(kind, one.text, reason, one.begin, one.end, cited))
+    asked = frozenset(map(compact, words(given)))
     unknown = unknown_names(text, lambda name: compact(name) in asked or occurs(name))
     for name, (begin, sentence) in unknown.items():
         reason = f"`{name}` occurs nowhere in the repository"
@@ -145,7 +151,7 @@ def check_support(
     flagged.sort(key=lambda one: (one.begin_char, one.end_char))
     whole = len(text) <= MAX_CHARS and len(found) < MAX_STATEMENTS and len(flagged) <= MAX_FLAGGED
     return SupportCheck(
-        statements=len(found),
+        statements=sum(counts.values()),
         **counts,
         unknown_names=tuple(unknown)[:MAX_FLAGGED],
         flagged=tuple(flagged[:MAX_FLAGGED]),
@@ -177,28 +183,6 @@ def compact(name: str) -> str:
     return name.replace("_", "").replace("$", "").lower()
 
 
-def judged(
-    statement: AnswerStatement, evidence: _Evidence | None
-) -> tuple[SupportKind | Literal["supported"], str]:
-    """Return the kind of a statement ("supported" or one of `SupportKind`), and the reason."""
-    if evidence is None:
-        return "uncited", "it cites no source"
-    bare = _bare(statement)
-    for missing in _missing(bare, evidence):
-        return "unsupported", f"{missing} does not occur in the cited lines"
-    content = _content(bare)
-    for word, opposite in _opposed(content, evidence.terms):
-        return "unsupported", f"the cited lines have “{opposite}”, not “{word}”"
-    if not content:
-        return "supported", ""
-    share = len(content & evidence.terms) / len(content)
-    if share < _MIN_SHARE:
-        return "unsupported", "it shares almost no word with the cited lines"
-    if share < _WEAK_SHARE:
-        return "weak", "it shares few words with the cited lines"
-    return "supported", ""
-
-
 def _bare(statement: AnswerStatement) -> str:
     return _PLACE.sub(" ", REFERENCE.sub(" ", statement.text))
 
@@ -209,16 +193,31 @@ def _content(bare: str) -> set[str]:
 
 
 class _Gathered:
-    """The evidence of combinations of sources, each computed once."""
+    """What the sources have, each combination of them computed once, and the examples of the question."""
 
-    def __init__(self, sources: Sequence[Hit]) -> None:
-        self._sources = sources
+    def __init__(
+        self, sources: Sequence[Hit], question: str, given: str, occurs: Callable[[str], bool]
+    ) -> None:
+        self._sources, self._given = sources, given
         self._known: dict[tuple[int, ...], _Evidence] = {}
+        self._occurs = occurs
+        self._asked = _evidence_of(question)
 
-    def of(self, statement: AnswerStatement) -> _Evidence | None:
-        """Return what a statement's sources have; None if it cites none that was shown."""
-        cited = tuple(n for n in statement.cited if 0 < n <= len(self._sources)) or self._by_place(statement)
-        return self._of_sources(cited) if cited else None
+    def judged(
+        self, statement: AnswerStatement
+    ) -> tuple[Literal["supported", "unsupported", "uncited"], str]:
+        """Return the kind of a statement, and the reason."""
+        bare = _bare(statement)
+        if (cited := self._cited(statement)) is None:
+            for missing in self._missing(bare, self._everything):
+                return "unsupported", f"{missing} does not occur in the sources"
+            return "uncited", "it cites no source"
+        for missing in self._missing(bare, cited):
+            return "unsupported", f"{missing} does not occur in the cited lines"
+        content = _content(bare)
+        if len(content) >= _MIN_WORDS and not content & cited.terms:
+            return "unsupported", "it shares no word with the cited lines"
+        return "supported", ""
 
     def nearest(self, statement: AnswerStatement) -> int:
         """Return the number of the source that has most of a statement's words, the first of several.
@@ -228,17 +227,29 @@ class _Gathered:
         bare = _bare(statement)
         content = _content(bare)
         every = [(n, self._of_sources((n,))) for n in range(1, len(self._sources) + 1)]
-        shares = [(-len(content & one.terms), n, one) for n, one in every]
-        for shared, n, one in sorted(shares, key=lambda share: share[:2]):
-            if not content or -shared < _NEAREST_SHARE * len(content):
+        for _, n, one in sorted((-len(content & one.terms), n, one) for n, one in every):
+            if not content or sum(word in one.terms for word in content) < _NEAREST_SHARE * len(content):
                 break
-            if not any(_missing(bare, one)):
+            if not any(self._missing(bare, one)):
                 return n
         return 0
 
+    @cached_property
+    def _everything(self) -> _Evidence:
+        return _evidence_of("\n".join([self._given, *map(_text, self._sources)]))
+
+    def _cited(self, statement: AnswerStatement) -> _Evidence | None:
+        """Return what a statement's sources have; None if it cites none that was shown."""
+        cited = self._shown(statement.cited) or self._by_place(statement)
+        return self._of_sources(cited) if cited else None
+
+    def _shown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(n for n in numbers if 0 < n <= len(self._sources))
+
     def _of_sources(self, numbers: tuple[int, ...]) -> _Evidence:
         if numbers not in self._known:
-            self._known[numbers] = _evidence([self._sources[n - 1] for n in numbers])
+            hits = [self._sources[n - 1] for n in numbers]
+            self._known[numbers] = _evidence_of("\n".join(_text(hit) for hit in hits))
         return self._known[numbers]
 
     def _by_place(self, statement: AnswerStatement) -> tuple[int, ...]:
@@ -247,47 +258,64 @@ class _Gathered:
             return ()
         return tuple(n for n, hit in enumerate(self._sources, 1) if f"{hit.path}:" in statement.text)
 
+    def _missing(self, sentence: str, evidence: _Evidence) -> Iterator[str]:
+        """Yield what a sentence names, and neither its lines nor the examples of the question have."""
+        plain = sentence
+        for start, end in code_spans(sentence):
+            code = sentence[start:end].strip("`").strip()
+            plain = plain[:start] + " " * (end - start) + plain[end:]
+            if not _has_code(code, evidence) and not self._is_example(code):
+                yield f"`{code[:60]}`"
+        for match in _IDENTIFIER.finditer(plain):
+            if not _has_name(match[0], evidence) and not self._is_example(match[0]):
+                yield f"`{match[0]}`"
+        for match in _QUOTED.finditer(plain):
+            pieces = [_flat(piece) for piece in _ELLIPSIS.split(match[1])]
+            if not all(piece in evidence.text or piece in self._asked.text for piece in pieces):
+                yield f"“{match[1]}”"
+        for match in _NUMBER.finditer(plain):
+            number = _number(match[0])
+            is_label = _LINE_NUMBER.search(plain, max(0, match.start() - 20), match.start())
+            numbers = evidence.numbers | self._asked.numbers
+            if number is not None and not is_label and not _has_number(number, numbers):
+                yield match[0].rstrip(",")
 
-def _evidence(hits: Sequence[Hit]) -> _Evidence:
-    texts = [f"{hit.path} {hit.scope} {hit.symbol}\n{hit.text[:_MAX_SOURCE_CHARS]}" for hit in hits]
-    text = "\n".join(texts)
+    def _is_example(self, code: str) -> bool:
+        """Return whether the question has this text, and it is no name of the repositories."""
+        if not _has_code(code, self._asked):
+            return False
+        return not _NAME.fullmatch(code) or not all(self._occurs(part) for part in _PART.findall(code))
+
+
+def _text(hit: Hit) -> str:
+    return f"{hit.path} {hit.scope} {hit.symbol}\n{hit.text[:_MAX_SOURCE_CHARS]}"
+
+
+def _evidence_of(text: str) -> _Evidence:
     numbers = {_number(match[0]) for match in _EVIDENCE_NUMBER.finditer(text)}
     return _Evidence(
-        " ".join(text.lower().split()),
+        _flat(text),
         frozenset(term_set(text)),
         frozenset(map(compact, words(text))),
         frozenset(number for number in numbers if number is not None),
     )
 
 
-def _missing(sentence: str, evidence: _Evidence) -> Iterator[str]:
-    """Yield what a sentence names and its lines do not have: names, quoted texts, numbers."""
-    plain = sentence
-    for start, end in code_spans(sentence):
-        code = sentence[start:end].strip("`").strip()
-        plain = plain[:start] + " " * (end - start) + plain[end:]
-        if not _has_code(code, evidence):
-            yield f"`{code[:60]}`"
-    for match in _IDENTIFIER.finditer(plain):
-        if not _has_name(match[0], evidence):
-            yield f"`{match[0]}`"
-    for match in _QUOTED.finditer(plain):
-        if " ".join(match[1].lower().split()).strip(" .,;:") not in evidence.text:
-            yield f"“{match[1]}”"
-    for match in _NUMBER.finditer(plain):
-        number = _number(match[0])
-        is_label = _LINE_NUMBER.search(plain, max(0, match.start() - 20), match.start())
-        if number is not None and not is_label and not _has_number(number, evidence.numbers):
-            yield match[0].rstrip(",")
+def _flat(text: str) -> str:
+    """Return the words of a text in their order, between spaces; literals that follow each other joined."""
+    found = _WORD.findall(_NEXT_LITERAL.sub("", text.lower()))
+    return f" {' '.join(found)} " if found else ""
 
 
 def _has_code(code: str, evidence: _Evidence) -> bool:
     if _FILE.fullmatch(code):
-        return code.split(":")[0].rsplit("/", 1)[-1].lower() in evidence.text or _has_name(code, evidence)
+        return _flat(code.split(":")[0].rsplit("/", 1)[-1]) in evidence.text or _has_name(code, evidence)
     if (number := _number(code)) is not None:
         return _has_number(number, evidence.numbers)
-    if not re.search(r"\w", code) or " ".join(code.lower().split()) in evidence.text:
+    if all(piece in evidence.text for piece in map(_flat, _ELLIPSIS.split(code))):
         return True
+    if code.lower() in _LITERALS:
+        return code.lower() in evidence.names
     return _has_name(code, evidence)
 
 
@@ -317,14 +345,6 @@ def _number(written: str) -> float | None:
         return float(int(digits, 16)) if digits[:2].lower() == "0x" else float(digits)
     except ValueError:
         return None
-
-
-def _opposed(content: Collection[str], evidence: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield words of a sentence whose opposite the lines have, and not the word itself."""
-    for pair in _OPPOSITES:
-        for word, opposite in (pair, pair[::-1]):
-            if word in content and opposite not in content and opposite in evidence and word not in evidence:
-                yield word, opposite
 
 
 def _is_known(name: str, occurs: Callable[[str], bool]) -> bool:

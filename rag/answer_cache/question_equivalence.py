@@ -61,6 +61,7 @@ from rag.answer_cache.lexicon import (
     TENSES,
     WH,
 )
+from rag.identifiers import CAMEL, NAME
 
 _MAX_WORDS = 30
 """A longer question is compared as it is written: rules for one clause cannot parse a story."""
@@ -69,12 +70,12 @@ _MAX_CHARACTERS = 400
 """The same limit for text without blanks; the expressions may take quadratic time."""
 
 _TOKEN = re.compile(
-    r"`+(?P<span>[^`]+)`+"
+    r"(?<!`)`++(?P<span>[^`]+)`+"
     r"|\"(?P<quoted>[^\"]+)\""
     r"|(?P<mark>(?<!\S)[-,;:.?!()\[\]'\"](?!\S)|'[^\w\s']+')"
-    r"|(?P<option>(?<!\S)--?[A-Za-z][\w-]*)"
-    r"|(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)+(?:\(\))?"
-    r"|\w*(?:[a-z0-9][A-Z]|_)\w*(?:\(\))?|[A-Za-z]\w*\(\)|(?<!\w)\.[A-Za-z][\w.]*)"
+    r"|(?P<option>(?<!\S)--?[^\W\d_][\w-]*)"
+    rf"|(?P<name>{NAME}(?:(?:\.|::|->|#|/){NAME})+(?:\(\))?"
+    rf"|\w*(?:{CAMEL}|_)\w*(?:\(\))?|[^\W\d_]\w*\(\)|(?<!\w)\.[^\W\d_][\w.]*)"
     r"|(?P<number>(?:(?<!\w)[+-])?\d(?:[\w^%]|[.:,](?=\d))*)"
     r"|(?P<word>[^\W\d_]+(?:'[a-z]+)?)"
     r"|(?P<sign>[-!<>=:*&|.+/]{2,}|[^\s\w,;:.?!()'\"\[\]-])"
@@ -85,7 +86,7 @@ _SHORT = re.compile("[^aeiou]*[aeiouy][^aeiouwxy]")
 _LETTERS = re.compile(r"(?<!^)(?<![\w'])[A-HJ-Z](?![\w'])|(?<![\w'])[A-Z]{2,}(?![\w'])")
 _CAPITAL = re.compile(r"(?<=[^\s,.:;!?] )[A-Z][a-z]+(?![\w'])")
 _GRAMMAR = frozenset(BE | GET | DO | HAVE | MODAL.keys() | DETERMINERS | JOINTS | NEUTRAL | WH | {"not"})
-_SENTENCES = re.compile(r"[.?!]\s+\w|\n\s*\w")
+_SENTENCES = re.compile(r"[.?!]\s+\w|\n[^\S\n]*\w")
 
 
 IsSymbol = Callable[[str], bool]

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag.analysis import ANALYZER_VERSION, TermBags, count_terms
+from rag.analysis import ASCII_VERSION, TermBags, count_terms
 from rag.errors import ConfigError
 from rag.ports import Role, Vectors
 from rag.resources import shipped
@@ -157,8 +157,8 @@ def _open_table(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]
             raise ValueError("its magic number is wrong")
         size = int(mapped[8:16].view("<u8")[0])
         header = json.loads(mapped[16 : 16 + size].tobytes())
-        if header["analyzer"] != ANALYZER_VERSION:
-            raise ValueError(f"it was made for analyzer {header['analyzer']}, this is {ANALYZER_VERSION}")
+        if header["analyzer"] != ASCII_VERSION:
+            raise ValueError(f"it was made for analyzer {header['analyzer']}, this is {ASCII_VERSION}")
         columns = {name: _column(mapped, **about) for name, about in header["columns"].items()}
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ConfigError(f"{path} is not a usable embedding table: {error}; reinstall rag") from error

@@ -97,8 +97,8 @@ def list_facts(
         _show(facts, json=json)
         if not facts and not json:
             held = f" held at {at}" if at is not None else ""
-            say(
-                f'rag: no facts{held or " yet"}; add one with `rag facts add "…"`, or confirm what was'
+            typer.echo(
+                f'No facts{held or " yet"}; add one with `rag facts add "…"`, or confirm what was'
                 " proposed: `rag facts proposed`"
             )
 
@@ -122,7 +122,7 @@ def proposed(
         _show(facts, json=json, known=of.list())
         if not facts and not json:
             what = "rejected" if rejected else "proposed"
-            say(f"rag: no facts are {what}; `rag facts propose` looks for some in a conversation")
+            typer.echo(f"No facts are {what}; `rag facts propose` looks for some in a conversation")
         elif not rejected and not json:
             say("rag: `rag facts confirm ID` keeps one, `rag facts reject ID` does not")
 

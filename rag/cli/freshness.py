@@ -107,7 +107,7 @@ def about(
     from rag.service.freshness import turns_about, turns_about_symbol
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        path, lines = _place(place)
+        path, lines = _place(place.removeprefix("./"))
         source, inside = _asked_about(engine, path, repo)
         found = turns_about(engine, source, inside, lines=lines, as_of=as_of)
         if not found and lines is None and as_of is None and not Path(path).exists():
@@ -214,7 +214,7 @@ def _name(engine: Engine, turn: DialogTurn) -> str:
 
 def _place(text: str) -> tuple[str, tuple[int, int] | None]:
     """Return a path, and the first and last line if they follow it, as they do where sources are listed."""
-    written = re.fullmatch(r"(.+):([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?", text, re.S)
+    written = re.fullmatch(r"(.+)(?::|#L)([0-9]{1,9})(?:[-\u2013]L?([0-9]{1,9}))?", text, re.S)
     if written is None:
         return text, None
     path, first, last = written[1], int(written[2]), int(written[3] or written[2])

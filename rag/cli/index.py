@@ -25,7 +25,7 @@ from rag.cli.terminal import (
 from rag.errors import ConfigError, NotFound, StoreError
 from rag.quoting import counted
 from rag.settings import Settings
-from rag.types import PARSER_GAVE_UP, IndexReport, Source
+from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, IndexReport, Source
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 
 NAMED = 3
 """The maximum number of paths in one line."""
+
+_INDEXED = {
+    PARSER_GAVE_UP: f"cut by lines: {PARSER_GAVE_UP}",
+    ENCODING_GUESSED: f"indexed: {ENCODING_GUESSED}",
+    OWN_LINES: f"indexed: {OWN_LINES}",
+}
+"""What is said of a file that is indexed, by its reason."""
 
 
 @options.grouped
@@ -181,7 +188,9 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
     ]
     for reason, count in skipped.most_common():
         examples = [skip.path for skip in report.skipped if skip.reason == reason]
-        what = f"cut by lines: {reason}" if reason == PARSER_GAVE_UP else f"skipped: {reason}"
+        if reason == ENCODING_GUESSED:
+            examples = [f"{one.path} ({one.detail})" for one in report.skipped if one.reason == reason]
+        what = _INDEXED.get(reason, f"skipped: {reason}")
         rows.append((what, f"{count:,}", ", ".join(examples if verbose else examples[:3])))
     rows.append(("index", megabytes(report.size_bytes), str(report.path)))
     if report.recall_at_10 is not None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.serve import named_source
+from rag.cli.serve import named_source, report_renamed
 from rag.cli.terminal import errors_as_exit_codes
 from rag.errors import BackendMissing
 
@@ -45,14 +45,16 @@ def mcp(
         try:
             from rag.serve.mcp.server import make_mcp
             from rag.serve.service import Service
-            from rag.serve.settings import ServerSettings
+            from rag.serve.settings import ServerSettings, with_safe_names
         except ImportError as error:
             raise BackendMissing(backend="rag mcp", missing=str(error.name), extra="mcp") from error
         named: list[str | None] = [*(repo or ())] or ([] if allow_urls else [None])
+        repositories = with_safe_names([named_source(text) for text in named])
+        report_renamed(repositories)
         service = Service(
             ServerSettings(
                 engine=settings,
-                repositories=tuple(map(named_source, named)),
+                repositories=repositories,
                 allow_urls=tuple(allow_urls or ()),
                 port=0,
             )

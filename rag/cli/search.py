@@ -26,6 +26,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
+from rag.decoding import decoded_lines
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import counted, visible
@@ -239,7 +240,7 @@ def _serve_batch(
     out(json_module.dumps({"ready": True, "chunks": chunks, "history": True}))
     failed = 0
     with closing(CurrentRepositories(engine, repositories)) as current:
-        for line in sys.stdin.buffer:
+        for line in decoded_lines(sys.stdin.buffer, errors="replace"):
             if not line.strip():
                 continue
             reply = _batch_reply(current.now if refreshing else lambda: repositories, line, k, only)
@@ -252,13 +253,13 @@ def _serve_batch(
 
 
 def _batch_reply(
-    opened: Callable[[], list[Repository]], line: bytes, k: int, only: SearchFilter
+    opened: Callable[[], list[Repository]], line: str, k: int, only: SearchFilter
 ) -> dict[str, Any]:
     from rag.service.search import search_repositories
 
     request: Any = None
     try:
-        request = parse_json(line.decode("utf-8", "replace"))
+        request = parse_json(line)
         query = replace(_checked_request(request, k), only=only)
     except ValueError as error:
         number = request.get("id") if isinstance(request, dict) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -116,6 +117,15 @@ class ServerOptions:
             rich_help_panel=_WHO,
         ),
     ] = None
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            "--root-path",
+            metavar="PATH",
+            help="The path under which a proxy publishes the server, such as /rag.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
     identity_header: Annotated[
         str | None,
         typer.Option(
@@ -178,6 +188,7 @@ class ServerOptions:
             "origins": tuple(self.origin or ()),
             "host": self.host,
             "port": self.port,
+            "root_path": self.root_path,
             "identity_header": self.identity_header,
             "trusted_proxies": tuple(self.trusted_proxy or ()),
             "log_format": self.log_format and self.log_format.value,
@@ -237,6 +248,7 @@ def serve(
         settings = settings if stores is None else replace(settings, stores=stores)
         try:
             from rag.serve.config import server_settings, with_shared_memory
+            from rag.serve.preflight import check_port
             from rag.serve.run import make_server, write_logs
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
@@ -245,6 +257,8 @@ def serve(
             return
         rights.require_none()
         wanted = server_settings(with_shared_memory(settings), config, server.flags())
+        report_renamed(wanted.repositories)
+        check_port(wanted)
         running = make_server(wanted)
         sys.setswitchinterval(_SWITCH_S)
         write_logs(wanted)
@@ -265,6 +279,15 @@ def _change_keys(
         else:
             out(rights.create(keys.store, add or ""))
             say(f"rag: only its hash is stored, in {keys.place}; send it as `Authorization: Bearer`")
+
+
+def report_renamed(repositories: Sequence[tuple[str, Source]]) -> None:
+    """Report the folders that are served under another name than their own, which is not valid."""
+    from rag.serve.settings import safe_name
+
+    for name, source in repositories:
+        if name != source.name and safe_name(source.name, (name,)) != source.name:
+            say(f"rag: {source.location} is served as {name}; choose another name with --repo NAME=PATH")
 
 
 def named_source(text: str | None) -> tuple[str, Source]:

@@ -11,6 +11,7 @@ import typer
 from rag.cli import completion, options
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from
+from rag.decoding import text_of
 from rag.errors import ConfigError, NotFound
 from rag.quoting import counted
 from rag.schema import to_json
@@ -112,7 +113,7 @@ def edit(
             raise ConfigError("nothing to change: give --question, --answer, or both")
         of, turn = turn_to_change(engine, which, conversation)
         announce("correct", of, [turn], yes=yes)
-        text = sys.stdin.read() if answer == "-" else answer
+        text = text_of(sys.stdin.buffer.read()) if answer == "-" else answer
         namespace = engine.settings.namespace
         edited = correct_turn(engine.turns, turn.id, namespace=namespace, question=question, answer=text)
         if json:

@@ -27,6 +27,7 @@ from rag.cli.terminal import (
     say,
     settings_from,
 )
+from rag.decoding import decoded_lines
 from rag.errors import ConfigError, NotFound
 from rag.parsing import parse_json
 from rag.quoting import counted
@@ -234,6 +235,10 @@ _MAX_STREAM_BYTES = 1 << 30
 
 def _lines(source: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines as they are read. Raises ValueError for a line that is not JSON."""
+    return (parse_json(line) for line in decoded_lines(_raw_lines(source)) if line.strip())
+
+
+def _raw_lines(source: Path) -> Iterator[bytes]:
     read = 0
     try:
         with nullcontext(sys.stdin.buffer) if str(source) == "-" else source.open("rb") as file:
@@ -245,7 +250,6 @@ def _lines(source: Path) -> Iterator[dict[str, Any]]:
                 if read > _MAX_STREAM_BYTES and not is_file:
                     limit = f"{_MAX_STREAM_BYTES >> 20:,} MB"
                     raise ValueError(f"it sends more than {limit}; write it to a file, and import that")
-                if line.strip():
-                    yield parse_json(line.decode())
+                yield line
     except OSError as error:
         raise ConfigError(f"cannot read {source}: {error.strerror}") from error

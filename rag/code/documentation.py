@@ -289,7 +289,7 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
     return found
 
 
-_SEPARATOR = re.compile(r"\s*[∙•·|]\s+")
+_SEPARATOR = re.compile(r"(?<!\s)\s*[∙•·|]\s+")
 _MAX_LABEL_WORDS, _MIN_LABELS = 4, 3
 
 
@@ -347,9 +347,9 @@ def _heading_marks(path: str) -> str:
     return "[#=]" if path.endswith((".adoc", ".asciidoc", ".asc")) else "#"
 
 
-_RST_ROLE = re.compile(r":[a-z][\w:.+-]*:`[~!]?([^`<]+?)(?:\s*<[^`>]*>)?`")
+_RST_ROLE = re.compile(r":[a-z][\w:.+-]{0,60}:`[~!]?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
-_RST_NAME = re.compile(r"(?<![\w`])([A-Za-z]\w*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
+_RST_NAME = re.compile(r"(?<![\w`])([^\W\d_]\w*[^\W_])__?(?=[\s.,;:)]|$)")
 _ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
 _CODE = re.compile(r"(?<![:`])`++([^`]+)`+")
 _SHIELDED = {ord(sign): 0xE000 + number for number, sign in enumerate("[]<>*_&{}")}

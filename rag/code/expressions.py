@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rag.identifiers import NAME, composed
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
@@ -15,9 +17,9 @@ MAX_EXPRESSION = 200
 _MAX_DEPTH = 12
 SAME_OBJECT = ("apply", "also")
 """Functions of Kotlin that return the object before the dot."""
-PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\s*(?:\.|::|->|\?\.)\s*[A-Za-z_$][\w$]*)*", re.ASCII)
-_SEPARATOR = re.compile(r"\s*(?:\?\.|\.|::|->)\s*")
-_ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([A-Za-z_][\w.:]*)""")
+PATH = re.compile(rf"{NAME}(?:\s*(?:\.|::|->|\?\.)\s*{NAME})*")
+_SEPARATOR = re.compile(r"(?<!\s)\s*(?:\?\.|\.|::|->)\s*")
+_ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([^\W\d][\w.:]*)""")
 _UNIONS = re.compile(r"\|\s*None\b|\bNone\s*\||\|\s*(?:undefined|null)\b")
 _LIFETIMES = re.compile(r"&\s*'\w+\s+")
 _NO_TYPE = re.compile(r"[|,]")
@@ -44,13 +46,13 @@ class ExpressionReader:
         self._content = content
 
     def words(self, node: Node) -> str:
-        """Return the text of a node. `Node.text` takes five times as long as this slice."""
-        return self._content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        """Return the text of a node, composed. `Node.text` takes five times as long as this slice."""
+        return composed(self._content[node.start_byte : node.end_byte].decode("utf-8", "replace"))
 
     def expression(self, node: Node, depth: int = 0) -> str | None:
         """Return a chain of names and calls without arguments, `a.b().c`; None for anything else."""
         text = self.words(node) if node.end_byte - node.start_byte <= MAX_EXPRESSION else ""
-        if text.isidentifier() and text.isascii():
+        if text.isidentifier():
             return text
         if text and PATH.fullmatch(text):
             return _SEPARATOR.sub(".", text)

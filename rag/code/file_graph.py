@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from rag.code.definitions import Definition
 from rag.code.imports import Import
+from rag.code.languages import TERRAFORM
 
-GRAPH_VERSION = 7
+GRAPH_VERSION = 8
 """Changes with what is read; a store made with another one is rebuilt."""
 CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
 """The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token
@@ -68,6 +70,18 @@ class Variable(NamedTuple):
     value: str
 
 
+class DeclaredValue(NamedTuple):
+    """A name that a declaration gives to a value at the top of the file or in a class, and its lines.
+
+    `scope` names what encloses it, with dots.
+    """
+
+    name: str
+    scope: str
+    start: int
+    end: int
+
+
 class References:
     """The references of a file in columns: a tenth of the memory of an object for each, and read far faster.
 
@@ -119,12 +133,28 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class FileGraph:
-    """The definitions, imports, references and variables of one file, each in order."""
+    """The definitions, imports, references, variables and declared values of one file, each in order."""
 
     definitions: tuple[Defined, ...] = ()
     imports: tuple[Import, ...] = ()
     references: References | tuple[Reference, ...] = ()
     variables: tuple[Variable, ...] = ()
+    values: tuple[DeclaredValue, ...] = ()
+
+
+def defined_in(definitions: Sequence[Definition], language: str) -> tuple[Defined, ...]:
+    """Return the functions and classes of an outline, where references are not read."""
+    units = {"function": "f", "class": "c"} | ({"section": "s"} if language == TERRAFORM else {})
+    rows: list[Defined] = []
+    pending = [(definition, -1) for definition in reversed(definitions)]
+    while pending:
+        one, parent = pending.pop()
+        if one.unit in units:
+            owner = one.scope if parent < 0 else ""
+            rows.append(Defined(one.symbol, parent, units[one.unit], one.start + 1, one.end, owner))
+            parent = len(rows) - 1
+        pending += [(member, parent) for member in reversed(one.members)]
+    return tuple(rows)
 
 
 def graph_values(graph: FileGraph) -> list[Any]:
@@ -134,12 +164,13 @@ def graph_values(graph: FileGraph) -> list[Any]:
         [[i.module, i.names, i.start, i.end, i.within, int(i.types_only)] for i in graph.imports],
         list(graph.references),
         graph.variables,
+        graph.values,
     ]
 
 
 def graph_of(values: Any) -> FileGraph:
     """Return the graph of a file from its JSON values. Raises ValueError, TypeError if they are no graph."""
-    definitions, imports, references, variables = values
+    definitions, imports, references, variables, declared = values
     return FileGraph(
         tuple(map(Defined._make, definitions)),
         tuple(
@@ -148,4 +179,5 @@ def graph_of(values: Any) -> FileGraph:
         ),
         References(references),
         tuple(map(Variable._make, variables)),
+        tuple(map(DeclaredValue._make, declared)),
     )

@@ -13,11 +13,12 @@ import re
 import threading
 from collections.abc import Callable, Sequence, Set
 
-from rag.code.file_graph import BASE, CALL, MENTION
+from rag.code.file_graph import CALL
 from rag.code.graph_files import MAX_FILES, GraphFiles, LoadedFiles
 from rag.code.name_resolution import NameResolution
-from rag.code.use_search import RESOLVED, UseSearch, family
-from rag.types import CodeDefinition, CodeUse, UseRole
+from rag.code.use_search import RESOLVED, UseSearch
+from rag.identifiers import composed
+from rag.types import AttributedUses, CodeDefinition, CodeUse, UseRole
 
 _MAX_CACHED_DEFINITIONS = 20_000
 """Bounds the cache of definitions by name, about 6 MB."""
@@ -30,25 +31,31 @@ class RepositoryGraph:
         self.files = LoadedFiles(source)
         self.names = NameResolution(self.files)
         self._lock = threading.Lock()
-        self._defined: dict[str, tuple[CodeDefinition, ...]] = {}
+        self._defined: dict[tuple[str, bool], tuple[CodeDefinition, ...]] = {}
         self._defined_count = 0
 
     def definitions(self, name: str) -> list[CodeDefinition]:
-        """Return the definitions of a name, by path and line. `Class.method` limits it to that class.
+        """Return the functions and classes of a name, by path and line. `Class.method` limits it to a class.
 
         A name that is defined as it is written, such as `s:open#file`, is taken whole.
         """
-        if not name.isidentifier() and (whole := self._named(name, [])):
+        return self._written(name, are_values=False)
+
+    def values(self, name: str) -> list[CodeDefinition]:
+        """Return the values and types of a name that are declared, as `definitions` does."""
+        return self._written(name, are_values=True)
+
+    def _written(self, name: str, *, are_values: bool) -> list[CodeDefinition]:
+        name = composed(name)
+        if not name.isidentifier() and (whole := self._named(name, [], are_values)):
             return whole
         parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
-        if not parts:
-            return []
-        return self._named(parts[-1], parts[:-1])
+        return self._named(parts[-1], parts[:-1], are_values) if parts else []
 
-    def _named(self, name: str, owners: Sequence[str]) -> list[CodeDefinition]:
+    def _named(self, name: str, owners: Sequence[str], are_values: bool) -> list[CodeDefinition]:
         """Return the definitions of a name that are in all of the owners: modules, classes."""
         found = []
-        for one in self._of_name(name):
+        for one in self._of_name(name, are_values):
             if owners:
                 around = f"{posixpath.splitext(one.path)[0]}/{one.qualified_name}".replace("/", ".")
                 if not all(owner in around.split(".")[:-1] for owner in owners):
@@ -56,24 +63,31 @@ class RepositoryGraph:
             found.append(one)
         return found
 
-    def _of_name(self, name: str) -> tuple[CodeDefinition, ...]:
+    def _of_name(self, name: str, are_values: bool) -> tuple[CodeDefinition, ...]:
         """Return all definitions of a name. One question asks for the same name several times: cached."""
         with self._lock:
-            found = self._defined.get(name)
+            found = self._defined.get((name, are_values))
         if found is None:
             files = self.files.holding(name)
-            found = tuple(file.definition(number) for file in files for number in file.named.get(name, ()))
+            if are_values:
+                found = tuple(one for file in files for one in file.values if one.name == name)
+            else:
+                found = tuple(file.definition(n) for file in files for n in file.named.get(name, ()))
             with self._lock:
                 if self._defined_count > _MAX_CACHED_DEFINITIONS:
                     self._defined.clear()
                     self._defined_count = 0
-                self._defined[name] = found
+                self._defined[name, are_values] = found
                 self._defined_count += 1 + len(found)
         return found
 
     def defined_in(self, path: str) -> list[CodeDefinition]:
         """Return the named definitions of a file, in order."""
         return list(self.files.file(path).with_names)
+
+    def values_in(self, path: str) -> list[CodeDefinition]:
+        """Return the values that a file declares at its top and in its classes, in order."""
+        return list(self.files.file(path).values)
 
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls of any of these definitions, certain ones first."""
@@ -82,6 +96,26 @@ class RepositoryGraph:
     def uses(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls and mentions of any of these definitions, certain ones first."""
         return UseSearch(self.names, targets).uses()
+
+    def attributed(self, targets: Sequence[CodeDefinition]) -> AttributedUses:
+        """Return all references to the names of these definitions, by what they mean.
+
+        Those that do not mean a definition are taken from files in its language alone.
+        """
+        search = UseSearch(self.names, targets)
+        uses, unknown, others = list[CodeUse](), list[CodeUse](), list[CodeUse]()
+        for file in search.files_to_read():
+            is_alike = search.is_alike(file)
+            for use, meaning in search.references_in(file):
+                if meaning in ("certain", "possible"):
+                    uses.append(use)
+                elif is_alike and meaning == "open":
+                    unknown.append(use)
+                elif is_alike:
+                    others.append(use)
+        taken = {(use.path, use.line) for use in uses}
+        rest = [_by_line(group, taken) for group in (unknown, others)]
+        return AttributedUses(tuple(search.ordered(uses)), *rest)
 
     def unresolved(self, targets: Sequence[CodeDefinition], role: UseRole) -> list[CodeUse]:
         """Return the places that may refer to these definitions, but cannot be resolved, by path and line.
@@ -95,10 +129,13 @@ class RepositoryGraph:
         elif role == "override":
             found = {use for file in search.files_to_read() for use in search.unresolved_overrides(file)}
         else:
-            roles = {"call": CALL, "mention": CALL + MENTION, "base": BASE}[role]
-            languages = {family(self.files.known[target.path][0]) for target in targets}
-            files = (file for file in search.files_to_read() if family(file.language) in languages)
-            found = {use for file in files for use in search.unresolved_in(file, roles)}
+            roles: set[UseRole] = {"call", "mention"} if role == "mention" else {role}
+            found = {
+                use
+                for file in search.files_to_read()
+                if search.is_alike(file)
+                for use in search.unresolved_in(file, roles)
+            }
         return sorted(found, key=lambda use: (use.path, use.line))
 
     def callees(
@@ -162,3 +199,11 @@ class RepositoryGraph:
         """Return the first and last lines of the imports of a file that bring one of the names, in order."""
         bound = self.files.bound(self.files.file(path))
         return sorted({(one.start, one.end) for name in names & bound.keys() for one, _ in bound[name]})
+
+
+def _by_line(uses: Sequence[CodeUse], taken: set[tuple[str, int]]) -> tuple[CodeUse, ...]:
+    """Return the uses on other lines than those taken, one for each line, by path and line; take these."""
+    found = {(use.path, use.line): use for use in reversed(uses)}
+    free = sorted(found.keys() - taken)
+    taken.update(free)
+    return tuple(found[place] for place in free)

@@ -88,7 +88,7 @@ class LoadedFile:
         self.makers = {owner for owner, _ in owned}
         self.whole = tuple(number for number, one in enumerate(definitions) if one.owner == "module")
         """What `module.exports` is made to be."""
-        others = len(graph.imports) + len(graph.variables)
+        others = len(graph.imports) + len(graph.variables) + len(graph.values)
         self.size = _DEFINITION_BYTES * len(definitions) + _OTHER_BYTES * others
         self.size += _REFERENCE_BYTES * len(self.references)
 
@@ -141,6 +141,14 @@ class LoadedFile:
         scope = self.qualified(number).removesuffix(one.name).rstrip(".")
         is_exported = _is_exported(self.language, one)
         return CodeDefinition(self.path, one.name, scope, _UNITS[one.unit], one.start, one.end, is_exported)
+
+    @cached_property
+    def values(self) -> tuple[CodeDefinition, ...]:
+        """The values that are declared at the top of the file and in its classes, in order."""
+        return tuple(
+            CodeDefinition(self.path, name, scope, "constant", start, end)
+            for name, scope, start, end in self.graph.values
+        )
 
     @cached_property
     def with_names(self) -> tuple[CodeDefinition, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rag.identifiers import composed
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
@@ -32,7 +34,7 @@ class Import:
 
 
 def _text(node: Node | None) -> str:
-    return node.text.decode("utf-8", "replace") if node is not None and node.text else ""
+    return composed(node.text.decode("utf-8", "replace")) if node is not None and node.text else ""
 
 
 def _line(node: Node) -> int:

@@ -12,6 +12,8 @@ from functools import cache
 from re import IGNORECASE, Pattern, compile
 from typing import TYPE_CHECKING
 
+from rag.identifiers import MARKS
+
 if TYPE_CHECKING:
     from rag.types import Unit
 
@@ -20,7 +22,7 @@ _MODIFIERS = (
     r"|abstract|final|async|override|virtual|inline|extern|unsafe|sealed|partial|open|data|local|global"
     r"|external|late|const|pure|recursive|elemental|inner|mutating|required|convenience)\s+)*"
 )
-_NAME = r"(?P<name>[\w$][\w$.:?!'*-]*)"
+_NAME = rf"(?P<name>[\w$][\w$.:?!'*{MARKS}-]*)"
 
 _RawRule = tuple["Unit", str]
 
@@ -188,11 +190,11 @@ _FLAT: dict[str, tuple[_RawRule, ...]] = {
         ("class", r"(?:sub)?module\s+(?!procedure)(?P<name>\w+)|program\s+\w+"),
         ("function", r"(?!end)(?:[\w()*=,]+\s+)*?(?:subroutine|function)\s+(?P<name>\w+)"),
     ),
-    "assembly": (("function", r"(?P<name>[A-Za-z_.$][\w.$]*):"),),
+    "assembly": (("function", r"(?P<name>[^\W\d][\w.$]*|[.$][\w.$]*):"),),
     "batch": (("function", r":(?P<name>\w+)"),),
     "matlab": (_classes("classdef"), ("function", r"function\s+(?:[^=(]*=\s*)?(?P<name>[\w.]+)")),
     "cmake": (("function", r"(?:function|macro)\s*\(\s*(?P<name>\w+)"),),
-    "make": (("function", r"(?P<name>[A-Za-z0-9_./%$(){}-]+(?:[ ][A-Za-z0-9_./%$(){}-]+)*)\s*::?(?![=:])"),),
+    "make": (("function", r"(?P<name>[\w./%$(){}-]+(?:[ ][\w./%$(){}-]+)*)\s*::?(?![=:])"),),
     "docker": (
         ("section", r"FROM\s+.*\sAS\s+(?P<name>\S+)"),
         ("section", r"FROM\s+(?P<name>\S+)"),

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag.code.definitions import Definition
-from rag.code.file_graph import Defined, FileGraph, graph_of, graph_values
+from rag.code.file_graph import Defined, FileGraph, defined_in, graph_of, graph_values
 from rag.code.grammars import has_grammar
-from rag.code.languages import TERRAFORM
 from rag.code.patterns import outline_by_lines
 from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
@@ -72,24 +71,11 @@ def parsed_texts(texts: Sequence[SourceText], *, max_chars: int | None) -> list[
     for text, value in zip(texts, values, strict=True):
         read, graph = value if isinstance(value, list) else (value, None)
         outline = _outline(text, read)
-        graph = graph or ([] if outline.gave_up else _definitions_alone(outline.definitions, text.language))
+        if graph is None and not outline.gave_up:
+            rows = defined_in(outline.definitions, text.language)
+            graph = graph_values(FileGraph(rows)) if rows else None
         found.append(ParsedText(outline, packed(graph) if graph else b""))
     return found
-
-
-def _definitions_alone(definitions: Sequence[Definition], language: str) -> list[Any]:
-    """Return the graph of a file whose references are not read; [] if it defines nothing."""
-    units = {"function": "f", "class": "c"} | ({"section": "s"} if language == TERRAFORM else {})
-    rows: list[Defined] = []
-    pending = [(definition, -1) for definition in reversed(definitions)]
-    while pending:
-        one, parent = pending.pop()
-        if one.unit in units:
-            owner = one.scope if parent < 0 else ""
-            rows.append(Defined(one.symbol, parent, units[one.unit], one.start + 1, one.end, owner))
-            parent = len(rows) - 1
-        pending += [(member, parent) for member in reversed(one.members)]
-    return graph_values(FileGraph(tuple(rows))) if rows else []
 
 
 def packed(graph: Any) -> bytes:

@@ -67,7 +67,7 @@ def _query(name: str, language: Language) -> Query:
 
 _NAMING = ("name", "bind", "member")
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
-_CHAIN = re.compile(r"[\w$.()]+", re.ASCII)
+_CHAIN = re.compile(r"[\w$.()]+")
 _ON_ITEM, _ON_RECEIVER = ("let", "also"), ("apply", "run")
 """Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
 

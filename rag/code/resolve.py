@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rag.code.imports import Import
+from rag.identifiers import composed
 from rag.parsing import parse_json
 
 _STANDARD = sys.stdlib_module_names
@@ -42,7 +43,9 @@ class Resolver:
     """
 
     def __init__(self, files: Collection[str], read: Callable[[str], str]) -> None:
-        self._files, self._read = dict.fromkeys(files), read
+        paths = self._paths = {composed(path): path for path in files}
+        self._files = dict.fromkeys(paths)
+        self._read: Callable[[str], str] = lambda path: read(paths[path])
 
     def _resolve(self, language: str) -> Callable[[str, Import], Iterator[Binding]] | None:
         by_language: Mapping[str, Callable[[str, Import], Iterator[Binding]]] = {
@@ -67,8 +70,9 @@ class Resolver:
         resolve = self._resolve(language)
         if resolve is None:
             return []
-        found = dict.fromkeys(resolve(path, imported))
-        return [binding for binding in found if binding.target != path]
+        found = dict.fromkeys(resolve(composed(path), imported))
+        true = (one._replace(target=self._paths.get(one.target, one.target)) for one in found)
+        return [binding for binding in true if binding.target != path]
 
     # ------------------------------------------------------------ look-ups
 

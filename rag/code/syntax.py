@@ -1,28 +1,19 @@
 """Turn a syntax tree into definitions.
 
 A table for each language (`rag.code.tables`) lists the kinds of node that define something, and those that
-are traversed on the way to definitions. Other nodes are never accessed: accessing a node from Python takes
-far longer than parsing it did.
+are traversed on the way to definitions (`rag.code.collector`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from rag.code.definitions import Definition, joined, tidy
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
     from rag.types import Unit
-
-_MAX_DEPTH = 80
-"""Definitions nested deeper are part of what encloses them."""
-
-_MIN_INNER_ROWS = 8
-"""A shorter definition inside a function is not extracted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +35,16 @@ Rule = Callable[["Node"], Named | None]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The definitions of a language: rules by kind of node, and the kinds to traverse."""
+    """The definitions of a language: rules by kind of node, and the kinds to traverse.
+
+    `values` are the kinds that declare values, whose names are definitions too. Those in traversed kinds that
+    are `local` are local to a function, or may be; so are names of such a kind.
+    """
 
     rules: Mapping[str, Rule]
     through: frozenset[str] = field(default_factory=frozenset)
+    values: frozenset[str] = field(default_factory=frozenset)
+    local: frozenset[str] = field(default_factory=frozenset)
 
 
 _MAX_NAME_BYTES = 1_000
@@ -85,56 +82,3 @@ def child_of_type(node: Node, *kinds: str) -> Node | None:
         if child.type in kinds:
             return child
     return None
-
-
-def _is_standalone(inner: Definition) -> bool:
-    return inner.end - inner.start >= _MIN_INNER_ROWS and (inner.unit != "block" or bool(inner.members))
-
-
-class Collector:
-    """Collects definitions from nodes, in order."""
-
-    def __init__(self, table: Table, *, first_row: int, is_large: Callable[[int, int], bool]) -> None:
-        """Create a collector for a tree whose first line is row `first_row` of the file.
-
-        `is_large(start, end)` says whether these rows are too large for one chunk: only then is a function
-        searched for inner definitions.
-        """
-        self.table, self.first_row, self.is_large = table, first_row, is_large
-
-    def collect(self, nodes: Iterable[Node], scope: str = "", depth: int = 0) -> list[Definition]:
-        """Return the definitions among the nodes and in the nodes that they traverse."""
-        found: list[Definition] = []
-        if depth > _MAX_DEPTH:
-            return found
-        rules, through = self.table.rules, self.table.through
-        for node in nodes:
-            kind = node.type
-            rule = rules.get(kind)
-            named = rule(node) if rule is not None else None
-            if named is None:
-                if kind in through:
-                    found += self.collect(node.children, scope, depth + 1)
-            elif named.unit is None:
-                inner = named.body.children if named.body is not None else ()
-                found += self.collect(inner, joined(scope, named.symbol), depth + 1)
-            else:
-                found.append(self._definition(node, named, named.unit, scope, depth))
-        return found
-
-    def _definition(self, node: Node, named: Named, unit: Unit, scope: str, depth: int) -> Definition:
-        start, end = node.start_point.row, node.end_point.row
-        if node.end_point.column > 0 or end == start:
-            end += 1
-        result = Definition(
-            start + self.first_row,
-            end + self.first_row,
-            tidy(named.symbol),
-            joined(scope, named.within),
-            unit,
-        )
-        if named.body is not None and (unit == "class" or self.is_large(result.start, result.end)):
-            members = self.collect(named.body.children, result.inner_scope, depth + 1)
-            # A value or a few lines inside a function are a step of it, not indexed by name.
-            result.members = [m for m in members if unit != "function" or _is_standalone(m)]
-        return result

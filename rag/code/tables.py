@@ -16,8 +16,13 @@ def _same(rule: Rule, kinds: str) -> dict[str, Rule]:
     return dict.fromkeys(kinds.split(), rule)
 
 
-def _table(rules: dict[str, Rule], through: str) -> Table:
-    return Table(rules, frozenset(through.split()) | {"ERROR"})
+def _table(rules: dict[str, Rule], through: str, values: str = "", local: str = "") -> Table:
+    return Table(
+        rules,
+        frozenset(through.split()) | {"ERROR"},
+        frozenset(values.split()),
+        frozenset(local.split()) | {"ERROR"},
+    )
 
 
 def _python() -> Table:
@@ -32,6 +37,7 @@ def _python() -> Table:
         rules,
         "block if_statement else_clause elif_clause try_statement except_clause finally_clause "
         "with_statement for_statement while_statement match_statement case_clause",
+        values="expression_statement type_alias_statement",
     )
 
 
@@ -59,6 +65,9 @@ def _javascript() -> Table:
         "statement_block if_statement else_clause try_statement return_statement object class_body "
         "lexical_declaration variable_declaration variable_declarator new_expression await_expression pair "
         "array",
+        values="ambient_declaration enum_body export_statement expression_statement field_definition"
+        " lexical_declaration public_field_definition type_alias_declaration variable_declaration",
+        local="arrow_function function_expression",
     )
 
 
@@ -71,6 +80,7 @@ def _java() -> Table:
             "static_initializer": lambda node: None,
         },
         "enum_body_declarations",
+        values="constant_declaration enum_constant field_declaration",
     )
 
 
@@ -84,6 +94,7 @@ def _go() -> Table:
             **_same(naming.go_values, "const_declaration var_declaration"),
         },
         "type_declaration",
+        values="const_declaration type_declaration var_declaration",
     )
 
 
@@ -98,6 +109,8 @@ def _rust() -> Table:
             **_same(long_value(), "const_item static_item type_item"),
         },
         "foreign_mod_item declaration_list block expression_statement macro_invocation",
+        values="const_item enum_variant static_item type_item",
+        local="block",
     )
 
 
@@ -116,6 +129,9 @@ def _c() -> Table:
         rules,
         "preproc_ifdef preproc_if preproc_else preproc_elif preproc_elifdef linkage_specification "
         "declaration_list field_declaration_list template_declaration export_declaration compound_statement",
+        values="alias_declaration declaration enum_specifier enumerator field_declaration preproc_def"
+        " type_definition",
+        local="compound_statement",
     )
 
 
@@ -128,6 +144,8 @@ def _ruby() -> Table:
             "assignment": naming.ruby_assignment,
         },
         "body_statement singleton_class call do_block block argument_list if unless begin",
+        values="assignment operator_assignment",
+        local="identifier",
     )
 
 
@@ -140,6 +158,7 @@ def _php() -> Table:
             "expression_statement": naming.php_statement,
         },
         "if_statement compound_statement colon_block else_clause",
+        values="const_declaration enum_case expression_statement property_declaration",
     )
 
 
@@ -157,6 +176,7 @@ def _csharp() -> Table:
             "namespace_declaration": naming.csharp_namespace,
         },
         "declaration_list preproc_if preproc_else preproc_elif global_statement",
+        values="enum_member_declaration event_field_declaration field_declaration",
     )
 
 
@@ -173,6 +193,7 @@ def _kotlin() -> Table:
             "type_alias": long_value(),
         },
         "",
+        values="enum_entry property_declaration type_alias",
     )
 
 
@@ -190,6 +211,7 @@ def _scala() -> Table:
             "package_clause": lambda node: None,
         },
         "package_clause template_body",
+        values="enum_case_definitions type_definition val_definition var_definition",
     )
 
 
@@ -205,6 +227,7 @@ def _swift() -> Table:
             "property_declaration": long_value(),
         },
         "class_body if_config_declaration",
+        values="enum_entry property_declaration typealias_declaration",
     )
 
 
@@ -216,11 +239,16 @@ def _lua() -> Table:
             "field": naming.lua_field,
         },
         "return_statement expression_list table_constructor do_statement if_statement block",
+        values="assignment_statement variable_declaration",
     )
 
 
 def _bash() -> Table:
-    return _table({"function_definition": _FUNCTION}, "if_statement else_clause compound_statement list")
+    return _table(
+        {"function_definition": _FUNCTION},
+        "if_statement else_clause compound_statement list",
+        values="declaration_command variable_assignment variable_assignments",
+    )
 
 
 def _sql() -> Table:

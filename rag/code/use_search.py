@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
+from typing import Literal
 
 from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
 from rag.code.graph_files import MAX_FILES, LoadedFile
 from rag.code.languages import HYPHENATED, JAVASCRIPT, TERRAFORM
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values, is_around
 from rag.code.reference_queries import has_references
+from rag.identifiers import composed
 from rag.lines import lines_of
-from rag.types import CodeDefinition, CodeUse
+from rag.types import CodeDefinition, CodeUse, UseRole
 
 MAX_POSSIBLE = 300
+Meaning = Literal["certain", "possible", "open", "other"]
+"""What a reference to a name means of the definitions in question: one of them, perhaps one of them, what is
+not known, or something else.
+"""
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25
@@ -135,27 +141,36 @@ class UseSearch:
                 names |= {use.within.rpartition(".")[2] for use in below}
         return [name.lower().replace("_", "") for name in names]
 
+    def is_alike(self, file: LoadedFile) -> bool:
+        """Return whether a file is in a language of the targets."""
+        return family(file.language) in self._families
+
     def uses_in(self, file: LoadedFile) -> Iterator[CodeUse]:
         """Yield the calls and mentions in a file."""
-        if file.language == TERRAFORM and self._blocks:
-            yield from self._uses_of_blocks(file)
-        elif not has_references(file.language):
-            yield from self._lines(file)
-            return
-        for use in file.references.named(self.names):
-            if use.role == BASE:
-                continue
-            if (certain := self._judge(file, use)) is not None:
-                yield file.use(use, certain=certain)
+        for use, meaning in self.references_in(file):
+            if meaning in ("certain", "possible") and use.role != "base":
+                yield use
 
-    def unresolved_in(self, file: LoadedFile, roles: str) -> Iterator[CodeUse]:
+    def references_in(self, file: LoadedFile) -> Iterator[tuple[CodeUse, Meaning]]:
+        """Yield all references to the names in a file, each with what it means."""
+        if file.language == TERRAFORM and self._blocks:
+            for use in self._uses_of_blocks(file):
+                yield use, "certain" if use.certain else "possible"
+        elif not has_references(file.language):
+            for use in self._lines(file):
+                yield use, "possible"
+            return
+        for reference in file.references.named(self.names):
+            certain, values = self._judge(file, reference)
+            if certain is not None:
+                yield file.use(reference, certain=certain), "certain" if certain else "possible"
+            else:
+                is_open = file.language not in RESOLVED or all(value == RESULT for value in values)
+                yield file.use(reference, certain=False), "open" if is_open else "other"
+
+    def unresolved_in(self, file: LoadedFile, roles: Set[UseRole]) -> Iterator[CodeUse]:
         """Yield the references of some roles to the names that are neither resolved nor possible uses."""
-        for use in file.references.named(self.names):
-            if use.role not in roles or self._judge(file, use) is not None:
-                continue
-            values = self.meanings.resolve(file, use)
-            if file.language not in RESOLVED or all(value == RESULT for value in values):
-                yield file.use(use, certain=False)
+        return (use for use, meaning in self.references_in(file) if meaning == "open" and use.role in roles)
 
     def unresolved_overrides(self, file: LoadedFile) -> Iterator[CodeUse]:
         """Yield the other definitions of the names in classes of a file of which a base is not known."""
@@ -172,20 +187,22 @@ class UseSearch:
         for use in file.references.named(self.names):
             if use.role != BASE or use.within < 0 or file.graph.definitions[use.within].unit != "c":
                 continue  # the base of a class without a name
-            if (certain := self._judge(file, use)) is not None:
+            if (certain := self._judge(file, use)[0]) is not None:
                 line = file.graph.definitions[use.within].start
                 yield CodeUse(file.path, line, file.qualified(use.within), "base", certain=certain)
 
-    def _judge(self, file: LoadedFile, use: Reference) -> bool | None:
-        """Return whether a reference to one of the names certainly means a target; None if it does not."""
+    def _judge(self, file: LoadedFile, use: Reference) -> tuple[bool | None, Values]:
+        """Return whether a reference to one of the names certainly means a target, None if it does not; and
+        what it may mean.
+        """
         values = self.meanings.resolve(file, use)
         resolved = file.language in RESOLVED
         if hits := [value for value in values if value in self.targets]:
             same = len(hits) == len(values) or all(value.path == hits[0].path for value in values)
-            return resolved and same
+            return resolved and same, values
         if values and resolved:
-            return False if self._is_dispatched(use, values) else None
-        return False if self._is_possible(file, use) else None
+            return False if self._is_dispatched(use, values) else None, values
+        return False if self._is_possible(file, use) else None, values
 
     def _is_dispatched(self, use: Reference, values: Values) -> bool:
         """Return whether a call of a method may lead to a target that overrides it."""
@@ -279,7 +296,7 @@ class UseSearch:
         defining = re.compile(rf"{_DEFINING}(?:{names})(?![\w?!'{hyphen}])")
         heads = {file.graph.definitions[n].start for name in self.names for n in file.named.get(name, ())}
         ignored = [_COMMENT, _IMPORTING, *([_SHELL_DEFINING] if file.language == "bash" else [defining])]
-        for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
+        for number, line in enumerate(lines_of(composed(self.files.text(file.path))), 1):
             if held.search(line) and number not in heads and not any(one.match(line) for one in ignored):
                 yield CodeUse(file.path, number, "", "call", certain=False)
 
@@ -295,7 +312,7 @@ class UseSearch:
             patterns.append((False, rf"module\.[\w-]+(?:\[[^\]]*\])?\.(?:{'|'.join(outputs)})"))
         for certain, pattern in patterns:
             refers = re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w-])")
-            for number, line in enumerate(lines_of(self.files.text(file.path)), 1):
+            for number, line in enumerate(lines_of(composed(self.files.text(file.path))), 1):
                 if refers.search(line) and not _COMMENT.match(line):
                     yield CodeUse(file.path, number, file.block_at(number), "mention", certain)
 

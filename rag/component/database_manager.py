@@ -15,6 +15,7 @@ from rag.adal import adalflow
 from rag.component.documents import Document, Documents, StoreDatabase
 from rag.errors import NotFound
 from rag.service import Engine, Repository, index_texts, locate, read_sources
+from rag.service.remotes import for_host
 from rag.settings import Settings, load_settings
 from rag.types import Filters, Kind, SourceFile, blob_id
 
@@ -76,14 +77,21 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
             ConfigError: the repository is not available or contains nothing to index.
         """
         self.reset_database()
-        self.repo_url_or_path = repo_url_or_path
-        self._asked = {
+        self._create_repo(repo_url_or_path, access_token)
+        self._asked |= {
             "ref": ref,
-            "token": access_token,
             "filters": filters_of(excluded_dirs, excluded_files, included_dirs, included_files),
         }
         ollama = local_ollama or bool(is_ollama_embedder) or embedder_type == "ollama"
         return self.prepare_db_index(local_ollama=ollama)
+
+    def _create_repo(self, repo_url_or_path: str, *type_and_token: str | None) -> None:
+        """Select the repository of `prepare_db_index`, which fetches it.
+
+        DeepWiki's subclasses call it, with the token, or with the ignored type and the token.
+        """
+        self.repo_url_or_path = repo_url_or_path
+        self._asked = {"token": type_and_token[-1] if type_and_token else None}
 
     def prepare_retriever(
         self, repo_url_or_path: str, repo_type: str | None = None, access_token: str | None = None
@@ -102,7 +110,7 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
         if local_ollama:
             self.engine = self.engine.with_settings(embedder=OLLAMA_EMBEDDER, embedding_base_url=ollama_url())
         if token := self._asked.get("token"):
-            self.engine = self.engine.with_settings(git_token=token)
+            self.engine = self.engine.with_settings(git_token=for_host(token, self.repo_url_or_path))
         source = locate(self.repo_url_or_path, self._asked.get("ref"), self._asked.get("filters"))
         self.repository = self.engine.repository(source, rebuild=rebuild)
         store = self.repository.store

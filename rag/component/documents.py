@@ -10,7 +10,7 @@ import numpy as np
 from rag.adal import adalflow
 from rag.database.store import Store
 from rag.lines import whole_lines_of
-from rag.types import Hit
+from rag.types import Hit, Span
 
 Document = adalflow.core.types.Document
 RetrieverOutput = adalflow.core.types.RetrieverOutput
@@ -93,6 +93,24 @@ def as_document(hit: Hit, *, number: int = 0) -> Any:
         },
         estimated_num_tokens=0,
     )
+
+
+def hit_of(document: Any, number: int = 0) -> Hit:
+    """Return a document as a hit: the inverse of `as_document`; documents of others have the lines from 1.
+
+    A document without a path is named after its number.
+    """
+    meta = document.meta_data or {}
+    start = int(meta.get("start_line") or 1)
+    span = Span(
+        str(meta.get("repo") or ""),
+        str(meta.get("file_path") or f"document-{number}"),
+        start,
+        int(meta.get("end_line") or start + max(len(whole_lines_of(document.text)), 1) - 1),
+        commit=meta.get("commit"),
+        symbol=str(meta.get("symbol") or ""),
+    )
+    return Hit(span, document.text, 0.0, language=str(meta.get("type") or "text"))
 
 
 def retriever_output(question: str, hits: Sequence[Hit], indices: Sequence[int] | None = None) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 from rag.adal import adalflow
 from rag.component.database_manager import OLLAMA_EMBEDDER, DatabaseManager, filters_of, ollama_url
 from rag.component.documents import Documents, retriever_output
+from rag.component.generator import AnswerGenerator
 from rag.component.memory import Memory
 from rag.errors import ConversationMismatch, NotFound
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
@@ -175,11 +176,14 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     # ------------------------------------------------------------ asking
 
     @property
-    def generator(self) -> Any:
-        """The generator of answers, created on first use. Its `.generator` is AdalFlow's."""
+    def generator(self) -> AnswerGenerator:
+        """The generator of answers, created on first use; it is called as AdalFlow's is.
+
+        With a model, its `.generator` is AdalFlow's.
+        """
         if self._generator is None:
             self._generator = self.engine.generator()
-        return self._generator
+        return AnswerGenerator(self.engine, self._generator)
 
     def _answering_generator(self) -> Any:
         """Return the generator; if the model is not available, one that fails, and try again next time."""

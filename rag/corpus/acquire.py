@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from rag.corpus.address import remembered_token, resolve, without_credentials
+from rag.corpus.address import resolve, without_credentials
 from rag.corpus.git import GitError, run_git
+from rag.corpus.git_token import advice, with_token
 from rag.corpus.history import named_commit
 from rag.corpus.refs import HEX, allowed_commit, full_name, is_allowed, ref_not_found
 from rag.corpus.worktree import is_bare, work_tree
@@ -32,11 +33,16 @@ from rag.types import Checkout, Source
 
 __all__ = ["acquire", "committed", "resolve"]
 
+_NO_HEAD = (
+    "{} has no commit: it is a new repository, or not a git server (such as a page that asks to log in); "
+    "open the address in a browser"
+)
+"""git cannot tell the two apart over HTTP."""
 _NO_SUCH_REF = re.compile(
     r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
 )
 _NO_SUCH_REPOSITORY = re.compile(
-    r"not appear to be a git repository|repository .*not (?:found|exist)|not found|does not exist"
+    r"not appear to be a git repository|repository .{0,300}not (?:found|exist)|not found|does not exist"
     r"|no such (?:file|path)|could not read username|terminal prompts disabled|authentication failed"
     r"|error: 40[134]",
     re.IGNORECASE,
@@ -46,6 +52,7 @@ _UNREACHABLE = re.compile(
     r"|no route to host|connection (?:refused|reset|closed)|empty reply|early eof|error: (?:429|5\d\d)",
     re.IGNORECASE,
 )
+_OTHER_FORMAT = re.compile(r"mismatched algorithms|object[ -]format", re.IGNORECASE)
 _MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
 _ENTRY = re.compile(rb"\d{6} \w+ [0-9a-f]+ +(\d+|-)\t([^\0]*)\0")
 _MAX_FILES = 1_000_000
@@ -82,7 +89,7 @@ def acquire(
     Args:
         source: from `resolve`.
         home: the folder for clones, under `repos/`.
-        token: for an http(s) URL: a token, or `user:password`; None takes the one from the URL.
+        token: `RAG_GIT_TOKEN`, see `rag.corpus.git_token`; credentials in the URL take precedence.
         timeout_s: for each git call that fetches.
         refresh: fetch again; False uses an existing clone as it is, and fetches only where there is none.
         refs: patterns of the refs that the source's ref may name or be reached from, see `rag.corpus.refs`;
@@ -109,7 +116,6 @@ def acquire(
                 if source.ref is None
                 else _at_ref(source, folder, home, timeout_s, refs)
             )
-    token = token or remembered_token(source.location)
     clone = _Clone(source, home, token, timeout_s, report, allowed=None if refs is None else tuple(refs))
     root, commit = clone.ready(refresh=refresh)
     return Checkout(source, root, commit, remote=source.location if source.is_url else None)
@@ -322,18 +328,29 @@ class _Clone:
         shutil.rmtree(self.folder, ignore_errors=True)
         place = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"))
         try:
-            self._git("init", "--quiet", "--template=", cwd=place)
-            self._git("config", "remote.origin.url", self.source.location, cwd=place)
-            info = place / ".git" / "info"
-            info.mkdir(exist_ok=True)
-            (info / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
-            self._update(place)
+            try:
+                self._init(place, "sha1")
+                self._update(place)
+            except SourceError as error:
+                if not _OTHER_FORMAT.search(str(error)):
+                    raise
+                shutil.rmtree(place / ".git")
+                self._init(place, "sha256")
+                self._update(place)
             place.rename(self.folder)
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
+    def _init(self, place: Path, object_format: str) -> None:
+        self._git("init", "--quiet", "--template=", f"--object-format={object_format}", cwd=place)
+        self._git("config", "remote.origin.url", self.source.location, cwd=place)
+        info = place / ".git" / "info"
+        info.mkdir(exist_ok=True)
+        (info / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
+
     def _update(self, place: Path) -> None:
-        self.report(f"fetching {self.source}")
+        ref = f" (--ref {self.source.ref})" if self.source.ref else ""
+        self.report(f"fetching {self.source.location}{ref}")
         commit = self._fetch(place) if self.allowed is None else self._fetch_allowed(place, self.allowed)
         try:
             self._check_size(place, commit)
@@ -380,7 +397,7 @@ class _Clone:
             if not _NO_SUCH_REF.search(failure.output):
                 raise self._translated(failure) from failure
             if self.ref is None:
-                raise SourceError(f"{self.source.location} has no commits yet") from failure
+                raise SourceError(_NO_HEAD.format(self.source.location)) from failure
             if not HEX.fullmatch(self.ref):
                 raise self._not_found(self.ref) from failure
         deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
@@ -433,15 +450,18 @@ class _Clone:
     def _from_url(
         self, command: list[str], place: Path, refspecs: Sequence[str] = (), stdin: bytes | None = None
     ) -> bytes:
-        def run() -> bytes:
+        def run_with(token: str | None) -> bytes:
             return run_git(
                 [*command, "--", self.url, *refspecs],
                 cwd=place,
-                token=self.token,
+                token=token,
                 url=self.url,
                 timeout_s=self.timeout_s,
                 stdin=stdin,
             )
+
+        def run() -> bytes:
+            return with_token(self.source.location, self.token, run_with, self.report)
 
         try:
             return run()
@@ -481,17 +501,14 @@ class _Clone:
             ) from failure
 
     def _git(self, *arguments: str, cwd: Path) -> bytes:
-        return run_git(arguments, cwd=cwd, token=self.token, url=self.url, timeout_s=self.timeout_s)
+        return run_git(arguments, cwd=cwd, timeout_s=self.timeout_s)
 
     def _translated(self, failure: GitError) -> SourceError:
         where = self.source.location
         if _NO_SUCH_REPOSITORY.search(failure.output):
-            advice = (
-                "check the address"
-                if self.token
-                else "check the address; a private repository needs RAG_GIT_TOKEN or a git credential helper"
+            return SourceNotFound(
+                f"no repository found at {where}: {failure.line}; {advice(where, self.token)}"
             )
-            return SourceNotFound(f"no repository found at {where}: {failure.line}; {advice}")
         if _MOVED.search(failure.output):
             return SourceError(
                 f"{where} has moved ({failure.line}); tokens are not sent to redirects, use the new address"

@@ -18,7 +18,7 @@ _STAR = "[^/]*"
 _PART = re.compile(
     r"(?P<star>(?:\[\^/\]\*)+)|(?P<plus>\[\^/\]\+)|(?P<one>\[\^/\])"
     r"|(?P<between>\(\?:/\.\+\)\?)|(?P<before>\(\?:\.\+/\)\?)"
-    r"|(?P<end>\(\?:\(\?P<ps_d>/\)\|\$\)|\(\?P<ps_d>/\))|(?P<set>\[\^?\]?[^\]]*\])|(?P<other>\\.|.)",
+    r"|(?P<end>\(\?:\(\?P<ps_d>/\)\|\$\)|\(\?P<ps_d>/\))|(?P<set>\[\^?\]?[^\]]{0,1000}\])|(?P<other>\\.|.)",
     re.DOTALL,
 )
 """The parts of an expression that `pathspec` generates."""

@@ -1,14 +1,17 @@
-"""Lists of patterns in gitignore syntax."""
+"""Lists of patterns in gitignore syntax, and the encodings that git's attributes declare."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag.decoding import decode
 from rag.errors import SourceError
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.resources import read_regular
 
@@ -17,6 +20,14 @@ if TYPE_CHECKING:
 
 _MAX_BYTES, _MAX_LINES, _MAX_LINE_CHARS = 1 << 20, 5_000, 4_096
 """Limits for a file of patterns: each is compiled, and compared with every path; no path is longer."""
+_ENCODING = re.compile(
+    r"(?:\"([^\"]+)\"|(\S+))[ \t](?:.*[ \t])?"
+    r"(?:(?:working-tree-)?encoding=(\S+)|[-!](?:working-tree-)?encoding(?!\S))"
+)
+
+
+_SPECIAL = re.compile(r"[*?\[\\]|^[!#]|\s$")
+"""What has a meaning in a pattern."""
 
 
 class Patterns:
@@ -26,33 +37,58 @@ class Patterns:
         self._spec = spec
 
     @classmethod
-    def of(cls, lines: Iterable[str], *, where: str) -> Patterns:
+    def of(cls, lines: Iterable[str], *, where: str, paths: Iterable[str] = ()) -> Patterns:
         """Compile patterns from lines; blank lines and comments are ignored.
+
+        A line that is one of the `paths`, or a folder of one, means that, though it is a pattern, too:
+        `app/[id]/page.js`.
 
         Raises:
             SourceError: a pattern is invalid; `where` names its origin.
         """
-        return cls(_compiled(lines, where))
+        return cls(_compiled(_as_paths(list(lines), paths), where))
 
     def __bool__(self) -> bool:
         return self._spec is not None
 
     def match(self, path: str) -> bool:
         """Return whether a pattern matches the path or one of its parent folders."""
-        return self._spec is not None and self._spec.match_file(path)
+        return self._spec is not None and self._spec.match_file(composed(path))
 
     def opinion(self, path: str) -> bool | None:
         """Return True for a match, False for a path re-included by `!`, None when no pattern matches."""
-        return self._spec.check_file(path).include if self._spec is not None else None
+        return self._spec.check_file(composed(path)).include if self._spec is not None else None
+
+
+def _as_paths(lines: list[str], paths: Iterable[str]) -> list[str]:
+    """Return patterns; of those that are paths, also after a `!`, the special characters are escaped."""
+    if not any(_SPECIAL.search(line) for line in lines):
+        return lines
+    known = [f"/{composed(path)}/" for path in paths]
+
+    def as_path(line: str) -> str | None:
+        part = composed(line).removeprefix("./").strip("/")
+        anchor = "/" if "/" in part else ""
+        if any(path.startswith(f"/{part}/") if anchor else f"/{part}/" in path for path in known):
+            return anchor + _SPECIAL.sub(r"\\\g<0>", part)
+        return None
+
+    found = []
+    for line in lines:
+        escaped = as_path(line) if _SPECIAL.search(line) else None
+        if escaped is None and line.startswith("!") and (kept := as_path(line[1:])):
+            escaped = f"!{kept}"
+        found.append(escaped or line)
+    return found
 
 
 def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
     """Return the patterns in a file, None when there is none.
 
     Raises:
-        SourceError: with `strict`, the file cannot be read, has too many or too long lines, is a link out of
-            its folder, or contains an invalid pattern. Without, such lines, and files that are links or too
-            large, are ignored, much as git does.
+        SourceError: with `strict`, the file cannot be read, is no text, has too many or too long lines, is a
+            link out of its folder, or contains an invalid pattern. Without, such lines, and files that are
+            links or too large, are ignored, much as git does.
     """
     try:
         if not path.is_file() or (path.is_symlink() and not strict):
@@ -64,13 +100,43 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
         if not strict:
             return None
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
-    lines = [line.removesuffix("\r") for line in lines_of(content.decode("utf-8", "surrogateescape"))]
+    lines = _lines(content)
+    if strict and any("\0" in line for line in lines):
+        raise SourceError(f"{path} is no text; save it in UTF-8")
     kept = [line for line in lines if len(line) <= _MAX_LINE_CHARS][:_MAX_LINES]
     if strict and len(kept) < len(lines):
         raise SourceError(
             f"{path} has more than {_MAX_LINES:,} lines, or one of more than {_MAX_LINE_CHARS:,} characters"
         )
     return Patterns(_compiled(kept, str(path) if strict else ""))
+
+
+def _lines(content: bytes) -> list[str]:
+    """Return the lines of a file of patterns. In a guessed encoding each is there twice, as names on disk may
+    have its bytes or its characters.
+    """
+    text, _, guessed = decode(content)
+    lines = [line.removesuffix("\r") for line in lines_of(text)]
+    if guessed and b"\0" not in content:
+        exact = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+        lines = [line for pair in zip(lines, lines_of(exact), strict=False) for line in dict.fromkeys(pair)]
+    return lines
+
+
+def declared_encoding(attributes: bytes, path: str) -> str:
+    """Return the encoding that the text of a `.gitattributes` declares for a path; "" for none."""
+    found = ""
+    for patterns, encoding in _encodings(attributes):
+        if patterns.match(path):
+            found = encoding
+    return found
+
+
+@lru_cache(maxsize=32)
+def _encodings(attributes: bytes) -> list[tuple[Patterns, str]]:
+    lines = decode(attributes[:_MAX_BYTES]).text.splitlines()[:_MAX_LINES]
+    found = [_ENCODING.match(line) for line in lines if len(line) <= _MAX_LINE_CHARS and "encoding" in line]
+    return [(Patterns(_compiled([one[1] or one[2]], "")), one[3] or "") for one in found if one]
 
 
 def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
@@ -88,7 +154,7 @@ def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
     from rag.corpus.globs import Glob
 
     patterns: list[Glob] = []
-    distinct = dict.fromkeys(reversed(written))
+    distinct = dict.fromkeys(map(composed, reversed(written)))
     for line in reversed(distinct):
         try:
             patterns.append(Glob(line))

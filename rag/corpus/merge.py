@@ -83,11 +83,10 @@ class _Merger:
         size = self._size(group[0].start, piece.end)
         if size > self.max_chars:
             return False
-        if piece.is_loose and not piece.is_head and self._refers_to(piece, group[-1].label.symbol):
-            return True
+        owner = group[0].owner  # the last lines of a function do not belong to the next one
+        goes_on = owner.unit != "function" or owner == piece.owner
         if not piece.is_loose and self._is_tiny(so_far):
-            owner = group[0].owner  # the last lines of a function do not belong to the next one
-            return owner.unit != "function" or owner == piece.owner
+            return goes_on
         if piece.label == group[-1].label and not piece.is_loose and piece.label.unit == "function":
             return size <= _OPENING_CHARS  # overloads, getter and setter
         head_piece = group[-1]
@@ -99,7 +98,7 @@ class _Merger:
                 else head <= _TINY_CHARS and size <= _OPENING_CHARS
             )
         if piece.is_head and piece.label.symbol != group[0].label.symbol and self._is_tiny(so_far):
-            return True
+            return goes_on
         if size > _MERGED_CHARS or not (so_far.is_small and self.is_small(piece)):
             return False
         if not piece.is_loose and so_far.is_all_loose:
@@ -107,8 +106,10 @@ class _Merger:
         return piece.owner == group[0].owner or (piece.label.unit == "section" == group[0].label.unit)
 
     def trails(self, before: _Group, rest: _Group) -> bool:
-        """Return whether a tiny loose rest is added to the piece before it."""
+        """Return whether a tiny loose rest is added to the piece before it; a function has ended above it."""
         group, tail = before.pieces, rest.pieces
+        if group[-1].label.unit == "function" and tail[0].owner != group[-1].label:
+            return False
         if not self._is_tiny(rest) or self._size(group[0].start, tail[-1].end) > self.max_chars:
             return False
         return tail[0].owner.symbol in ("", group[-1].owner.symbol, group[-1].label.symbol)
@@ -123,7 +124,9 @@ class _Merger:
         return Piece(first.start, last.end, self._label(group), first.owner, is_loose, is_head)
 
     def _label(self, group: list[Piece]) -> Label:
-        """Return the group's label: that of its only definition, its owner, or its longest definition."""
+        """Return the group's label: that of its only definition, its owner, or its longest definition, unless
+        that is a function or class which ends above other lines of the group.
+        """
         defined = [piece for piece in group if not piece.is_loose or piece.label.symbol]
         if not defined:
             return group[0].label
@@ -145,7 +148,9 @@ class _Merger:
         ):
             return owner
         share = sum(self._size(piece.start, piece.end) for piece in defined)
-        return longest.label if 2 * share >= self._size(group[0].start, group[-1].end) else owner
+        ends_above = longest.label.unit in ("function", "class") and longest.label != group[-1].label
+        is_most = 2 * share >= self._size(group[0].start, group[-1].end)
+        return longest.label if is_most and not ends_above else owner
 
     def _is_tiny(self, group: _Group) -> bool:
         """Return whether the group is loose and almost empty; the head of a class names the class."""
@@ -157,12 +162,6 @@ class _Merger:
 
     def _is_comment(self, start: int, end: int) -> bool:
         return all(_COMMENT.match(line) for line in self.lines[start:end] if line.strip())
-
-    def _refers_to(self, piece: Piece, symbol: str) -> bool:
-        """Return whether a few loose lines begin with the name defined just before (`f.short_name = …`)."""
-        if not symbol or self._size(piece.start, piece.end) > 3 * _TINY_CHARS:
-            return False
-        return re.match(rf"\s*{re.escape(symbol)}\b", self.lines[piece.start]) is not None
 
     def is_small(self, piece: Piece) -> bool:
         """Return whether the piece alone is too small to be useful."""

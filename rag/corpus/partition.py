@@ -72,7 +72,11 @@ class Piece:
 
 
 def partition(
-    lines: Sequence[str], offsets: Sequence[int], definitions: Sequence[Definition], language: str
+    lines: Sequence[str],
+    offsets: Sequence[int],
+    definitions: Sequence[Definition],
+    language: str,
+    rows: tuple[int, int] | None = None,
 ) -> list[Piece]:
     """Assign every line to a definition or to a loose piece.
 
@@ -81,12 +85,13 @@ def partition(
         offsets: where each line begins, and where the last one ends.
         definitions: in order; of two on one line the second is part of the first.
         language: selects the comment syntax.
+        rows: the first row, and the row after the last; by default all.
 
     Returns:
         Pieces in order, covering every line once.
     """
     layer = _Layer(lines, offsets, _COMMENTS.get(language, _SLASH))
-    layer.lay(0, len(lines), definitions, Label())
+    layer.lay(*(rows or (0, len(lines))), definitions, Label())
     return layer.pieces
 
 

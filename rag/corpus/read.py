@@ -7,7 +7,6 @@ recognised by their first bytes, without reading the rest.
 
 from __future__ import annotations
 
-import codecs
 import errno
 import os
 import re
@@ -15,32 +14,37 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from rag.code.languages import OTHER, language_of_text
+from rag.code.languages import OTHER, TEXT, language_of_text, languages_named
 from rag.corpus import skip
+from rag.corpus.ignore import declared_encoding
 from rag.corpus.secrets import find_secret
+from rag.decoding import decode, is_wide
+from rag.lines import LONG_VALUE
+from rag.notebook_text import Notebook, is_notebook, notebook_of
 from rag.types import FileEntry, Skipped, SourceFile, blob_id
 
-__all__ = ["file_blob", "file_bytes", "find_secret", "read"]
+__all__ = ["file_blob", "file_bytes", "find_secret", "parsed_as", "read"]
 
 _LIMIT_BYTES = 64 << 20
 """No handwritten text file is this large, whatever the settings allow."""
 
+_MAX_NOTEBOOK_CHARS = 1_000_000
+"""The limit for the text of a notebook's cells; outputs do not count."""
+_NOTEBOOK = ".ipynb"
 _HEAD_BYTES = 1 << 16
 _HEADER_CHARS = 4_000
 _HEADER_LINES = 25
 _MINIFIED_CHARS = 4_000
 _MINIFIED_LINE = 400
 _DATA_LINE = 2_000
+_MOST_LONG, _MOST_MINIFIED = 0.5, 0.3
+"""The share of long lines from which a text is data, or minified. Comments and blank lines do not count."""
+_LEAST_AROUND = 8
+"""A line with fewer characters around its long value has nothing else."""
+_REMARK = ("//", "/*", "*", "<!--")
 _TABLE_CHARS, _TABLE_LETTERS = 20_000, 0.6
 """A text of an unknown type needs this share of letters and spaces at its beginning."""
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
@@ -69,8 +73,8 @@ class _Unusable(Exception):
 def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     """Read one file.
 
-    UTF-8 with or without a byte order mark, UTF-16 and UTF-32 with one, else Windows-1252 or Latin-1: invalid
-    bytes never fail. The text has no byte order mark and keeps its line ends; `blob` is the id of the bytes.
+    Its encoding is found by `rag.decoding`; invalid bytes never fail. The text has no byte order mark and
+    keeps its line ends; that of a notebook is `rag.notebook_text`. `blob` is the id of the bytes.
 
     Returns:
         The file, or Skipped for a file that is binary, in Git LFS, generated, a likely secret, vanished, or
@@ -78,16 +82,48 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     """
     try:
         content = _content(root, entry.path)
-        text = _decoded(content)
-        _refuse_generated(text, entry.language)
-        if entry.language == OTHER:
+        text, encoding, guessed = decode(content, lambda: _declared_encoding(root, entry.path))
+        if "\0" in text:
+            raise _Unusable(skip.BINARY)
+        language = language_of_text(entry.language, entry.path, text)
+        notebook = notebook_of(text) if is_notebook(content) else None
+        if notebook:
+            text, language = notebook.text, _kernel_language(notebook)
+        size = len(text) - text.count("\n")  # the lines of outputs are empty
+        if size > _MAX_NOTEBOOK_CHARS and entry.path.endswith(_NOTEBOOK):
+            raise _Unusable(skip.TOO_LARGE, f"notebook of {size} characters")
+        _refuse_generated(text, language)
+        if language == OTHER:
             _refuse_tables(text)
         if secret := find_secret(text, entry.path):
             return Skipped(entry.path, skip.SECRET, secret)
     except _Unusable as why:
         return Skipped(entry.path, why.reason, why.detail)
-    language = language_of_text(entry.language, entry.path, text)
-    return SourceFile(entry.path, text, blob_id(content), language, entry.kind)
+    return SourceFile(
+        entry.path, text, blob_id(content), language, entry.kind, encoding if guessed else "", notebook
+    )
+
+
+def parsed_as(content: bytes, language: str) -> tuple[str, str]:
+    """Return what is parsed of the bytes of a file, and its language: of a notebook, the cells of code."""
+    text = decode(content).text
+    found = notebook_of(text) if is_notebook(content) else None
+    return (found.code, _kernel_language(found)) if found else (text, language)
+
+
+def _kernel_language(notebook: Notebook) -> str:
+    return next(iter(languages_named(notebook.language)), TEXT)
+
+
+def _declared_encoding(root: Path, path: str) -> str:
+    """Return the encoding that git's attributes declare for a file; the nearest folder decides."""
+    found = ""
+    folders = path.split("/")[:-1]
+    for depth in range(len(folders) + 1):
+        above = "".join(f"{folder}/" for folder in folders[:depth])
+        if attributes := file_bytes(root, f"{above}.gitattributes"):
+            found = declared_encoding(attributes, path[len(above) :]) or found
+    return found
 
 
 def file_bytes(root: Path, path: str) -> bytes | None:
@@ -149,44 +185,21 @@ def _opened(root: Path, path: str) -> BinaryIO:
 
 def _refuse_data(head: bytes, *, whole: bool) -> None:
     """Raise if the first bytes show that the file is not text."""
-    if head.startswith(tuple(mark for mark, _ in _BOMS)):
+    if is_wide(head):
         return
     if whole and head.startswith(_LFS_POINTER):
         raise _Unusable(skip.DATA, "a Git LFS pointer")
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if b"\0" in head or controls * 50 > len(head):
         raise _Unusable(skip.BINARY)
-    if not whole and b"\n" not in head and b"\r" not in head:
-        raise _Unusable(skip.GENERATED, f"a line of more than {_HEAD_BYTES} bytes")
 
 
 def _refuse_tables(text: str) -> None:
     """Raise if a text of an unknown type holds numbers or codes rather than words."""
     head = text[:_TABLE_CHARS]
     letters = sum(map(str.isalpha, head)) + head.count(" ") + head.count("\n")
-    if letters < _TABLE_LETTERS * len(head) or max(map(len, head.split("\n"))) > _DATA_LINE:
+    if letters < _TABLE_LETTERS * len(head) or _long_share(head, _DATA_LINE) > _MOST_LONG:
         raise _Unusable(skip.DATA)
-
-
-def _decoded(content: bytes) -> str:
-    for mark, encoding in _BOMS:
-        if content.startswith(mark):
-            text = content.decode(encoding, "replace")
-            break
-    else:
-        text = _without_mark(content)
-    if "\0" in text:
-        raise _Unusable(skip.BINARY)
-    return text
-
-
-def _without_mark(content: bytes) -> str:
-    for encoding in ("utf-8", "cp1252"):
-        try:
-            return content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return content.decode("latin-1")
 
 
 def _refuse_generated(text: str, language: str) -> None:
@@ -199,5 +212,19 @@ def _refuse_generated(text: str, language: str) -> None:
             raise _Unusable(skip.GENERATED, f"marked on line {line}")
     if len(text) >= _MINIFIED_CHARS:
         line = len(text) // (text.count("\n") + text.count("\r") + 1)
-        if line > (_MINIFIED_LINE if language in _MINIFIABLE else _DATA_LINE):
+        limit, most = (
+            (_MINIFIED_LINE, _MOST_MINIFIED) if language in _MINIFIABLE else (_DATA_LINE, _MOST_LONG)
+        )
+        if line > limit and _long_share(text, limit) > most:
             raise _Unusable(skip.GENERATED, f"lines of {line} characters on average")
+
+
+def _long_share(text: str, limit: int) -> float:
+    """Return the share of lines with more than `limit` characters, without those of one long value."""
+    long = others = 0
+    for line in map(str.strip, text.split("\n")):
+        if len(line) > limit and not _LEAST_AROUND < len(LONG_VALUE.sub("", line)) <= limit:
+            long += 1
+        elif line and not line.startswith(_REMARK):
+            others += 1
+    return long / max(long + others, 1)

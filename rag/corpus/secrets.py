@@ -93,7 +93,7 @@ class _Rule:
 
     def find(self, content: bytes, path: str, allowed: Sequence[_Allowed]) -> int | None:
         """Return where the first secret of this rule begins; None when there is none."""
-        if self.path is not None and path and not self.path.search(path):
+        if self.path is not None and not self.path.search(path):
             return None
         for match in self.expression.finditer(content):
             value, start = self._value(match)
@@ -149,7 +149,7 @@ def find_secret(text: str, path: str = "") -> str | None:
 
     Args:
         text: any text.
-        path: of the file; some rules apply to some files only. "" applies all rules.
+        path: of the file; some rules are for some files only, and for no other text ("").
     """
     content = text.encode("utf-8", "replace")
     found = min(_rules().find(content, path), key=lambda pair: pair[1], default=None)

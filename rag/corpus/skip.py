@@ -22,6 +22,16 @@ UNREADABLE = "unreadable"
 SPECIAL = "not a regular file"
 ODD_NAME = "name is not UTF-8"
 VANISHED = "vanished"
+NOT_CHECKED_OUT = "not checked out"
+
+# Of files that are only searched for a name:
+GIT_IGNORED = "ignored by git"
+AROUND = "outside the folder"
+NOT_YET = "not indexed yet"
+UNDECODED = "not text"
+NOT_FETCHED = "not fetched"
+BEYOND = "larger than the limit of the search"
+CACHE = "caches of tools"
 
 VENDORED_FOLDERS = frozenset(
     """

@@ -18,7 +18,9 @@ from rag.code.reference_queries import has_references
 from rag.corpus import skip
 from rag.corpus.history import Listing, blob_sizes, files_at, present, read_blobs
 from rag.corpus.ignore import Patterns, read_patterns
-from rag.corpus.read import file_bytes
+from rag.corpus.read import file_bytes, parsed_as
+from rag.identifiers import spellings
+from rag.notebook_text import is_notebook, shown_text
 from rag.types import Checkout, Kind, blob_id
 
 _MAX_FILE_BYTES = 1_000_000
@@ -33,7 +35,7 @@ GraphOf = Callable[[str, str], FileGraph | None]
 
 
 class SharedFiles:
-    """The bytes and graphs of files by blob id, shared by the trees of one review.
+    """The texts, in UTF-8, and graphs of files by blob id, shared by the trees of one review.
 
     Args:
         graph_of: returns graphs that are already known, such as those of an index.
@@ -42,6 +44,8 @@ class SharedFiles:
     def __init__(self, graph_of: GraphOf = lambda blob, language: None) -> None:
         self.graph_of = graph_of
         self.contents: dict[str, bytes] = {}
+        self.notebooks: dict[str, tuple[str, str]] = {}
+        """Of notebooks what is parsed, and its language."""
         self.graphs: dict[tuple[str, str], FileGraph] = {}
         self.left_out: set[str] = set()
         """Blobs that are too large to be read."""
@@ -59,7 +63,14 @@ class SharedFiles:
             else:
                 taken.append(blob)
                 room -= size
-        self.contents |= read_blobs(root, taken)
+        for blob, content in read_blobs(root, taken).items():
+            self.add(blob, content)
+
+    def add(self, blob: str, content: bytes) -> None:
+        """Add the bytes of a file; their text is that of an index."""
+        self.contents[blob] = shown_text(content).encode("utf-8", "surrogatepass")
+        if is_notebook(content):
+            self.notebooks[blob] = parsed_as(content, "json")
 
 
 class TreeFiles:
@@ -101,11 +112,11 @@ class TreeFiles:
         if len(content) > _MAX_FILE_BYTES:
             self._shared.left_out.add(blob)
         else:
-            self._shared.contents[blob] = content
+            self._shared.add(blob, content)
         return blob
 
     def content(self, path: str) -> bytes:
-        """Return the bytes of a file; b"" if there is none, or it is too large."""
+        """Return the text of a file in UTF-8; b"" if there is none, or it is too large."""
         blob = self.blobs.get(path)
         if blob is None:
             return b""
@@ -128,11 +139,14 @@ class TreeFiles:
     def _known(self) -> dict[str, tuple[str, Kind]]:
         found = {}
         named = {path: language_of_path(path) for path in self.blobs}
-        by_text = {path for path, language in named.items() if path.endswith(".h") or language == "text"}
+        by_text = {
+            path for path, language in named.items() if path.endswith((".h", ".ipynb")) or language == "text"
+        }
         self.prepare(by_text)
         for path, language in named.items():
             if path in by_text:
                 language = language_of_text(language, path, self.content(path).decode("utf-8", "replace"))
+                _, language = self._shared.notebooks.get(self.blobs[path], ("", language))
             found[path] = (language, kind_of(path, language))
         return found
 
@@ -150,6 +164,7 @@ class TreeFiles:
 
     def _parsed(self, path: str, language: str) -> FileGraph:
         text = self.content(path).decode("utf-8", "replace")
+        text, _ = self._shared.notebooks.get(self.blobs[path], (text, ""))
         (parsed,) = parsed_texts([SourceText(text, language)], max_chars=_MAX_CHARS)
         return unpacked(parsed.graph) if parsed.graph else FileGraph()
 
@@ -160,9 +175,10 @@ class TreeFiles:
 
     def holding(self, name: str) -> list[str]:
         """Return the paths of the files of code that hold a name as a whole word, ascending."""
-        sought = name.encode("utf-8", "replace")
-        word = re.compile(rb"(?<![A-Za-z0-9_])%b(?![A-Za-z0-9_])" % re.escape(sought))
-        return [path for path in self._code if sought in (text := self.content(path)) and word.search(text)]
+        sought = spellings(name).encode("utf-8", "replace")
+        word = re.compile(rb"(?<![\w\x80-\xff])%b(?![\w\x80-\xff])" % sought)
+        part = b"" if not name.isascii() else name.encode()
+        return [path for path in self._code if part in (text := self.content(path)) and word.search(text)]
 
     @cached_property
     def _code(self) -> list[str]:

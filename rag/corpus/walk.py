@@ -25,8 +25,6 @@ from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
 from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped
 
-_MAX_NOTEBOOK_BYTES = 300_000
-"""A larger notebook is mostly images and tables."""
 _CODE_FACTOR = 2
 """A program in one large file is written by hand; documents and data of that size are generated."""
 
@@ -38,7 +36,8 @@ _UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
 class Walk:
     """The result of a walk. `files` and `skipped` are ordered by path.
 
-    `seen` counts files, also those in a vendored folder, but not those excluded by `.gitignore`.
+    `seen` counts files, also those in a vendored folder, but not those excluded by `.gitignore`. Nor does it
+    count those that are not checked out: `skipped` has one entry for these of each folder at the top.
     """
 
     files: list[FileEntry] = field(default_factory=list)
@@ -53,7 +52,8 @@ def walk(root: Path, filters: Filters, *, max_file_bytes: int) -> Walk:
         root: an existing folder, real path.
         filters: globs in gitignore syntax, relative to the root. With `include`, only files that match; files
             that match `exclude` never; neither re-includes what another rule excludes.
-        max_file_bytes: larger files are skipped; source code may be twice as large.
+        max_file_bytes: larger files are skipped; source code may be twice as large. Notebooks are measured
+            when they are read, without their outputs.
 
     Raises:
         SourceError: the folder cannot be read, or a pattern is invalid.
@@ -70,6 +70,7 @@ class _Walker:
         self.has_patterns = bool(self.include or self.exclude or self.ragignore)
         self.result = Walk()
         self.vendored: Counter[str] = Counter()
+        self.not_checked_out: Counter[str] = Counter()
 
     def walk(self) -> Walk:
         prefix = f"{self.root}/".replace("//", "/")
@@ -86,6 +87,10 @@ class _Walker:
         for folder, count in self.vendored.items():
             self.result.skipped.append(
                 Skipped(f"{folder}/", skip.VENDORED, f"{count} files" if count > 1 else "")
+            )
+        for folder, count in self.not_checked_out.items():
+            self.result.skipped.append(
+                Skipped(folder, skip.NOT_CHECKED_OUT, f"{count} files" if folder.endswith("/") else "")
             )
         for wiki in wikis:
             self._leave_out(wiki)
@@ -144,10 +149,8 @@ class _Walker:
             )
         language, kind = _described(path)
         is_program = kind == "code" and language != OTHER
-        if size > self.max_file_bytes * (_CODE_FACTOR if is_program else 1):
+        if size > self.max_file_bytes * (_CODE_FACTOR if is_program else 1) and not path.endswith(".ipynb"):
             return Skipped(path, skip.TOO_LARGE, f"{size} bytes")
-        if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):
-            return Skipped(path, skip.TOO_LARGE, f"notebook of {size} bytes")
         changed_ns = 0 if os.name == "nt" else status.st_ctime_ns  # on Windows it is the creation time
         return FileEntry(path, size, status.st_mtime_ns, language, kind, changed_ns)
 
@@ -162,13 +165,18 @@ class _Walker:
 
     def _listed_by_git(self) -> Iterable[str]:
         listing = run_git(
-            ["ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+            ["ls-files", "-t", "--cached", "--others", "--exclude-standard", "-z"],
             cwd=self.root,
             on_stderr=self._report_unreadable,
         )
-        names = dict.fromkeys(listing.decode("utf-8", "surrogateescape").split("\0"))
-        names.pop("", None)
-        return [name.rstrip("/") for name in names]
+        tagged = listing.decode("utf-8", "surrogateescape").split("\0")
+        names = dict.fromkeys(entry[2:].rstrip("/") for entry in tagged if entry)
+        for entry in tagged:
+            if entry.startswith("S ") and not os.path.lexists(self.root / (path := entry[2:])):
+                names.pop(path, None)
+                folder, slash, _ = path.partition("/")
+                self.not_checked_out[folder + slash] += 1
+        return names
 
     def _report_unreadable(self, stderr: bytes) -> None:
         for name in _UNOPENED.findall(stderr):

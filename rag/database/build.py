@@ -25,7 +25,7 @@ from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
 from rag.errors import NothingToIndex
 from rag.ports import Embedder, Shorten, takes_bags
-from rag.types import PARSER_GAVE_UP, Checkout, FileEntry, Skipped
+from rag.types import INDEXED, Checkout, FileEntry, Skipped
 
 if TYPE_CHECKING:
     from rag.database.groups import Group, GroupsOnDisk
@@ -320,8 +320,8 @@ def _least_recall(headers: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
-    """Count the files that are not indexed, by reason. A file that is cut by lines is indexed."""
-    return dict(Counter(skip.reason for skip in skipped if skip.reason != PARSER_GAVE_UP))
+    """Count the files that are not indexed, by reason."""
+    return dict(Counter(skip.reason for skip in skipped if skip.reason not in INDEXED))
 
 
 def _stats(entries: Iterable[FileEntry]) -> dict[str, tuple[int, int]]:

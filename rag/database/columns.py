@@ -26,6 +26,7 @@ import numpy.typing as npt
 from rag.analysis import TermBags
 from rag.database.column_codes import KINDS, term_hashes
 from rag.database.quantise import quantised
+from rag.identifiers import folded
 from rag.ports import Vectors
 from rag.types import Skipped
 
@@ -121,7 +122,7 @@ def _name_columns(names: Sequence[tuple[str, str]]) -> Columns:
     symbol = np.asarray([table.setdefault(s, len(table)) for s, _ in names], np.int32)
     scope = np.asarray([table.setdefault(s, len(table)) for _, s in names], np.int32)
     named = np.flatnonzero(symbol).astype(np.int32)
-    hashes = term_hashes([names[i][0].lower() for i in named.tolist()])
+    hashes = term_hashes([folded(names[i][0]) for i in named.tolist()])
     order = np.argsort(hashes, kind="stable")
     return {
         **pack_strings("string", [s.encode("utf-8", "surrogatepass") for s in table]),

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
-from rag.code.parsing import SourceText, parsed_texts
-from rag.corpus.chunk import chunk
+from rag.code.parsing import parsed_texts
+from rag.corpus.chunk import parsed_text, placed_chunks
 from rag.corpus.read import read
 from rag.database.column_codes import KINDS, UNITS
-from rag.types import PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
+from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
 
 _COMPRESSION = 6
 
@@ -29,9 +29,9 @@ class Digest:
     """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8,
     `graphs` what `rag.code.parsing` makes of them.
 
-    `skipped` are unusable files, and files that are cut by lines because the parser failed on them. `chunks`
-    has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape (n, 7)); bytes
-    count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
+    `skipped` are unusable files, and those that are indexed with a reason to report (`rag.types.INDEXED`).
+    `chunks` has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape
+    (n, 7)); bytes count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
     """
 
     files: list[SourceFile] = field(default_factory=list)
@@ -74,9 +74,7 @@ def digest_texts(
 ) -> Digest:
     """Chunk files that were read already and count their terms; `stats` are their (mtime_ns, size)."""
     before = given_up or {}
-    texts = [
-        SourceText(file.text, file.language, before.get((file.blob, file.language), "")) for file in files
-    ]
+    texts = [replace(parsed_text(file), gave_up=before.get((file.blob, file.language), "")) for file in files]
     found = parsed_texts(texts, max_chars=max_chars)
     result = Digest(stats=list(stats))
     rows: list[tuple[int, ...]] = []
@@ -86,9 +84,15 @@ def digest_texts(
         outline = parsed.outline
         if outline.gave_up:
             result.skipped.append(Skipped(file.path, PARSER_GAVE_UP, outline.gave_up))
-        position = 0
-        for piece in chunk(file, max_chars=max_chars, definitions=outline.definitions):
-            size = len(piece.text.encode("utf-8", "surrogatepass"))
+        if file.guessed:
+            result.skipped.append(Skipped(file.path, ENCODING_GUESSED, file.guessed))
+        if file.notebook and file.notebook.is_compact:
+            result.skipped.append(Skipped(file.path, OWN_LINES))
+        position = at = 0
+        for offset, piece in placed_chunks(file, max_chars=max_chars, definitions=outline.definitions):
+            position += _size(file.text[at:offset])
+            at = offset + len(piece.text)
+            size = _size(piece.text)
             place = (number, piece.start, piece.end, position, position + size)
             rows.append((*place, UNITS.index(piece.unit), KINDS.index(piece.kind)))
             position += size
@@ -101,6 +105,10 @@ def digest_texts(
     result.chunks = np.asarray(rows, np.int32).reshape(-1, 7)
     result.bags = count_terms(heads, bodies)
     return result
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def head_text(piece: Span) -> str:

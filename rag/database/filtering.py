@@ -29,8 +29,8 @@ def filtered(store: Store, only: SearchFilter) -> Store:
         raise SearchInvalid("a filter is empty; omit it, or name a glob, a language or a kind")
     allowed = np.ones(store.total_files, np.bool_)
     if only.paths:
-        patterns = Patterns.of(only.paths, where="the path filter")
-        paths = (store.file_path(file) for file in range(store.total_files))
+        paths = [store.file_path(file) for file in range(store.total_files)]
+        patterns = Patterns.of(only.paths, where="the path filter", paths=paths)
         allowed &= np.fromiter((patterns.match(path) for path in paths), np.bool_, store.total_files)
     if only.languages:
         wanted = _languages(only.languages, store.languages)

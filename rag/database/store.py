@@ -32,6 +32,7 @@ from rag.database.parts import archived_ids, file_state, open_segments, part_pat
 from rag.database.quantise import restored
 from rag.database.segment import Segment, short_codes_of
 from rag.errors import StoreCorrupt
+from rag.identifiers import folded
 from rag.lines import whole_lines_of, without_blank_end
 from rag.parsing import decompressed
 from rag.ports import CodeGraph, Postings, Rows, Vectors
@@ -184,8 +185,13 @@ class Store:
 
     @cached_property
     def file_count(self) -> int:
-        """The number of files that are not deleted."""
-        return self.total_files - int(self.dead_files.sum())
+        """The number of files that are not deleted, and that a filter allows."""
+        return self.total_files - int(self._gone_files.sum())
+
+    @property
+    def max_file_bytes(self) -> int:
+        """Larger files were skipped."""
+        return int(self.header["fingerprint"]["max_file_bytes"])
 
     @property
     def dim(self) -> int:
@@ -277,11 +283,12 @@ class Store:
 
     @cached_property
     def divided(self) -> npt.NDArray[np.bool_]:
-        """Which files have a line that is divided between chunks, shape (total_files,)."""
+        """Which files have a line that is divided between chunks, or text that is in none; (total_files,)."""
         file = self.file
         same_line = self._across("chunk_end")[:-1] == self._across("chunk_start")[1:]
+        has_gap = self._across("chunk_to")[:-1] != self._across("chunk_from")[1:]
         divided = np.zeros(self.total_files, np.bool_)
-        divided[file[:-1][same_line & (file[:-1] == file[1:])]] = True
+        divided[file[:-1][(same_line | has_gap) & (file[:-1] == file[1:])]] = True
         return divided
 
     def file_bytes(self, file: int) -> bytes:
@@ -485,7 +492,7 @@ class Store:
 
     def defining(self, symbol: str) -> list[int]:
         """Return the live chunks that define `symbol`, ignoring case, ascending."""
-        key = term_hash(symbol.lower())
+        key = term_hash(folded(symbol))
         found: list[int] = []
         for first, segment in zip(self._first, self.segments, strict=False):
             row, end = segment.find("symbol_hash", key)
@@ -494,7 +501,7 @@ class Store:
 
     def defining_each(self, symbols: Sequence[str]) -> list[list[int]]:
         """Return `defining` of each of these symbols, in far less time than one by one."""
-        keys = term_hashes([symbol.lower() for symbol in symbols])
+        keys = term_hashes([folded(symbol) for symbol in symbols])
         found: list[list[int]] = [[] for _ in symbols]
         for first, segment in zip(self._first, self.segments, strict=False):
             known, chunks = segment.columns["symbol_hash"], segment.columns["symbol_chunk"]

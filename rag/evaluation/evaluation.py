@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rag.decoding import text_of
 from rag.display.frames import frame
 from rag.display.plot import Plot
 from rag.errors import ConfigError, SettingsError
@@ -117,7 +118,7 @@ def read_evaluation(path: Path) -> Evaluation:
         SettingsError: the file cannot be read, or is not such a result.
     """
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
+        written = json.loads(text_of(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"cannot read the result in {path}: {error}") from error
     try:

@@ -11,6 +11,7 @@ from rag.corpus.secrets import find_secret
 from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
 from rag.lines import lines_of
+from rag.notebook_text import shown_text
 
 MAX_LINES = 12
 """The number of lines of a place that are kept."""
@@ -59,7 +60,7 @@ def _lines(root: Path, path: str) -> list[str]:
         file = (root / path).resolve()
         if not file.is_relative_to(root.resolve()) or file.stat().st_size > _MAX_BYTES:
             return []
-        return lines_of(file.read_bytes().decode("utf-8", "replace"))
+        return lines_of(shown_text(file.read_bytes()))
     except (OSError, ValueError):
         return []  # the place is shown without its lines
 

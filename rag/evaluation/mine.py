@@ -46,7 +46,7 @@ _CHORE = re.compile(
     re.I,
 )
 _KIND = re.compile(r"^(feat|fix|perf|refactor|test|change|feature|bug)\w*(\([^)]*\))?!?:\s*", re.I)
-_TICKET = re.compile(r"\s*\(?(\b(fixe[sd]|close[sd]?|refs?|see)\s+)?#\d+\)?[:.,]?\s*", re.I)
+_TICKET = re.compile(r"(?<!\s)\s*\(?(\b(fixe[sd]|close[sd]?|refs?|see)\s+)?#\d+\)?[:.,]?\s*", re.I)
 _MARKS = re.compile(r"^\s*(/\*[*!]?|\*/|\*(?!/)|///?!?<?|#+|//!)\s?|\*/\s*$")
 _TAG = re.compile(r"^\s*([@:\\]\w|\w+:\s*$|-{3,}|={3,}|>>>)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
 from rag.lines import lines_of
@@ -60,7 +61,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise ValueError(f"it has more than {_MAX_BYTES >> 20} MB")
-        lines = lines_of(content.decode())
+        lines = lines_of(text_of(content))
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the questions in {path}: {error}") from error
     records = []

@@ -32,6 +32,7 @@ from html.parser import HTMLParser
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 
+from rag.decoding import text_of
 from rag.errors import SettingsError, SourceError, SourceNotFound
 from rag.parsing import parse_toml
 from rag.resources import make_private
@@ -90,7 +91,7 @@ def read_repositories(path: Path) -> list[EvaluationRepository]:
         SettingsError: the file cannot be read, is not TOML, lacks a field, or names a repository twice.
     """
     try:
-        entries = parse_toml(path.read_text(encoding="utf-8")).get("repository", [])
+        entries = parse_toml(text_of(path.read_bytes())).get("repository", [])
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the repositories in {path}: {error}; fix the file") from error
     repositories = [_repository(entry, path) for entry in entries]

@@ -1,6 +1,7 @@
 """Answer what is asked about the conversation itself: "Summarise what we found", "What did I ask first?".
 
-The answer is made from the stored turns, without a search and without a model. Thanks ask for nothing.
+The answer is made from the stored turns, without a search and without a model. Thanks ask for nothing, and a
+greeting, "Who are you?" or "What can you do?" are answered with what can be asked.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from rag.memory.extractive_summary import turn_lines
+from rag.quoting import code_span
 from rag.types import DialogTurn
 
 _SO_FAR = r"(?: (?:so far|until now|up to now|together|today|in this (?:conversation|chat)))?"
@@ -34,25 +36,43 @@ _THANKS = re.compile(
     r"|(?:that|this)(?:'s| is| was) (?:it|all|helpful|great|perfect|clear|good)(?: for now)?"
     r"|(?P<is_thanks>thanks?(?: you)?(?: (?:a lot|very much))?|thx|cheers|got it|that helps(?: a lot)?|bye))"
 )
-_BETWEEN = re.compile(r"\s*[,.!;:]+\s*|\s+(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b)")
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|hallo|hola|bonjour|ciao|moin|servus|good (?:morning|afternoon|evening|day))"
+    r"(?: (?:there|rag|all|everyone|team|again))?"
+)
+_IDENTITY = re.compile(
+    r"(?:and |so )?(?:(?:who|what) (?:are|r) you|what(?:'s| is) your name|introduce yourself"
+    r"|what (?:can|could) (?:you (?:do|answer|help(?: me)? with)|i ask(?: you)?)(?: for me| here)?"
+    r"|how can you help(?: me)?)"
+)
+_BETWEEN = re.compile(r"(?<!\s)(?:\s*[,.!;:]+\s*|\s++(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b))")
 _MAX_CHARS = 100
 _OUTDATED = " — outdated: the code has changed since"
 _NOTHING_ASKED = "Nothing is asked here, so nothing was searched."
+_CAN_BE_ASKED = (
+    "This is rag. It answers questions about {names} and cites the lines that an answer is based on. "
+    "Ask, for example, where something is done, who calls a function, or what the project is."
+)
 
 
 def is_about_conversation(question: str) -> bool:
-    """Return whether a message asks about the conversation, or only says thanks."""
+    """Return whether a message asks about the conversation or about rag, or only greets or says thanks."""
     return _which(question) != ""
 
 
-def answer_from_turns(question: str, turns: Sequence[DialogTurn]) -> str:
-    """Return the answer from the turns, oldest first; "" for a question about anything else, or no turns."""
+def answer_from_turns(question: str, turns: Sequence[DialogTurn], repositories: Sequence[str]) -> str:
+    """Return the answer from the turns, oldest first, of a conversation about repositories.
+
+    "" for a question about anything else, or about turns when there are none.
+    """
     which = _which(question)
+    if which == "thanks":
+        return _NOTHING_ASKED
+    if which == "rag":
+        return _CAN_BE_ASKED.format(names=" and ".join(map(code_span, repositories)) or "code")
     answered = [turn.with_current_citations() for turn in turns if turn.has_answer and turn.model]
     if not which or not answered:
         return ""
-    if which == "thanks":
-        return _NOTHING_ASKED
     if which == "all":
         count = f"{len(answered)} question" + ("s" if len(answered) > 1 else "")
         return "\n".join([f"{count} with an answer in this conversation:", "", *_lines(answered)])
@@ -69,7 +89,7 @@ def _lines(turns: Sequence[DialogTurn]) -> list[str]:
 
 
 def _which(question: str) -> str:
-    """Return what is asked for: "all" turns, the "first" or the "last" one, or "thanks"; "" for none."""
+    """Return what is meant: "all" turns, the "first" or "last" one, "thanks", or "rag"; "" for none."""
     text = " ".join(question.lower().replace("’", "'").split()).strip(" .!?,;:")
     if not text or len(text) > _MAX_CHARS:
         return ""
@@ -77,5 +97,8 @@ def _which(question: str) -> str:
         return "all"
     if one := _ONE.fullmatch(text):
         return "first" if one["which"] == "first" else "last"
-    parts = [_THANKS.fullmatch(part) for part in _BETWEEN.split(text)]
+    said = [part for part in _BETWEEN.split(text) if part]
+    if all(_GREETING.fullmatch(part) or _IDENTITY.fullmatch(part) for part in said):
+        return "rag"
+    parts = [_THANKS.fullmatch(part) for part in said]
     return "thanks" if all(parts) and any(part["is_thanks"] for part in parts if part) else ""

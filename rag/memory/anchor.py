@@ -19,13 +19,15 @@ common order (Cohen, 2005), recursively between the matches; small regions that 
 
 from __future__ import annotations
 
-import codecs
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+
+from rag.decoding import is_wide
+from rag.notebook_text import is_notebook, shown_text
 
 LEAST_MOVED = 20
 """The minimum number of letters and digits to recognize lines within a file: git's default for `blame -M`."""
@@ -42,12 +44,6 @@ _SHRUNK = 10
 _MAX_PLACES = 200
 """Of more places only the nearest are considered."""
 
-_WIDE_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _NOT_ALNUM = bytes(set(range(256)) - set(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 
 
@@ -67,11 +63,16 @@ class TextLines:
 
     @classmethod
     def of(cls, content: bytes) -> TextLines | None:
-        """Return the text of these bytes, None for binary data. UTF-16 and UTF-32 are converted to UTF-8."""
-        for mark, encoding in _WIDE_MARKS:
-            if content.startswith(mark):
-                return cls(content.decode(encoding, "replace").encode("utf-8", "replace"))
-        return None if b"\0" in content else cls(content.removeprefix(codecs.BOM_UTF8))
+        """Return the text of these bytes, None for binary data.
+
+        Notebooks, and text in UTF-16 and UTF-32, are converted to UTF-8 as they are shown. The bytes of other
+        encodings are compared as they are: which one it is may be a guess, and differ in the next version.
+        """
+        if is_notebook(content) or is_wide(content):
+            content = shown_text(content).encode("utf-8", "surrogatepass")
+        elif content.find(b"\n", 0, len(content) - 1) < 0 and not content.endswith(b"\r\n"):
+            content = content.replace(b"\r", b"\n")  # as on old Macs
+        return None if b"\0" in content else cls(content)
 
     @cached_property
     def distinct(self) -> frozenset[bytes]:

@@ -17,6 +17,7 @@ from rag.memory.extractive_summary import newest_that_fit, turn_lines
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES
 from rag.memory.recent_turns import turn_tokens
+from rag.memory.statements import is_flagged
 from rag.parsing import stored_number, stored_text
 from rag.ports import MemoryStore, RecordStore, TokenCounter
 from rag.types import Conversation, DialogTurn
@@ -32,7 +33,7 @@ Writer = Callable[[str, Sequence[DialogTurn]], str]
 """Returns a model's reply, given the summary and new turns; see `read_reply`."""
 
 _HEADING = re.compile(r"^\W*(summary|facts)\W*$", re.IGNORECASE)
-_FACT = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*\[(\d+)\]\s*(\S.*)$")
+_FACT = re.compile(r"^\s*+(?:(?:[-*•]|\d+[.)])\s*+)?\[(\d+)\]\s*(\S.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,9 @@ def read_reply(reply: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _fact(order: int, text: str, turns: Sequence[DialogTurn], conversation: Conversation) -> list[Fact]:
-    """Return the fact with the citations of its turn; none if the turn was not in the prompt."""
+    """Return the fact with the citations of its turn; none if it is flagged, or the turn not shown."""
     turn = next((one for one in turns if one.order == order), None)
-    if turn is None:
+    if turn is None or is_flagged(text, turn.support):
         return []
     return fact_from_turn(text, turn, conversation)
 

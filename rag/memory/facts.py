@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Literal
 
 from rag.errors import NotFound
+from rag.identifiers import folded
 from rag.memory.freshness import Against, check_turns
 from rag.parsing import parse_json
 from rag.ports import RecordStore
@@ -243,7 +244,7 @@ def _id(location: str, text: str, before: int) -> str:
 
 
 def _normalized(text: str) -> str:
-    return " ".join(text.split()).casefold().rstrip(".")
+    return folded(" ".join(text.split())).rstrip(".")
 
 
 def _fact(record: bytes) -> Fact | None:

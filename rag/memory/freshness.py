@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 from typing import Any, NamedTuple, Protocol
 
+from rag.decoding import text_of
 from rag.memory.anchor import Pair, TextLines, letters
 from rag.memory.arrivals import LEAST_COPIED, Arrival, Arrived, guess
 from rag.memory.syntax import NamedLines, Same, Syntax, squashed
@@ -130,8 +131,8 @@ def line_difference(citation: Citation, found: Freshness, state: State | str) ->
     old, new = texts.get(citation.blob), texts.get(now)
     if old is None or (now and new is None):
         return []
-    before = [line.decode("utf-8", "replace") for line in old.span(part.start, part.end)]
-    after = [line.decode("utf-8", "replace") for line in new.span(found.start, found.end)] if new else []
+    before = [text_of(line) for line in old.span(part.start, part.end)]
+    after = [text_of(line) for line in new.span(found.start, found.end)] if new else []
     named = (f"{citation.path}:{part.start}-{part.end}", found.place or "nothing")
     return list(unified_diff(before, after, *named, lineterm=""))
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rag.analysis import is_stop_word, term_set
+from rag.identifiers import LOWER, UPPER
 from rag.memory.facts import Fact, FactKind
+from rag.types import SupportCheck
 
 _MAX_CHARS = 20_000
 _MAX_SENTENCE_CHARS = 300
@@ -15,6 +17,7 @@ _MIN_WORDS = 4
 _MIN_CHINESE = 6
 _SHARED = 0.5
 """The share of the words of the shorter of two sentences that both have, if they have the same subject."""
+_SHARED_WITH_FLAG = 0.7
 _SHORT = 3
 """A sentence with at most so few words of its subject may share only one."""
 
@@ -28,7 +31,9 @@ _REFERENCE = r"[\[【]\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*[\]】]"
 _REFERENCES = re.compile(_REFERENCE)
 _END = re.compile(rf"[.!?](?:\s*{_REFERENCE})*(?=\s+[^\sa-z]|\s*$)|[。！？](?:\s*{_REFERENCE})*")
 _NUMBER = re.compile(r"(\d+)(?:\s*[–-]\s*\^?(\d+))?")
-_NAME = re.compile(r"[A-Za-z]\w*(?:_\w+|\.[A-Za-z]\w*|[a-z][A-Z]\w*)+|(?<=`)[^`\s]+(?=`)")
+_NAME = re.compile(
+    rf"(?<!\w)(?=\w*?(?:\w_\w|[{LOWER}][{UPPER}])|\w+\.[^\W\d_])[^\W\d_]\w*+(?:\.[^\W\d_]\w*+)*+|(?<=`)[^`\s]+(?=`)"
+)
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 _ASKS = re.compile(
@@ -159,6 +164,13 @@ def on_same_subject(fact: Fact, others: Sequence[Fact]) -> list[Fact]:
     return found
 
 
+def is_flagged(sentence: str, check: SupportCheck | None) -> bool:
+    """Return whether a sentence says what its answer was flagged for: most of its words are in one flag."""
+    said = term_set(sentence)
+    flags = [term_set(one.text) for one in check.flagged] if check else []
+    return any(len(said & flag) >= _SHARED_WITH_FLAG * len(said) for flag in flags)
+
+
 def mentions(sentence: str, name: str) -> bool:
     """Whether a sentence contains a name of code, as a word of its own."""
     return len(name) > 2 and bool(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", sentence))
@@ -188,10 +200,7 @@ def _cite_the_same(one: Fact, other: Fact) -> bool:
 
 
 def _sentences(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the sentences of a text without references, and the numbers of those that follow each.
-
-    A sentence without references has those of the next one of its paragraph that has some.
-    """
+    """Yield the sentences of a text without references, each with the numbers of its own."""
     for line in _FENCE.sub("\n", text[:_MAX_CHARS]).splitlines():
         if _NOT_PROSE.match(line) or not line.strip():
             continue
@@ -201,15 +210,11 @@ def _sentences(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
             parts.append(line[at : end.end()])
             at = end.end()
         parts.append(line[at:])
-        later: tuple[int, ...] = ()
-        found = []
-        for part in reversed(parts):
-            later = tuple(_numbers(part)) or later
+        for part in parts:
             sentence = " ".join(_REFERENCES.sub("", part).split())
             sentence = re.sub(r"\s+(?=[.,;:!?])", "", sentence)
             if sentence and len(sentence) <= _MAX_SENTENCE_CHARS:
-                found.append((sentence, later))
-        yield from reversed(found)
+                yield sentence, tuple(_numbers(part))
 
 
 def _numbers(part: str) -> Iterator[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ports.embedding import Vectors
-from rag.types import CodeDefinition, CodeUse, Hit, UseRole
+from rag.types import AttributedUses, CodeDefinition, CodeUse, Hit, UseRole
 
 
 class ShortCodes(NamedTuple):
@@ -93,11 +93,19 @@ class CodeGraph(Protocol):
     """Who calls, uses, extends and imports a definition. Results are certain ones first, by path and line."""
 
     def definitions(self, name: str) -> list[CodeDefinition]:
-        """Return the definitions of a name, by path and line. `Class.method` limits it to that class."""
+        """Return the functions and classes of a name, in order; `Class.method` limits it to a class."""
+        ...
+
+    def values(self, name: str) -> list[CodeDefinition]:
+        """Return the constants, variables, types and members of enumerations of a name in the same way."""
         ...
 
     def defined_in(self, path: str) -> list[CodeDefinition]:
-        """Return the definitions of a file, in order."""
+        """Return the functions and classes of a file, in order."""
+        ...
+
+    def values_in(self, path: str) -> list[CodeDefinition]:
+        """Return the values that a file declares at its top and in its classes, in order."""
         ...
 
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
@@ -106,6 +114,10 @@ class CodeGraph(Protocol):
 
     def uses(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls and mentions of any of these definitions."""
+        ...
+
+    def attributed(self, targets: Sequence[CodeDefinition]) -> AttributedUses:
+        """Return all references to the names of these definitions, by what they mean."""
         ...
 
     def unresolved(self, targets: Sequence[CodeDefinition], role: UseRole) -> list[CodeUse]:
@@ -173,6 +185,11 @@ class ChunkIndex(Protocol):
         ...
 
     @property
+    def file_count(self) -> int:
+        """The number of files that are searched."""
+        ...
+
+    @property
     def total_files(self) -> int:
         """The number of file numbers in use."""
         ...
@@ -229,7 +246,7 @@ class ChunkIndex(Protocol):
 
     @property
     def divided(self) -> npt.NDArray[np.bool_]:
-        """Which files have a line that is divided between chunks, shape (total_files,)."""
+        """Which files have a line that is divided between chunks, or text that is in none; (total_files,)."""
         ...
 
     def file_text(self, path: str) -> tuple[str, str] | None:

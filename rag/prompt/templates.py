@@ -42,6 +42,7 @@ import jinja2
 import jinja2.meta
 import jinja2.nodes
 
+from rag.decoding import decode
 from rag.errors import TemplateError
 from rag.prompt.background import Known
 from rag.prompt.sandbox import Sandbox
@@ -278,7 +279,10 @@ def _read(path: Path, *, knows: frozenset[str] | None = None) -> Template:
 @lru_cache(maxsize=64)
 def _read_at(path: Path, mtime_ns: int, size: int, knows: frozenset[str] | None) -> Template:
     """Return a template's file at a modification time: it is read again when it changes."""
-    return parse_template(path.read_text(encoding="utf-8"), origin=str(path), knows=knows)
+    text, _, is_guess = decode(path.read_bytes())
+    if is_guess:
+        raise TemplateError(f"cannot read the template {path}: save it in UTF-8")
+    return parse_template(text, origin=str(path), knows=knows)
 
 
 def _first_use(tree: jinja2.nodes.Template, names: frozenset[str]) -> tuple[int, str]:

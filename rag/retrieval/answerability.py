@@ -26,7 +26,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rag.analysis import is_stop_word, term_set, terms
+from rag.analysis import WORD, is_stop_word, term_set, terms
+from rag.identifiers import LIKE_CODE, UPPER, folded
 from rag.ports import takes_bags
 from rag.retrieval import rank
 from rag.retrieval.code_words import is_described
@@ -54,10 +55,9 @@ CHECKED_HITS = 3
 DEFAULT_COSINE = 0.5
 """The cosine assumed for embedders for which nothing was fitted."""
 
-_WORD = re.compile(r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[^\W\d_]+")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.?!:]\s)[\W_]*\Z")
-_IN_A_NAME = re.compile(r"[A-Z0-9_]")
-_IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|_|[A-Za-z]\d")
+_IN_A_NAME = re.compile(rf"[{UPPER}0-9_]")
+_LIKE_CODE = re.compile(LIKE_CODE)
 _MISSING_PART = 0.2
 """The confidence if a part that the question names does not exist."""
 _APART, _APART_FIRST = 0.3, 0.25
@@ -153,7 +153,7 @@ def judge(
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
-    if facts is not None and facts.certain_count and _names_subject(facts, found):
+    if facts is not None and (facts.certain_count or facts.kind == CALLERS) and _names_subject(facts, found):
         value = 1.0  # the definition or the file that the question names exists
     elif found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
@@ -171,6 +171,8 @@ def judge(
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
         ):
             value = MIN_CONFIDENCE
+    if foreign and value < MIN_CONFIDENCE and _names_definition(searchers, found):
+        value = MIN_CONFIDENCE
     missing = missing_part([searcher.index for searcher in searchers], _judged_text(found))
     if missing is not None:
         value = min(value, _MISSING_PART)
@@ -192,7 +194,7 @@ def judge(
 
 def _is_in(hits: Sequence[Hit], word: str) -> bool:
     """Return whether a word occurs in the text of a hit, also as part of a name."""
-    return any(word.lower() in hit.text.lower() for hit in hits)
+    return any(folded(word) in folded(hit.text) for hit in hits)
 
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
@@ -202,8 +204,14 @@ def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
         return True
-    is_written = _IDENTIFIER.search(name) is not None and name in sought.question.text
-    return facts.kind == CALLERS and is_written
+    is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
+    return facts.kind == CALLERS and is_name and name in sought.question.text
+
+
+def _names_definition(searchers: Sequence[Searcher], found: RetrievalResult) -> bool:
+    """Return whether the question has the name of a definition, in whatever language the rest is."""
+    names = map(last_part, found.sought.question.names)
+    return any(searcher.defines(name) for name in names for searcher in searchers)
 
 
 def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:
@@ -263,7 +271,7 @@ def _signals(searchers: Sequence[Searcher], found: RetrievalResult, asked: Seque
         near=near,
         titled=titled(found),
         absent=sum(word.absent and not word.named and word.specific < 0.5 for word in asked) / count,
-        absent_name=float(any(word.absent and _IDENTIFIER.search(word.text) for word in asked)),
+        absent_name=float(any(word.absent and _LIKE_CODE.search(word.text) for word in asked)),
         phrase=max((hit.legs.get("phrase", 0.0) for hit in found.ranked[:CHECKED_HITS]), default=0.0) / 1.5,
         words=min(len(asked), 12) / 12,
         everyday=sum(1 - word.specific for word in asked) / count,
@@ -332,7 +340,7 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}
     names, ignored = _names(text), function_words(text)
-    for match in _WORD.finditer(text):
+    for match in WORD.finditer(text):
         parts = [term for term in dict.fromkeys(terms(match[0])) if len(term) > 1 or not term.isascii()]
         if not parts or match[0].lower() in words or match[0].lower() in ignored:
             continue
@@ -422,7 +430,7 @@ def _names(text: str) -> set[int]:
     Return none when most words are capitalised, as in a title.
     """
     found, capitalisable = set(), 0
-    for match in _WORD.finditer(text):
+    for match in WORD.finditer(text):
         if is_stop_word(match[0]):
             continue
         capitalisable += 1

@@ -6,19 +6,22 @@ Such a question is answered by the definitions of that name, wherever they are a
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from rag.analysis import is_stop_word, terms
+from rag.identifiers import MARKS, composed
 from rag.ports import ChunkIndex
 from rag.retrieval.question import ParsedQuestion, last_part
 from rag.retrieval.rank import chunk_at, defining_chunks
+from rag.types import CodeDefinition
 
 MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
 UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
 UNIT, AFTER = rf"(?:(?:the|an?) )?(?:{UNITS} )?", rf"(?: {UNITS})?"
-_PART = r"[A-Za-z_$*%][\w$*%'-]{0,120}"
+_PART = rf"(?!\d)[\w$*%{MARKS}][\w$*%'{MARKS}-]{{0,120}}"
 NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
 HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
@@ -84,15 +87,16 @@ def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
         return {}
     declares = re.compile(rf"\b{UNITS}\s+{re.escape(last_part(name))}(?![\w$])")
     return {
-        chunk: _DECLARES if len(chunks) > 1 and declares.search(index.hit(chunk, 0.0, {}).text) else 1.0
+        chunk: _DECLARES
+        if len(chunks) > 1 and declares.search(composed(index.hit(chunk, 0.0, {}).text))
+        else 1.0
         for chunk in chunks
     }
 
 
 def _defining(index: ChunkIndex, name: str) -> list[int]:
-    heads = [chunk_at(index, index.chunks_of(one.path), one.start) for one in index.graph.definitions(name)]
-    if heads:
-        return list(dict.fromkeys(heads))
+    if heads := _heads(index, index.graph.definitions(name) or index.graph.values(name)):
+        return heads
     whole = [] if name.isidentifier() else index.defining(name)
     found = dict.fromkeys(whole, 1.0) or dict(defining_chunks(index, name))
     highest = max(found.values(), default=0.0)
@@ -100,6 +104,11 @@ def _defining(index: ChunkIndex, name: str) -> list[int]:
     written = index.names(np.asarray(best, np.int64)) if 0 < len(best) <= MAX_CHUNKS else []
     exact = [chunk for chunk, (symbol, _) in zip(best, written, strict=False) if symbol == last_part(name)]
     return exact or best
+
+
+def _heads(index: ChunkIndex, found: Sequence[CodeDefinition]) -> list[int]:
+    """Return the chunks in which definitions begin."""
+    return list(dict.fromkeys(chunk_at(index, index.chunks_of(one.path), one.start) for one in found))
 
 
 def value_chunks(index: ChunkIndex, name: str) -> list[int]:
@@ -111,5 +120,6 @@ def value_chunks(index: ChunkIndex, name: str) -> list[int]:
     )
     whole = terms(name)[-1:]
     chunks = [chunk for term in whole for chunk in index.postings(term).chunks[:_MAX_READ].tolist()]
-    found = [chunk for chunk in chunks if declares.search(index.hit(chunk, 0.0, {}).text)]
+    found = [chunk for chunk in chunks if declares.search(composed(index.hit(chunk, 0.0, {}).text))]
+    found = found or _heads(index, index.graph.values(name))  # a member of a group without `=`
     return found if len(found) <= MAX_CHUNKS else []

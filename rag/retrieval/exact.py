@@ -20,6 +20,7 @@ import re2
 
 from rag.analysis import terms, words
 from rag.errors import SearchInvalid
+from rag.identifiers import composed, spellings
 from rag.ports import ChunkIndex
 from rag.top_k import find_sorted
 from rag.types import Hit, PatternMatches
@@ -40,6 +41,10 @@ _KIND_ORDER = np.asarray([0, 2, 3, 1])
 _DOC = 2
 _COMMENT = re.compile(r"\s*(?://|/?\*|# |--|;;|%|\"\"\"|''')")
 """The beginning of a line that may mention the name of a definition above the line that defines it."""
+
+_NO_NAME_BEFORE, _NO_NAME_AFTER = rb"(?<![\w$\x80-\xff])", rb"(?![\w$\x80-\xff])"
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*+\]?|.", re.DOTALL)
+"""An escaped character of an expression, a set, or another character."""
 
 Span = tuple[int, int]
 Spans = Callable[[bytes], Iterator[Span]]
@@ -125,22 +130,31 @@ def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
         raise SearchInvalid(
             f"the pattern has {len(pattern):,} characters, the limit is {MAX_PATTERN_CHARS:,}"
         )
-    wanted = pattern.encode("utf-8", "surrogatepass")
-    if not regex and not ignore_case:
-        return partial(_occurrences, wanted)
+    expression = _in_any_spelling(pattern) if regex else spellings(pattern)
+    if not regex and not ignore_case and expression == re.escape(pattern):
+        return partial(_occurrences, pattern.encode("utf-8", "surrogatepass"))
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True  # a match with hundreds of groups would take a thousand times longer
-    options.literal = not regex
     options.case_sensitive = not ignore_case
     try:
-        expression = re2.compile(b"(?m)" + wanted if regex else wanted, options)
+        compiled = re2.compile(f"(?m){expression}".encode("utf-8", "surrogatepass"), options)
     except re2.error as error:
         why = error.args[0].decode("utf-8", "replace") if error.args else "not an expression"
         raise SearchInvalid(
             f"invalid regular expression: {why}; the syntax is RE2's, without look-around and back-references"
         ) from error
-    return lambda text: (match.span() for match in expression.finditer(text) if match.end() > match.start())
+    return lambda text: (match.span() for match in compiled.finditer(text) if match.end() > match.start())
+
+
+def _in_any_spelling(expression: str) -> str:
+    """Return an expression that matches composed and decomposed forms of its letters, except in sets."""
+    if expression.isascii() or r"\Q" in expression:
+        return expression
+    return _TOKEN.sub(
+        lambda token: token[0] if token[0].isascii() or token[0][0] in "\\[" else spellings(token[0]),
+        composed(expression),
+    )
 
 
 def _occurrences(wanted: bytes, text: bytes) -> Iterator[Span]:
@@ -152,6 +166,7 @@ def _occurrences(wanted: bytes, text: bytes) -> Iterator[Span]:
 
 def _inner_words(literal: str) -> list[str]:
     """Return the words of a string that are whole words wherever it occurs: not those at its ends."""
+    literal = composed(literal)
     found = words(literal)
     at_start = bool(found) and literal.startswith(found[0])
     at_end = bool(found) and literal.endswith(found[-1])
@@ -252,7 +267,7 @@ class _Chunks:
         symbol = self._names[at][0]
         if not symbol or (at > 0 and self._names[at - 1] == self._names[at]):
             return False
-        named = re.compile(rb"(?<![\w$])" + re.escape(symbol.encode("utf-8", "replace")) + rb"(?![\w$])")
+        named = re.compile(_NO_NAME_BEFORE + spellings(symbol).encode("utf-8", "replace") + _NO_NAME_AFTER)
         found = named.search(text, from_, match[1])
         if found is None or found.start() < match[0]:
             return False
@@ -263,9 +278,9 @@ class _Chunks:
             text[begins : match[1]].decode("utf-8", "replace").rsplit("\n", line - self._starts[at])
         )
         if self._index.kind[self._numbers[at]] == _DOC:
-            return not any(symbol in one for one in above)
+            return not any(symbol in composed(one) for one in above)
         return not _COMMENT.match(here) and not any(
-            symbol in one and not _COMMENT.match(one) for one in above
+            symbol in composed(one) and not _COMMENT.match(one) for one in above
         )
 
 

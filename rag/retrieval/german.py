@@ -16,7 +16,7 @@ from rag.resources import shipped
 
 _TOKEN = re.compile(
     r"""`[^`\n]*`|"[^"\n]*"|[“„«»][^“”„«»\n]*[“”«»]|(?<!\w)'[^'\n]*'(?!\w)"""
-    r"|[-$@.]*\w+(?:[.:/#=-]+\w+)*(?:\(\))?"
+    r"|(?<![-$@.])[-$@.]*+\w++(?:[.:/#=-]+\w+)*(?:\(\))?"
 )
 """A quotation, a name, or a word with what is written next to it: `send()`, `a.b`, `--limit`, `$token`."""
 _WORD = re.compile(r"(?![A-Z]{2})[^\W\d_][^\W\d_A-ZÄÖÜ]*")

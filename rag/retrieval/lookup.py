@@ -1,16 +1,15 @@
-"""Look up a symbol by name instead of searching: where it is defined, and who calls it."""
+"""Look up a symbol by name instead of searching: where it is defined, and which lines have its name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 
 from rag.analysis import terms
-from rag.code.languages import HYPHENATED, kind_of_path
+from rag.code.languages import HYPHENATED
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.shown_definition import hit_of_lines
@@ -56,76 +55,6 @@ def definitions(index: ChunkIndex, name: str) -> list[Hit]:
     return sorted(within, key=lambda hit: (hit.symbol != symbol, hit.path, hit.start))
 
 
-@dataclass(frozen=True, slots=True)
-class CallerLines:
-    """The lines that use a name inside one definition of a file ("" for none)."""
-
-    path: str
-    within: str
-    lines: tuple[int, ...]
-    certain: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Callers:
-    """Who uses a name: what certainly means a definition of it first, then code before tests.
-
-    `are_calls` says whether they are calls, else they only mention it; `definitions` is the number of
-    definitions of that name, `limit` as of `limit_of_uses`.
-    """
-
-    found: tuple[CallerLines, ...]
-    are_calls: bool
-    definitions: int
-    limit: str = ""
-
-    @property
-    def certain(self) -> int:
-        """The number of lines that certainly mean a definition of the name."""
-        return sum(len(one.lines) for one in self.found if one.certain)
-
-    @property
-    def possible(self) -> int:
-        """The number of the other lines."""
-        return sum(len(one.lines) for one in self.found) - self.certain
-
-
-def callers(index: ChunkIndex, name: str) -> Callers:
-    """Return who calls what has a name: what the graph of the code resolves, and the other calls of that name
-    in code and tests. Without a call, return what mentions it.
-    """
-    targets = index.graph.definitions(name)
-    used = index.graph.uses(targets) if targets else []
-    by_text = uses(index, name)
-    for are_calls in (True, False):
-        found = {
-            (use.path, use.line): (use.within, use.certain)
-            for use in used
-            if (use.role == "call") == are_calls
-        }
-        for use in by_text:
-            if not are_calls or (use.calls and _is_code(use.hit)):
-                for line in use.lines:
-                    found.setdefault((use.hit.path, line), (use.hit.label, False))
-        if found:
-            return Callers(_grouped(found), are_calls, len(targets), limit_of_uses(index, name))
-    return Callers((), are_calls=False, definitions=len(targets), limit=limit_of_uses(index, name))
-
-
-def _grouped(found: Mapping[tuple[str, int], tuple[str, bool]]) -> tuple[CallerLines, ...]:
-    """Return lines, each with its definition and whether it is certain, by definition."""
-    rows = [(path, within, certain, line) for (path, line), (within, certain) in found.items()]
-    rows.sort(key=lambda row: (not row[2], kind_of_path(row[0]) == "test", row[0], row[1], row[3]))
-    return tuple(
-        CallerLines(path, within, tuple(row[-1] for row in group), certain)
-        for (path, within, certain), group in groupby(rows, key=lambda row: row[:3])
-    )
-
-
-def _is_code(hit: Hit) -> bool:
-    return hit.kind in ("code", "test") and hit.language != "text"
-
-
 def uses(index: ChunkIndex, name: str) -> list[Use]:
     """Return who uses a symbol: calls before mentions, code before tests, then by path and line.
 
@@ -134,7 +63,7 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     read.
     """
     is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
-    symbol = name if is_whole else _split_name(name)[1]
+    symbol = composed(name) if is_whole else _split_name(name)[1]
     whole = terms(symbol)[-1:]
     if not whole:
         return []
@@ -195,7 +124,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
     """Return the lines of a chunk that use the name, without those that define it and without the head of a
     definition: its first line with the name.
     """
-    lines = lines_of(hit.text)
+    lines = lines_of(composed(hit.text))
     mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
     if skips_head:
         mentions = mentions[1:]
@@ -207,7 +136,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    parts = [part for part in re.split(r"::|[.#]", name.strip().removesuffix("()")) if part]
+    parts = [part for part in re.split(r"::|[.#]", composed(name).strip().removesuffix("()")) if part]
     return ".".join(parts[:-1]), parts[-1] if parts else ""
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import is_stop_word, terms
+from rag.identifiers import CAMEL, LOWER, UPPER, composed
 from rag.ports import ChunkIndex
 from rag.types import MissingPart
 
@@ -35,7 +36,7 @@ _KINDS = (
 )
 _KIND = rf"(?P<kind>{_KINDS})\s+(?:named\s+|called\s+)?"
 _NAME = (
-    r"(?P<quote>[`'\"‘“]?)(?P<name>-{0,2}[A-Za-z_$@][\w$-]*(?:(?:\.|::|->|#)[\w$-]+)*(?:!|\?(?=[`'\"?]))?)"
+    r"(?P<quote>[`'\"‘“]?)(?P<name>-{0,2}(?!\d)[\w$@][\w$-]*(?:(?:\.|::|->|#)[\w$-]+)*(?:!|\?(?=[`'\"?]))?)"
     r"[`'\"’”]?"
 )
 _BARE_ENDS = r"(?=\s*(?:[?.,]|$|(?:have|has|do|does|mean|take|return|of|in|on|for)\b))"
@@ -62,15 +63,18 @@ _PATTERNS = tuple(
     )
 )
 _JOINT = re.compile(r"\.|::|->|#")
-_WRITTEN_AS_CODE = re.compile(r"^--?\w|[a-z0-9][A-Z]|_|\.\w|::|->|#|[A-Z]{2,}\w*\d|^[A-Z]{4,}$|!$")
+_WRITTEN_AS_CODE = re.compile(
+    rf"^--?\w|{CAMEL}|_|\.\w|::|->|#|[{UPPER}]{{2}}\w{{0,60}}\d|^[{UPPER}]{{4,}}$|!$"
+)
 """A hyphen alone joins words of English, too."""
 _LIKE_AN_OPTION = re.compile(r"(?:max|min|num|no|enable|disable|allow|use|skip|ignore|force)-\w", re.I)
 _FILE = re.compile(
     r"\.(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|cc?|hh?|cpp|hpp|cs|java|kt|rb|php|exs?|md|rst|txt|json|ya?ml|toml|ini"
     r"|cfg|conf|html?|css|sh|sql|xml|lock)$"
 )
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$-]{2,60}")
-_NAME_OF_CODE = re.compile(r"[a-z0-9][A-Z]|\w[_-]\w")
+_NAME_HELD = re.compile(r"(?!\d)[\w$][\w$-]{2,60}")
+_NAME_OF_CODE = re.compile(rf"{CAMEL}|\w[_-]\w")
+_HUMP = re.compile(rf"(?<=[{LOWER}\d])(?=[{UPPER}])")
 _BASES = re.compile(r"\bclass\s+\w+\s*(?:\(([^()]*)\)|(?:<|:|extends|implements)[ \t]*([^{\n]*))")
 _ANY_MEMBER = re.compile(
     r"__getattr__|__getattribute__|method_missing|__call\b|__get\b|new Proxy\(|define_method"
@@ -128,15 +132,14 @@ def _named(question: str) -> Iterator[_Named]:
 
 def _words(name: str) -> list[str]:
     """Return the words of a name, lower: `retryLimit` → retry, limit."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return [word.lower() for word in re.findall(r"[A-Za-z0-9$]+", spaced)]
+    return [word.lower() for word in re.findall(r"(?:[^\W_]|\$)+", _HUMP.sub(" ", composed(name)))]
 
 
 def _spelled(name: str) -> re.Pattern[str]:
     """Return the pattern of a name in any spelling, as a whole name or at the end of a longer one."""
     words = r"[\s_-]?".join(map(re.escape, _words(name)))
-    mark = re.escape(name[-1]) if name.endswith(("!", "?")) else r"(?![a-z0-9])"
-    return re.compile(rf"(?<![A-Za-z0-9]){words}{mark}", re.I)
+    mark = re.escape(name[-1]) if name.endswith(("!", "?")) else rf"(?![{LOWER}\d])"
+    return re.compile(rf"(?<![^\W_]){words}{mark}", re.I)
 
 
 def _occurs(indexes: Sequence[ChunkIndex], name: str) -> bool:
@@ -170,7 +173,7 @@ def _holding(index: ChunkIndex, words: Iterable[str]) -> list[int]:
 
 
 def _text(index: ChunkIndex, chunk: int) -> str:
-    return index.hit(chunk, 0.0, {}).text
+    return composed(index.hit(chunk, 0.0, {}).text)
 
 
 def _is_no_member(indexes: Sequence[ChunkIndex], named: _Named) -> bool:
@@ -208,7 +211,7 @@ def _class_text(indexes: Sequence[ChunkIndex], name: str) -> str:
         for matched in _BASES.finditer("\n".join(own)):
             if not re.match(rf"class\s+{re.escape(current)}\b", matched[0]):
                 continue
-            bases = re.findall(r"[A-Za-z_]\w*(?=\s*(?:[,\s)<({]|$))", matched[1] or matched[2] or "")
+            bases = re.findall(r"[^\W\d]\w*(?=\s*(?:[,\s)<({]|$))", matched[1] or matched[2] or "")
             wanted += [base for base in bases if base not in seen | _ROOTS and base[0].isupper()]
     return "\n".join(texts)
 
@@ -252,7 +255,7 @@ def _nearest(indexes: Sequence[ChunkIndex], named: _Named) -> tuple[str, ...]:
         for word in _words(named.part):
             for term in terms(word)[-1:]:
                 for chunk in index.postings(term).chunks[:_MAX_BASES].tolist():
-                    held = _IDENTIFIER.findall(_text(index, chunk))
+                    held = _NAME_HELD.findall(_text(index, chunk))
                     others |= {one: None for one in held if word in one.lower() and _NAME_OF_CODE.search(one)}
     part = named.part.lstrip("-")
     close = [get_close_matches(part, names, _MAX_NEAREST, 0.5) for names in (members, others)]

@@ -14,6 +14,7 @@ from itertools import chain, groupby, islice, pairwise
 import numpy as np
 
 from rag.analysis import term_set
+from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.build_commands import build_command
@@ -89,14 +90,14 @@ def is_path(path: str, mentioned: str) -> bool:
     """Return whether a path is the one mentioned. The mention may lack the first folders or the extension, or
     have more folders in front.
     """
-    mentioned = f"/{mentioned.removeprefix('./').lstrip('/')}"
+    path, mentioned = composed(path), f"/{composed(mentioned).removeprefix('./').lstrip('/')}"
     named = path if "." in mentioned.rpartition("/")[2] else _EXTENSION.sub("", path)
     return f"/{named}".endswith(mentioned) or mentioned.endswith(f"/{path}")
 
 
 def _is_in(path: str, folder: str) -> bool:
     """Return whether a path is in a folder; the mention may lack the folder's first parents."""
-    return f"/{folder}/" in f"/{path}"
+    return f"/{composed(folder)}/" in f"/{composed(path)}"
 
 
 def _lines(index: ChunkIndex, question: ParsedQuestion) -> Iterator[int]:

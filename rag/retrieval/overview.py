@@ -46,7 +46,7 @@ _STRONG = frozenset({"architecture", "overview"})
 _KINDS = "module|package|folder|directory|subfolder|subdirectory|file|component|subsystem|crate|namespace"
 _NAME = r"[`'\"]?([\w.-]+(?:/[\w.-]+)*)/?[`'\"]?"
 _PLACE = re.compile(rf"(?<![\w/.-]){_NAME}\s+(?:{_KINDS})\b|\b(?:{_KINDS})\s+(?:of )?{_NAME}", re.I)
-_PATH = re.compile(r"[`'\"]?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.[a-z]\w{0,4})\b[`'\"]?", re.I)
+_PATH = re.compile(r"[`'\"]?(?<![\w.-])((?:[\w.-]+/)+[\w.-]*|[\w-]+\.[a-z]\w{0,4})\b[`'\"]?", re.I)
 _MAX_CANDIDATES = 60
 """How many files, the largest, are compared."""
 _MAX_FILES = 8

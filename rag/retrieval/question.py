@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from rag.analysis import is_stop_word, terms, words
+from rag.analysis import is_stop_word, terms, without_clitics, words
+from rag.identifiers import LIKE_CODE, UNCASED, UPPER, composed, names_in
 from rag.retrieval.german import in_english
 from rag.retrieval.log_prefix import without_log_prefixes
 
@@ -20,16 +21,13 @@ _CONTRACTED = re.compile(
     r"(?<![\w'\"`.-])(?:ca|do|does|did|is|are|was|were|wo|would|could|should|have|has|had)(?-i:n['’]?t)(?![\w'\"`.(-])",
     re.I,
 )
-_ENDING = re.compile(r"(?<=[a-z])['’](?:s|re|ve|ll|d|m)(?![\w'’\"`])", re.I)
-"""What follows an apostrophe in "user's" and "they've", and is no word."""
 _WHO_IS = re.compile(
     r"((?:\A\s*|[.,;:!?/(]\s+)(?:(?:and|but|so|or|ok|okay|hey|hi|hello|please),?\s+){0,3}|\b(?:and|or)\s+)"
     r"(who|what|where|how)['’]?s(?=\s)",
     re.I,
 )
 """A question that begins with "who's" or, as often typed, "whos"."""
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
-_PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")
+_PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}(?![A-Za-z0-9_])")
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
 _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
 """A line of a file, as in Python's tracebacks, and as most other programs write it."""
@@ -43,9 +41,9 @@ _LINES = (
 )
 _LINES_ASKED = re.compile(rf"(?:{'|'.join(_LINES)})(?![\d:])", re.I)
 """Lines that a question asks to see: "lines 40-60 of app.py", "app.py:40"; but not "app.py:40:7: error"."""
-_SPELLED = re.compile(r"(?<![\w$'#:./-])[A-Za-z_$*%][\w$*%'-]*(?:[.:#/!?=>]{1,2}[\w$*%'-]+)*[!?=*]?")
+_SPELLED = re.compile(r"(?<![\w$'#:./-])(?!\d)[\w$*%][\w$*%'-]*(?:[.:#/!?=>]{1,2}[\w$*%'-]+)*[!?=*]?")
 """What may be a name where names have more than letters and digits: `wrap-session`, `s:open`."""
-_NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
+_NAMED_LIKE_CODE = re.compile(rf"{LIKE_CODE}|::|->|\(\)|\w\.\w|^[{UPPER}]{{2,}}$|{UNCASED}")
 
 _TEST = r"(?:\w{1,20} )?(?:tests?|specs?|test cases?)"
 _OF = r"(?:\W*\Z| (?:for|of|that|which|about|around)\b)"
@@ -181,12 +179,12 @@ def parse_question(text: str) -> ParsedQuestion:
     A German question is read in English if all its words are known. The last results are cached: each
     follow-up parses the questions before it again.
     """
-    text = _WHO_IS.sub(r"\1\2 is", in_english(text))
+    text = _WHO_IS.sub(r"\1\2 is", in_english(composed(text)))
     spans = _CODE_SPAN.findall(text)
-    names = [name for span in spans for name in _IDENTIFIER.findall(span)]
-    names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
+    names = [name for span in spans for name in names_in(span)]
+    names += [name for name in names_in(text) if _NAMED_LIKE_CODE.search(name)]
     if len(words(text)) == 1:
-        names += _IDENTIFIER.findall(text)  # a single word is a name to look up
+        names += names_in(text)  # a single word is a name to look up
     frames = _FRAME.findall(text)
     names += [name for _, _, name in frames if name]
     places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
@@ -236,7 +234,7 @@ def _weighed(text: str) -> dict[str, float]:
 
 def without_contractions(text: str) -> str:
     """Return a text with "can't", "doesnt" and the like as "not", and no letters after an apostrophe."""
-    return _ENDING.sub("", _CONTRACTED.sub("not", text))
+    return without_clitics(_CONTRACTED.sub("not", text))
 
 
 def only_word(question: ParsedQuestion) -> str | None:

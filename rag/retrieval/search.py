@@ -9,6 +9,8 @@ from itertools import compress
 import numpy as np
 import numpy.typing as npt
 
+from rag.analysis import terms
+from rag.identifiers import composed
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
@@ -25,6 +27,7 @@ from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
+from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
     facet_factor,
@@ -65,6 +68,11 @@ class Searcher:
     weights: rank.RankingWeights = rank.DEFAULT
     carry: Carry = CARRY
     reranker: Reranker | None = None
+
+    def defines(self, name: str) -> bool:
+        """Return whether the store has a definition of a name."""
+        occurs = all(len(self.index.postings(term).chunks) for term in terms(name))
+        return occurs and bool(self.index.defining(name) or self.index.graph.definitions(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +178,9 @@ def _search_stores(
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
     question = in_english(
-        without_client_blocks(question), lambda name: any(s.index.defining(name) for s in searchers)
+        without_client_blocks(composed(question)), lambda name: any(s.index.defining(name) for s in searchers)
     )
+    question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = parse_question(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
@@ -22,7 +23,11 @@ def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str]) -> Hit:
     wanted = [name for name in names if name in hit.text]
     if not wanted or hit.symbol in wanted or hit.kind not in ("code", "test"):
         return hit
-    defined = {one.name: one for one in index.graph.defined_in(hit.path) if _begins_in(hit, one)}
+    defined = {
+        one.name: one
+        for one in (*index.graph.values_in(hit.path), *index.graph.defined_in(hit.path))
+        if _begins_in(hit, one)
+    }
     return next((_named(hit, defined[name]) for name in wanted if name in defined), hit)
 
 
@@ -45,7 +50,9 @@ def named_at(index: ChunkIndex, hit: Hit, line: int) -> Hit:
     return _named(hit, around[-1])
 
 
-def hit_of_lines(index: ChunkIndex, lines: Span, unit: Unit, reason: str = "") -> Hit | None:
+def hit_of_lines(
+    index: ChunkIndex, lines: Span, unit: Unit | Literal["constant"], reason: str = ""
+) -> Hit | None:
     """Return lines of a file as a hit; None if they are blank or not in the store."""
     found, chunks = index.file_text(lines.path), index.chunks_of(lines.path)
     if found is None or not chunks:
@@ -56,7 +63,7 @@ def hit_of_lines(index: ChunkIndex, lines: Span, unit: Unit, reason: str = "") -
     hit = index.hit(chunks[0], 0.0, {})
     end = lines.start + len(whole_lines_of(text)) - 1
     span = replace(hit.span, start=lines.start, end=end, symbol=lines.symbol, scope=lines.scope)
-    return replace(hit, span=span, text=text, unit=unit, blank_end="", reason=reason)
+    return replace(hit, span=span, text=text, unit=_unit(unit), blank_end="", reason=reason)
 
 
 def _begins_in(hit: Hit, one: CodeDefinition) -> bool:
@@ -64,4 +71,8 @@ def _begins_in(hit: Hit, one: CodeDefinition) -> bool:
 
 
 def _named(hit: Hit, one: CodeDefinition) -> Hit:
-    return replace(hit, span=replace(hit.span, symbol=one.name, scope=one.scope), unit=one.unit)
+    return replace(hit, span=replace(hit.span, symbol=one.name, scope=one.scope), unit=_unit(one.unit))
+
+
+def _unit(unit: Unit | Literal["constant"]) -> Unit:
+    return "block" if unit == "constant" else unit

@@ -17,6 +17,7 @@ from string import ascii_lowercase
 
 from rag.analysis import terms
 from rag.ports import ChunkIndex, Embedder, takes_bags
+from rag.retrieval.question_language import is_foreign
 from rag.retrieval.specificity import specificity
 
 _WORD = re.compile(r"(?<![\w.$/'’`-])[A-Za-z][a-z]{4,20}(?![\w$/'’`(-]|\.\w)")
@@ -25,10 +26,12 @@ _MAX_CHECKED_WORDS = 5
 
 
 def corrections(indexes: Sequence[ChunkIndex], embedder: Embedder, question: str) -> dict[str, str]:
-    """Return the mistyped words of a question with their corrections; none where the embedder has no
-    vocabulary.
+    """Return the mistyped words of a question with their corrections.
+
+    There are none where the embedder has no vocabulary, and none in another language, whose ordinary words it
+    does not have.
     """
-    if not takes_bags(embedder):
+    if not takes_bags(embedder) or is_foreign(question, embedder):
         return {}
     by_word = {word: _term(word) for word in _WORD.findall(question)}
     unknown = (

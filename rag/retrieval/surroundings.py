@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rag.identifiers import NAME, composed
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.search import RetrievalResult, Searcher
@@ -25,7 +26,7 @@ _MAX_LINES = 60
 """A definition with more lines is left out: it would displace several others."""
 _MAX_HEAD_LINES = 40
 _MAX_IMPORT_LINES = 12
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
+_NAME = re.compile(NAME)
 _CONSTRUCTORS = ("__init__", "constructor", "initialize", "__construct")
 
 
@@ -125,7 +126,7 @@ def _class_heads(place: _Place) -> Iterator[Hit]:
 
 def _used_imports(place: _Place) -> Iterator[Hit]:
     """Yield the imports that one hit uses; those on neighbouring lines are one piece."""
-    path, names = place.hit.path, frozenset(_IDENTIFIER.findall(place.hit.text))
+    path, names = place.hit.path, frozenset(_NAME.findall(composed(place.hit.text)))
     blocks: list[tuple[int, int]] = []
     for start, end in place.index.graph.imports_of(path, names):
         if end - start >= _MAX_IMPORT_LINES or place.hit.start <= start <= place.hit.end:

@@ -26,9 +26,11 @@ _MAX_COMPARED_LINES = 5_000_000
 """Above this total, files are no longer compared with each other, except for equal bytes."""
 _CONSTANT = re.compile(
     r"(?:(?:export|pub(?:\([^)]*\))?|public|private|protected|internal|static|final|const|constexpr|readonly"
-    r"|let|var|val|define|declare|extern|unsigned|int|long|char|bool|float|double|string|String|size_t)\s+|#)*"
-    r"(?:define\s+)?\*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=|\s\(?[\"'\d({\[])"
+    r"|let|var|val|define|declare|extern|unsigned|int|long|char|bool|float|double|string|String|size_t)\s+)*"
+    r"\*?((?!\d)[\w$]+)\s*(?:\[[^\]]*\]\s*)?(?::[^=\n]+)?(?:=(?!=)|:=)"
+    r"|\s*#\s*define\s+((?!\d)\w+)\s"
 )
+"""An assignment at the top of a file, or a macro with a value."""
 
 
 class TreeSide(GraphFiles, Protocol):
@@ -340,7 +342,8 @@ def _assigned(
             texts[current].append("\n".join(lines[first:row]).rstrip())
             begins.setdefault(current, first + 1)
         match = _CONSTANT.match(line)
-        current, first = (match[1] if match and match[1] not in names else ""), row
+        name = (match[1] or match[2]) if match else ""
+        current, first = ("" if name in names else name), row
     whole = {name: "\n".join(parts) for name, parts in texts.items()}
     return {name: (begins[name], begins[name] + text.count("\n"), text) for name, text in whole.items()}
 

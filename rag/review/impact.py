@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag.code.reference_queries import has_references
 from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, line_map
-from rag.review.code_text import significant
 from rag.review.values import AffectedTest, BrokenUse, CallSite
 from rag.types import CodeDefinition, CodeUse
 
@@ -24,7 +23,8 @@ _MAX_NAMES = 5
 _MAX_USERS = 60
 _HUB_USES = 40
 """The tests of a definition with more uses than this are only reached directly."""
-_WEIGHT_POSSIBLE, _WEIGHT_NAMED, _WEIGHT_IMPORT, _WEIGHT_WORD = 0.3, 1.5, 0.1, 0.2
+_WEIGHT_POSSIBLE, _WEIGHT_IMPORT, _WEIGHT_NAMED = 0.3, 0.1, 0.05
+"""What a possible call, an import and the name of a file weigh; a certain call weighs 1."""
 _TEST_PART = re.compile(
     r"(?i)^(?:tests?|spec|it)[_.-]|[_.-](?:unit|integration|e2e)?[_.-]?(?:tests?|specs?|cases?)$"
     r"|(?<=[a-z0-9])(?:Tests?|Spec|TestCase|IT)$|^Test(?=[A-Z])"
@@ -43,16 +43,12 @@ _FAMILY = {
     **dict.fromkeys(("java", "kotlin", "scala", "groovy"), "java"),
 }
 """Languages that use each other's names."""
-_WORD = re.compile(r"[A-Za-z_$][\w$-]{4,}")
 _DOTTED = re.compile(r"(\.?)([\w$]+)")
 _LEAST_NAME = 4
 """The minimum length of a name of which other names may have the words."""
-_MAX_WORDS = 80
-_MAX_COMPARED_CHARS = 4_000_000
-"""The words of changed code are counted up to this size."""
 _MAX_BY_WORDS = 5
-_MAX_HOLDERS = 6
-"""A word of the changed lines that more test files hold says nothing about which of them tests it."""
+_TEST_FOLDERS = frozenset("t test spec unit integration e2e functional src main java kotlin scala".split())
+"""Words of the folders of tests, and of the roots of code, that are not in the path of the tested file."""
 _CONSTRUCTORS = ("__init__", "__new__", "constructor", "initialize")
 
 
@@ -304,16 +300,12 @@ class Impact:
             if path in differing:
                 reached[path].is_changed = True
         sources = self._changed_sources()
-        for path, source in self._named_after(sources):
-            reached[path].add(_WEIGHT_NAMED, f"is named after {source}", certain=False)
         for source in sources:
             for use in self._head.graph.importers(source):
                 if self._holds_tests(use.path):
                     reached[use.path].add(_WEIGHT_IMPORT, f"imports {source}", certain=False)
-        for path, (weight, word) in self._holding_words().items():
-            reached[path].add(
-                _WEIGHT_WORD * weight, f"mentions {word}, as do the changed lines", certain=False
-            )
+        for path, source in self._named_after(sources):
+            reached[path].add(_WEIGHT_NAMED, f"is named after {source}", certain=False)
         ranked = sorted(reached.items(), key=lambda item: (not item[1].certain, -item[1].weight, item[0]))
         return [
             AffectedTest(path, tuple(one.names)[:_MAX_NAMES], one.why, one.certain, one.is_changed)
@@ -324,48 +316,6 @@ class Impact:
         """Return the files of code with a symbol that differs in more than comments."""
         found = {s.path for s in self._symbols if s.change != "comment" and s.path in self._head.known}
         return sorted(path for path in found if not self._head.is_test(path))
-
-    def _holding_words(self) -> dict[str, tuple[float, str]]:
-        """Return the test files that hold most rare words of the changed lines, with the rarest of them."""
-        weights: dict[str, float] = defaultdict(float)
-        rarest: dict[str, tuple[int, str]] = {}
-        tests = sum(map(self._head.is_test, self._head.known))
-        most = min(_MAX_HOLDERS, max(1, tests // 5))
-        for word in self._changed_words():
-            holding = [path for path in self._head.files.holding(word) if self._head.is_test(path)]
-            for path in holding if len(holding) <= most else ():
-                weights[path] += 1 / len(holding)
-                rarest[path] = min(rarest.get(path, (len(holding), word)), (len(holding), word))
-        ranked = sorted(weights, key=lambda path: (-weights[path], path))
-        best = [path for path in ranked if self._holds_tests(path)][:_MAX_BY_WORDS]
-        return {path: (weights[path], rarest[path][1]) for path in best}
-
-    def _changed_words(self) -> list[str]:
-        """Return the words of the code that differs, the rarest in it first, then by name."""
-        count: Counter[str] = Counter()
-        left = _MAX_COMPARED_CHARS
-        for symbol in self._symbols if any(map(self._head.is_test, self._head.known)) else ():
-            left -= sum(
-                self._chars_of(*side) for side in ((self._base, symbol.old), (self._head, symbol.new))
-            )
-            if left < 0:
-                break
-            if symbol.change != "comment" and not self._head.is_test(symbol.path):
-                old = Counter(self._code_of(self._base, symbol.old))
-                new = Counter(self._code_of(self._head, symbol.new))
-                for part in (old - new) + (new - old):
-                    count.update(_WORD.findall(part))
-        return sorted(count, key=lambda word: (count[word], word))[:_MAX_WORDS]
-
-    @staticmethod
-    def _chars_of(tree: ReviewedTree, one: CodeDefinition | None) -> int:
-        return sum(map(len, tree.lines(one.path)[one.start - 1 : one.end])) if one else 0
-
-    @staticmethod
-    def _code_of(tree: ReviewedTree, one: CodeDefinition | None) -> Sequence[str]:
-        if one is None:
-            return ()
-        return significant("\n".join(tree.lines(one.path)[one.start - 1 : one.end]), tree.known[one.path][0])
 
     def _walk(self, symbol: SymbolPair, reached: dict[str, _Reached]) -> None:
         """Find the tests of one symbol, nearest first."""
@@ -442,16 +392,23 @@ class Impact:
     def _named_after(self, sources: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the test files with the name of a changed file, each with that file.
 
-        Else those whose name has all its words (`test_command_run` of `commands/run`), at most five with the
-        fewest other words; else those in a folder of that name. Of several with one name, those whose folders
-        have most names in common with the file's.
+        Else those whose name has all its words, and no others than its path has (`test_command_start` of
+        `commands/start`); else those in a folder of that name. They are in folders of tests or of that path.
+        Of several, those whose folders have most names in common with the file's.
         """
         by_stem, by_folder = self._tests_by_name()
         for source in sources:
             subject = subject_of(source)
             found = by_stem.get(subject) or self._with_words(by_stem, source) or by_folder.get(subject, [])
             own = set(source.split("/")[:-1])
-            found = [path for path in found if self._is_alike(path, source) and self._holds_tests(path)]
+            words = _TEST_FOLDERS.union(_words_of(source))
+            found = [
+                path
+                for path in found
+                if words.issuperset(_words_of(posixpath.dirname(path)))
+                and self._is_alike(path, source)
+                and self._holds_tests(path)
+            ]
             best = max((len(own & set(path.split("/"))) for path in found), default=0)
             for path in found:
                 if len(own & set(path.split("/"))) == best:
@@ -459,14 +416,12 @@ class Impact:
 
     @staticmethod
     def _with_words(by_stem: Mapping[str, list[str]], source: str) -> list[str]:
-        """Return the test files whose names have all words of a file's name."""
+        """Return the test files whose names have all words of a file's name, and no others than its path."""
         own, around = set(_words_of(subject_of(source))), set(_words_of(source))
         if not own or max(map(len, own)) < _LEAST_NAME:
             return []
-        ranked = sorted(
-            (len(words - around), name) for name in by_stem if own <= (words := set(_words_of(name)))
-        )
-        return [path for _, name in ranked[:_MAX_BY_WORDS] for path in by_stem[name]][:_MAX_BY_WORDS]
+        named = [name for name in by_stem if own <= set(_words_of(name)) <= around]
+        return [path for name in named for path in by_stem[name]][:_MAX_BY_WORDS]
 
     def _tests_by_name(self) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
         """Return the test files by what they are named after, and by the name of their folder."""

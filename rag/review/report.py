@@ -12,6 +12,8 @@ SHOWN = 12
 """How many entries of each part are shown; JSON has more."""
 _CALLERS = 3
 _MARKS = {"removed": "-", "added": "+", "renamed": ">", "moved": ">", "comment": " "}
+_WHAT = {("constant", "body"): "value", ("section", "body"): "text"}
+"""How a change of what is no function is called; else by its unit, as in "class body"."""
 _MAX_TEXT = 100
 _ID_CHARS = 8
 """How much of a conversation's id is shown; commands take the beginning of an id."""
@@ -67,7 +69,8 @@ def _summary(review: Review, code: Callable[[str], str]) -> str:
     head = code(review.head) + (f" ({review.head_commit[:10]})" if review.head_commit else "")
     false = [
         _count(sum(use.certain for use in review.broken), "broken use"),
-        _count(counts.stale, "stale statement"),
+        _count(counts.stale, "stored answer or fact", "stored answers or facts")
+        + (" gone stale" if counts.stale else ""),
     ]
     verdict = " and ".join(part for part in false if part) or "nothing becomes false"
     changed = ", ".join(
@@ -77,8 +80,8 @@ def _summary(review: Review, code: Callable[[str], str]) -> str:
     return f"{base} → {head}: {verdict}; {changed or 'nothing'} changed"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}" if number else ""
+def _count(number: int, noun: str, several: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}" if number else ""
 
 
 def _parts(review: Review, form: _Form, plain: Callable[[str], str]) -> list[str]:
@@ -111,7 +114,7 @@ def _parts(review: Review, form: _Form, plain: Callable[[str], str]) -> list[str
         for note in (
             f"{_count(comments, 'symbol')} changed only in comments or layout" if comments else "",
             f"{_count(tests, 'symbol')} of tests changed" if tests else "",
-            f"{_count(before, 'statement')} {'was' if before == 1 else 'were'} stale before"
+            f"{before:,} of the stored answers and facts {'was' if before == 1 else 'were'} stale before"
             if before
             else "",
             *review.notes,
@@ -162,7 +165,11 @@ def _statement(one: StaleStatement, form: _Form, plain: Callable[[str], str]) ->
 
 def _symbol(one: ChangedSymbol, form: _Form) -> list[str]:
     was = f", was {form.code(one.was)}" if one.was else ""
-    what = one.change if one.unit == "function" else f"{one.change} of {one.unit}"
+    what = (
+        one.change
+        if one.unit == "function"
+        else _WHAT.get((one.unit, one.change), f"{one.unit} {one.change}")
+    )
     if one.change in ("removed", "added", "renamed", "moved"):
         what = one.change if one.unit == "function" else f"{one.change} {one.unit}"
     mark = _MARKS.get(one.change, "~")
@@ -180,7 +187,7 @@ def _called(one: ChangedSymbol) -> str:
         return ""
     possible = one.caller_count - one.certain_count
     noun = "caller" if one.unit == "function" else "use"
-    parts = [_count(one.certain_count, noun), f"{possible:,} possible" if possible else ""]
+    parts = [_count(one.certain_count, noun), _count(possible, f"possible {noun}")]
     return "  " + " + ".join(part for part in parts if part)
 
 

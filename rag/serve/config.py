@@ -22,10 +22,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
-from rag.serve.settings import ServerSettings
+from rag.serve.settings import ServerSettings, with_safe_names
 from rag.service import locate
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
@@ -68,6 +69,7 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
     if not given.get("repositories") and not given.get("allow_urls"):
         here = locate(None)
         given["repositories"] = ((here.name, here),)
+    given["repositories"] = with_safe_names(given.get("repositories", ()))
     if engine.shared:
         given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):
@@ -84,7 +86,7 @@ def read_config(path: Path) -> dict[str, Any]:
         SettingsError: the file is unreadable, of another version, or has an unknown key or an invalid value.
     """
     try:
-        values = parse_toml(path.read_text(encoding="utf-8"))
+        values = parse_toml(text_of(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the server settings {path}: {error}") from error
     version = values.pop("version", None)

@@ -20,6 +20,7 @@ from rag.errors import (
     ConversationMismatch,
     NotFound,
     ProviderError,
+    QuestionTooLong,
     RagError,
     RateLimited,
     RefNotFound,
@@ -179,6 +180,7 @@ _STATUS: tuple[tuple[type[RagError], int, str], ...] = (
     (RateLimited, 429, "provider_rate_limited"),
     (AuthenticationFailed, 502, "provider_authentication"),
     (ProviderError, 502, "provider_error"),
+    (QuestionTooLong, 413, "too_large"),
     (ConfigError, 400, "bad_request"),
 )
 

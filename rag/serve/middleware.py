@@ -27,6 +27,7 @@ from rag.request_context import CURRENT, RequestContext, new_request
 from rag.serve.access.identity import identified
 from rag.serve.access.json_limits import check_json
 from rag.serve.access.keys import Caller
+from rag.serve.access.path_prefix import PathPrefix
 from rag.serve.errors import (
     BadRequest,
     Forbidden,
@@ -76,10 +77,13 @@ class RequestMiddleware:
         self._hosts = _LOCAL_NAMES | {name.lower() for name in settings.public_hosts}
         self._any_host = not settings.is_loopback and not settings.public_hosts
         self._identity = service.identity
+        self._prefix = PathPrefix(settings.root_path, settings.trusted_proxies)
         self._origins = frozenset(origin.lower() for origin in settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
+        if scope["type"] in ("http", "websocket"):
+            self._prefix.apply(scope)
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -176,6 +180,9 @@ class RequestMiddleware:
     async def _admit(self, scope: Scope) -> None:
         identity = self._identity.take(scope)
         headers = dict(scope["headers"])
+        hosts = {value for name, value in scope["headers"] if name == b"host"}
+        if len(hosts) > 1:
+            raise BadRequest("the request has several Host headers that differ")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
             raise Forbidden("the Host header names another server; allow the name with --public-host")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rag.diagnosis import Finding
-from rag.errors import RagError, SourceError
+from rag.errors import ConfigError, RagError, SourceError
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Key, read_keys, shared_keys
 from rag.serve.access.ssrf import git_pins_addresses
@@ -59,6 +59,12 @@ def diagnose_server(
         yield _repository(name, source, ask_servers=ask_servers)
     yield _allowed_hosts(settings)
     yield _port(settings)
+
+
+def check_port(settings: ServerSettings) -> None:
+    """Refuse a port that cannot be listened on. Raises ConfigError."""
+    if settings.port and (found := _port(settings)).state == "bad":
+        raise ConfigError(f"cannot listen: {found.detail}; choose another with {found.fix}")
 
 
 def _allowed_hosts(settings: ServerSettings) -> Finding:

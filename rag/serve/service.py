@@ -106,6 +106,7 @@ class Service:
         self.write_batcher = WriteBatcher()
         self.prepare_pool = PreparePool(settings.processes if _children_can_prepare(settings.engine) else 0)
         is_private = settings.is_loopback and not settings.public_hosts and not self.keyring.has_keys
+        self.engine.reads_around = is_private
         self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
         self._loop: asyncio.AbstractEventLoop | None = None

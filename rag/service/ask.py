@@ -45,6 +45,7 @@ from rag.ports import (
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
+from rag.service.search import check_question
 from rag.service.second_look import begin_look
 from rag.service.support import with_support
 from rag.service.trace import trace
@@ -155,7 +156,7 @@ def converse(
 
     Raises:
         ProviderError: the model failed; `quotes` is the extractive answer, which is not stored.
-        ConfigError: the question is empty, or the prompt cannot be rendered; no turn is stored.
+        ConfigError: the question is empty or too long, or the prompt cannot be rendered; no turn is stored.
     """
     steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
     while (step := steps.next()) is not None:
@@ -351,6 +352,7 @@ def _look_up_and_prepare(
     dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
 ) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared, str | None]]:
     """Look up a cached answer and prepare the question; return also the model's form of the question."""
+    check_question(question)
     standalone = _rewritten(
         question, (yield from _completion(dialog, dialog.condensing, question, generator))
     )
@@ -488,7 +490,8 @@ class _Writing:
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
         self.options = prepared.options
-        self.warning = "" if self.options.is_json else warning_paragraph(prepared.warning)
+        is_quoting = generator.model == QUOTING and not self.options.is_json
+        self.warning = warning_paragraph(prepared.warning) if is_quoting else ""
         self._dialog, self._generator = dialog, generator
         self._begin()
         self._numbered = 0

@@ -15,7 +15,8 @@ known to have no effect.
 
 A follow-up is looked up by its standalone question if a model wrote one, else by its words and the whole
 history, so that no other conversation gets its answer. An answer is cached if it is complete, refers to a
-source and came without a warning; it is removed together with the turn that it was first given in.
+source, came without a warning, and its sources support its statements, so that asking again gives another
+one; it is removed together with the turn that it was first given in.
 """
 
 from __future__ import annotations
@@ -176,7 +177,8 @@ class LookUp:
         if (
             in_context
             or answer.cut
-            or answer.warning
+            or prepared.warning
+            or (answer.support and (answer.support.unsupported or answer.support.unknown_names))
             or _lacks_history(answer)
             or not (answer.complete and answer.found and answer.citations and known)
         ):

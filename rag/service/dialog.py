@@ -13,7 +13,7 @@ from rag.agent.look import Look
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
-from rag.errors import ConfigError, NotFound, ProviderError, QuestionEmpty, RagError, StoreCorrupt
+from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt, StoreReadOnly
 from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
@@ -39,10 +39,18 @@ from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.repository import Repository
 from rag.service.retention import kept_files
-from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
+from rag.service.search import (
+    SearchOutcome,
+    SearchQuery,
+    check_question,
+    nothing_within,
+    search_repositories,
+    within,
+)
 from rag.service.snapshots import FolderState
 from rag.service.subjects import find_subject
 from rag.service.trace import trace
+from rag.service.unread import is_part, missing_note, with_unread
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -218,7 +226,7 @@ class Dialog:
             other = Dialog(self.engine, chosen, history=self.history) if query.only else self
             return other.search(query.text, k=query.k)
 
-        return search_repositories(self.repositories, query, ask)
+        return search_repositories(self.repositories, query, ask, around=self.engine.reads_around)
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
@@ -231,6 +239,7 @@ class Dialog:
             searchers, has_model = [r.searcher for r in self.searched], self.engine.settings.has_model
             found = search(searchers, question, past=past, k=k, with_further=has_model)
             found = with_history(self.searched, found, k, self.engine.on_missing_files)
+            found = with_unread(self.searched, found, around=self.engine.reads_around)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
                 self._searches.popitem(last=False)
@@ -247,10 +256,9 @@ class Dialog:
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
-            QuestionEmpty: the question is empty.
+            QuestionEmpty, QuestionTooLong: as `check_question`.
         """
-        if not question.strip():
-            raise QuestionEmpty()
+        check_question(question)
         began = time.perf_counter()
         settings = self.engine.settings
         now = self._now()
@@ -264,7 +272,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         searchers = [r.searcher for r in self.searched]
-        warned = NO_SUBJECT if lacks_subject(found.sought) else warning(confidence, found.hits)
+        warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
             PromptInput(
@@ -307,6 +315,13 @@ class Dialog:
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
         )
+
+    def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
+        """Return the warning before an answer that is probably not there; "" if not needed."""
+        if confidence is None or confidence.is_sure or not confidence.found:
+            return ""
+        unread = missing_note(self.repositories, confidence, around=self.engine.reads_around)
+        return warning(confidence, hits, unread, is_part=any(map(is_part, self.repositories)))
 
     def _answer_tokens(self) -> int:
         """Return the tokens reserved for the answer: as the caller asks, at most half of the context."""
@@ -423,12 +438,14 @@ class Dialog:
     def not_found(self, prepared: Prepared) -> Answer:
         """Return the answer if nothing was found; a note names submodules that are not indexed."""
         submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
-        answer = not_found(prepared)
+        unread = missing_note(self.repositories, prepared.confidence, around=self.engine.reads_around)
+        answer = not_found(prepared, unread)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
     def about_conversation(self, prepared: Prepared) -> Answer | None:
         """Return the answer about the conversation itself; None if the question asks about anything else."""
-        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()))
+        names = [repository.source.name for repository in self.repositories]
+        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()), names)
         return replace(not_found(prepared), text=text, hits=(), found=True, confidence=None) if text else None
 
     def ask(self, question: str) -> DialogTurn | None:
@@ -443,7 +460,10 @@ class Dialog:
             state="asked",
             metadata=asked_by(),
         )
-        return self.history.ask(turn, self.repositories)
+        try:
+            return self.history.ask(turn, self.repositories)
+        except StoreReadOnly:
+            return None  # the answer says so
 
     def fail(self, error: BaseException, text: str = "", model: str = "") -> None:
         """End the turn of a stored question that has no answer, with the text so far.
@@ -469,6 +489,8 @@ class Dialog:
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Store the turn atomically; the first turn also creates the conversation.
+
+        Where the memory is read-only, nothing is stored, and a note of the answer says so.
 
         Raises:
             NotFound: its question was stored, and was deleted since.
@@ -497,7 +519,10 @@ class Dialog:
             }
             or None,
         )
-        stored = self.history.store(turn, prepared.prompt, self.repositories)
+        try:
+            stored = self.history.store(turn, prepared.prompt, self.repositories)
+        except StoreReadOnly as error:
+            return self.with_coverage(replace(answer, notes=(*answer.notes, f"not stored: {error}")))
         self.subject = None  # from now on it is the turn's
         if stored.conversation_id is None:
             return self.with_coverage(answer)

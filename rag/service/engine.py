@@ -76,6 +76,8 @@ class Engine(OpenBackends):
         """Identifies the repositories that are opened in the shared stores, instead of their URLs."""
         self.on_missing_files: Callable[[Source], None] = lambda source: None
         """Called with a source whose files or history are wanted, but not on this machine."""
+        self.reads_around = True
+        """Whether a name may be looked up in the git repository around a folder that is asked about."""
         self._verified: dict[Path, Generation] = {}
         """The verified states of stores."""
 
@@ -106,6 +108,7 @@ class Engine(OpenBackends):
             refs=self.refs,
         )
         other.shared_name, other.on_missing_files = self.shared_name, self.on_missing_files
+        other.reads_around = self.reads_around
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
             other.__dict__["turn_vectors"] = self.turn_vectors

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import chain, groupby, zip_longest
 
 from rag.analysis import words
-from rag.errors import QuestionEmpty
 from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.context import Exchange
@@ -22,6 +21,8 @@ from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
 from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
 from rag.service.repository import Repository
+from rag.service.search import check_question
+from rag.service.unread import with_unread
 from rag.types import Source, Subject
 
 DEFAULT_TOKENS = 950
@@ -33,12 +34,14 @@ _MORE_LINES = (1, 2, 3)
 """How many times more lines are tried, in this order, as long as all places fit."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
+_FILES_NAMED, _LINES_NAMED = 12, 16
+"""Files that are named with places that were sent before, and lines of each."""
 _MAX_FACTS = 24
 """The facts of a part of the question that come before all other places."""
 
 _LISTED = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")
 _NEXT_PART = re.compile(
-    r"(?<=[?;])\s+|[,;]?\s+(?:and|then)\s+(?=(?:also\s+)?(?:who|where|how|what|which|when|why)\b)"
+    r"(?<=[?;])\s+|(?:[,;]|(?<![\s,;]))\s++(?:and|then)\s+(?=(?:also\s+)?(?:who|where|how|what|which|when|why)\b)"
     r"|:\s+(?=(?:who|where|how|what|which|when|why)\b)"
     r"|,\s+(?=(?:where|how|what|when|why)\s+(?:do|does|did|is|are|was|were|can|must|should)\b)",
     re.I,
@@ -68,6 +71,7 @@ def explore(
     seen: Lines | None = None,
     next_places: str = "ask again with these lines as seen for them",
     on_missing: Callable[[Source], None] = lambda source: None,
+    around: bool = True,
 ) -> Exploration:
     """Return the places of a repository that a question asks for, in at most `budget_tokens`.
 
@@ -79,13 +83,13 @@ def explore(
         seen: lines that were sent before, which are left out.
         next_places: how to get the places that did not fit, in words.
         on_missing: see `with_history`.
+        around: see `with_unread`.
 
     Raises:
-        QuestionEmpty: the question is empty.
+        QuestionEmpty, QuestionTooLong: as `check_question`.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
-    if not question.strip():
-        raise QuestionEmpty()
+    check_question(question)
     budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
     parts = parts_of(question)
     sent = sum(map(len, seen.values())) if seen else 0
@@ -95,7 +99,9 @@ def explore(
     past: list[Exchange] = []
     for part in parts:
         result = search([repository.searcher], part, past=past, k=depth)
-        result = with_history([repository], result, depth, on_missing)
+        result = with_unread(
+            [repository], with_history([repository], result, depth, on_missing), around=around
+        )
         results.append((part, result))
         past = [*past, _exchange(part, result)]
     best: Exploration | None = None
@@ -113,17 +119,20 @@ def explore(
     return best
 
 
-def _fresh(found: Sequence[FoundPlaces], seen: Lines) -> tuple[list[ExploredPlace], int]:
-    """Return the places in turns, with each line once and none that was sent before, and the number of places
-    of which all lines were."""
+def _fresh(
+    found: Sequence[FoundPlaces], seen: Lines
+) -> tuple[list[ExploredPlace], dict[str, dict[int, None]]]:
+    """Return the places in turns, with each line once and none that was sent before, and the lines by path of
+    the places of which all lines were."""
     taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in seen.items()}
     fresh: list[ExploredPlace] = []
-    repeated = 0
+    repeated: dict[str, dict[int, None]] = {}
     facts = _in_turns([one.facts[:_MAX_FACTS] for one in found])
     places = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found])
     for place in chain(facts, places):
         kept = tuple(pair for pair in place.lines if pair[0] not in taken.get(place.path, ()))
-        repeated += not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines)
+        if not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines):
+            repeated.setdefault(place.path, {}).update((number, None) for number, _ in place.lines)
         if kept:
             taken.setdefault(place.path, set()).update(number for number, _ in kept)
             _add(fresh, ExploredPlace(place.path, place.label, kept))
@@ -239,7 +248,7 @@ def _text_of(places: Sequence[ExploredPlace]) -> str:
     return "\n".join(rows)
 
 
-def _rest(more: Sequence[ExploredPlace], repeated: int, next_places: str) -> str:
+def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, None]], next_places: str) -> str:
     """Return a sentence on what is not shown; "" if everything is."""
     notes = []
     if more:
@@ -248,5 +257,9 @@ def _rest(more: Sequence[ExploredPlace], repeated: int, next_places: str) -> str
         places = f"{len(more)} more place{'s' * (len(more) > 1)} in {len(files)} file{'s' * (len(files) > 1)}"
         notes.append(f"{places} ({named}); {next_places}.")
     if repeated:
-        notes.append(f"{repeated} place{'s' * (repeated > 1)} sent before.")
+        files = [
+            f"{visible(path)}:{','.join(map(str, list(lines)[:_LINES_NAMED]))}"
+            for path, lines in repeated.items()
+        ]
+        notes.append(f"Also here, but sent before: {'; '.join(files[:_FILES_NAMED])}.")
     return " ".join(notes)

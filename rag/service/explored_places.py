@@ -17,11 +17,13 @@ from itertools import dropwhile, groupby, zip_longest
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
+from rag.identifiers import QUALIFIED, composed
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import uses
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
+from rag.retrieval.uses import uses_of_name
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, Hit
 from rag.types.question_kinds import CALLERS, LINES, LIST
@@ -55,8 +57,8 @@ _SHARE_OF_BEST_CHUNK = 0.5
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
-_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{3,79}")
+_NAME = re.compile(rf"{QUALIFIED}(?:\(\))?")
+_LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
@@ -211,7 +213,7 @@ def _members(repository: Repository, items: Sequence[CodeFact]) -> Iterator[Expl
     shown = {(item.path, number) for item in items for number in range(item.start, item.end + 1)}
     taken: set[tuple[str, int]] = set()
     for item in items[:_MAX_MEMBERS]:
-        for name in reversed(_IDENTIFIER.findall(lines_of(item.text)[0] if item.text else "")):
+        for name in reversed(_LONG_NAME.findall(lines_of(composed(item.text))[0] if item.text else "")):
             found = [one for one in repository.store.graph.definitions(name) if _is_code(one.path)]
             places = {(one.path, one.start) for one in found}
             if places & shown:
@@ -260,11 +262,10 @@ def _callers(
     repository: Repository, names: Sequence[str], most: int = _MAX_CALLERS
 ) -> Iterator[ExploredPlace]:
     """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
-    graph = repository.store.graph
     for name in names:
-        uses = graph.callers(graph.definitions(name)[:_MAX_DEFINITIONS])
-        uses.sort(key=lambda use: not _is_code(use.path))
-        for (path, within), group in groupby(uses[:most], lambda use: (use.path, use.within)):
+        found = uses_of_name(repository.store, name)
+        shown = sorted(found.shown if found.targets else (), key=lambda use: not _is_code(use.path))
+        for (path, within), group in groupby(shown[:most], lambda use: (use.path, use.within)):
             if place := _of_file(repository, path, [use.line for use in group], within):
                 yield place
 
@@ -292,7 +293,7 @@ def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[Ex
     asked = set(terms(part))
     found: dict[str, int] = {}
     for hit in ranked:
-        for name in dict.fromkeys(_IDENTIFIER.findall(hit.text)):
+        for name in dict.fromkeys(_LONG_NAME.findall(composed(hit.text))):
             bag = terms(name)[:-1]
             if name not in found and len(bag) > 1 and asked.issuperset(bag):
                 found[name] = len(set(bag))

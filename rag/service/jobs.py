@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from rag import backends
 from rag.corpus.address import resolve
+from rag.corpus.git_token import tokens_of
 from rag.corpus.secrets import find_secret
 from rag.database.locate import store_path
 from rag.errors import SettingsError, SourceError
@@ -238,7 +239,7 @@ def public_error(message: str, settings: Settings) -> str:
 
 
 def _secrets(settings: Settings) -> list[str]:
-    known = [settings.api_key, settings.embedding_api_key, settings.git_token]
+    known = [settings.api_key, settings.embedding_api_key, *tokens_of(settings.git_token).values()]
     known += [_password(url) for url in (settings.shared, settings.memory)]
     return sorted({one for one in known if one and len(one) >= _MIN_SECRET}, key=len, reverse=True)
 

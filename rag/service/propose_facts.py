@@ -10,7 +10,7 @@ from dataclasses import replace
 from rag.errors import StoreError
 from rag.memory.extractive_summary import QUOTING
 from rag.memory.facts import Fact, FactKind, Facts, states_the_same
-from rag.memory.statements import Statement, kind_of, mentions, stated_by_answer, stated_by_user
+from rag.memory.statements import Statement, is_flagged, kind_of, mentions, stated_by_answer, stated_by_user
 from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_facts
 from rag.service.engine import Engine
@@ -80,7 +80,8 @@ def by_rule(turn: DialogTurn, locations: Sequence[str], commits: dict[str, str])
     if turn.complete and turn.model != QUOTING:  # quoted lines are code, not statements
         numbered = {citation.n: citation for citation in used}
         for one in stated_by_answer(turn.answer):
-            if cited := [numbered[n] for n in one.numbers if n in numbered]:
+            cited = [numbered[n] for n in one.numbers if n in numbered]
+            if cited and not is_flagged(one.text, turn.support):
                 found.append(_fact(one, cited, turn, locations, commits))
     return [fact for fact in found if fact is not None][:_MAX_OF_A_TURN]
 
@@ -89,13 +90,13 @@ def by_model(reply: str, turns: Sequence[DialogTurn], locations: Sequence[str]) 
     """Return the facts in a model's reply: lines such as `[3] decision: Tokens last an hour. [1]`.
 
     The first number is that of the turn, the others are sources of its answer; without them the fact rests on
-    all sources that the answer uses. Other lines are left out.
+    all sources that the answer uses. Other lines are left out, and what the check of the answer has flagged.
     """
     found = []
     for line in reply.splitlines():
         matched = _LINE.match(line)
         turn = next((one for one in turns if matched and one.order == int(matched[1])), None)
-        if matched is None or turn is None:
+        if matched is None or turn is None or is_flagged(matched[3], turn.support):
             continue
         text, numbers = re.sub(r"\s*\[\d+\]", "", matched[3]).strip(), re.findall(r"\[(\d+)\]", matched[3])
         used = [citation for citation in turn.citations if citation.used] or list(turn.citations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from rag.errors import NotFound
@@ -37,6 +38,7 @@ def read_lines(repository: Repository, path: str, start: int = 1, end: int | Non
     if start < 1 or (end is not None and end < start):
         raise ValueError(f"lines are numbered from 1 and end after they start, not {start}-{end}")
     store = repository.store
+    path = repository_path(repository, path)
     text = store.file_text(path)
     if text is None:
         raise NotFound(f"no file {path!r} is indexed in {repository.source.name}{_similar(repository, path)}")
@@ -50,7 +52,25 @@ def read_lines(repository: Repository, path: str, start: int = 1, end: int | Non
     )
 
 
+def repository_path(repository: Repository, path: str) -> str:
+    """Return the indexed path that a path means: it may be absolute inside the root, or begin with `./`.
+
+    A path of no indexed file is returned unchanged. Nothing is opened.
+    """
+    known = repository.store.known_files()
+    if path in known:
+        return path
+    root = repository.checkout.root
+    absolute = os.path.normpath(root / path.removeprefix("file://"))
+    for base in (str(root), os.path.realpath(root)):
+        inside = os.path.relpath(absolute, base)
+        if inside in known:
+            return inside
+    return path
+
+
 def _similar(repository: Repository, path: str) -> str:
     name = path.rpartition("/")[2]
-    similar = sorted(p for p in repository.store.known_files() if p.rpartition("/")[2] == name)[:_NEAREST]
+    alike = (p for p in repository.store.known_files() if p.rpartition("/")[2] == name and p != path)
+    similar = sorted(alike)[:_NEAREST]
     return f"; did you mean {', '.join(similar)}?" if similar else ""

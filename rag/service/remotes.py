@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rag.corpus.address import remembered_token
 from rag.corpus.git import GitError, run_git
+from rag.corpus.git_token import for_host, with_token
 from rag.errors import SourceError
 from rag.lines import lines_of
 from rag.types import Source
 
-__all__ = ["git_version", "remote_commit"]
+__all__ = ["for_host", "git_version", "remote_commit"]
 
 
 def git_version() -> str:
@@ -30,10 +30,13 @@ def remote_commit(source: Source, *, timeout_s: float, token: str | None = None)
         SourceError: the server does not reply in time, refuses, or has no such ref.
     """
     ref = source.ref or "HEAD"
+
+    def run(chosen: str | None) -> bytes:
+        return run_git(command, url=source.location, timeout_s=timeout_s, token=chosen)
+
     command = ["ls-remote", "--exit-code", "--", source.location, ref, f"{ref}^{{}}"]
-    token = token or remembered_token(source.location)
     try:
-        output = run_git(command, url=source.location, timeout_s=timeout_s, token=token)
+        output = with_token(source.location, token, run, lambda text: None)
     except GitError as error:
         why = error.line if error.output else "there is no such ref"
         raise SourceError(why) from error

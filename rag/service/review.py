@@ -7,9 +7,10 @@ index of the repository with the same content are not parsed again.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from rag.code.file_graph import FileGraph
@@ -22,9 +23,10 @@ from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import ConfigError, NotFound, SourceError, StoreCorrupt, StoreError
 from rag.lines import lines_of
 from rag.memory.freshness import State, check_turns
-from rag.review.changed_symbols import ReviewedTree, SymbolPair, changed_files, changed_symbols
+from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, changed_files, changed_symbols
 from rag.review.impact import Impact
 from rag.review.values import (
+    AffectedTest,
     ChangedSymbol,
     Review,
     ReviewCounts,
@@ -43,6 +45,7 @@ WORK_TREE = "work tree"
 MAX_RANGE_CHARS = 500
 _MAX_SYMBOLS, _MAX_BROKEN, _MAX_TESTS, _MAX_STATEMENTS = 200, 100, 60, 100
 _MAX_CALLERS = 10
+_MAX_KINDS = 5
 _MAX_SENTENCES, _MAX_SENTENCE_CHARS = 3, 240
 _MAX_CHANGED_FILES = 2_000
 _ORDER = ("removed", "signature", "body", "renamed", "moved", "added", "comment")
@@ -127,6 +130,7 @@ def review(engine: Engine, source: Source, range_: ReviewRange, *, fetching: boo
         key=lambda one: (_ORDER.index(one.change), one.is_test, -one.caller_count, one.path, one.start)
     )
     statements, checked, before = _statements(engine, source, base_side, head_side)
+    notes += _unseen(compared, shown) + _without(shown, tests, statements, checked, is_changed=bool(files))
     if impact.is_cut:
         notes.append("the change is large: the callers of some symbols were not looked for")
     if shared.left_out:
@@ -149,6 +153,37 @@ def review(engine: Engine, source: Source, range_: ReviewRange, *, fetching: boo
         counts,
         tuple(notes),
     )
+
+
+def _unseen(files: Sequence[FilePair], symbols: Sequence[ChangedSymbol]) -> list[str]:
+    """Return a note on the changed files of which nothing is listed, by extension."""
+    listed = {path for one in symbols for path in (one.path, one.was.rpartition(":")[0])}
+    rest = [pair.new or pair.old for pair in files if not listed & {pair.old, pair.new}]
+    if not rest:
+        return []
+    kinds = Counter(PurePosixPath(path).suffix or PurePosixPath(path).name for path in rest).most_common()
+    named = ", ".join(f"{count:,} {kind}" for kind, count in kinds[:_MAX_KINDS])
+    more = f" and {sum(count for _, count in kinds[_MAX_KINDS:]):,} others" if kinds[_MAX_KINDS:] else ""
+    what = "1 changed file has" if len(rest) == 1 else f"{len(rest):,} changed files have"
+    return [f"{what} no changed definition: {named}{more}"]
+
+
+def _without(
+    symbols: Sequence[ChangedSymbol],
+    tests: Sequence[AffectedTest],
+    statements: Sequence[StaleStatement],
+    checked: int,
+    *,
+    is_changed: bool,
+) -> list[str]:
+    """Return notes on parts of the review that are empty: what was looked for."""
+    notes = []
+    if not tests and any(one.change != "comment" and not one.is_test for one in symbols):
+        notes.append("no test was found that calls or imports what changed")
+    if is_changed and not statements:
+        found = f"of {checked:,} that cite it, none became stale" if checked else "none cites it yet"
+        notes.append(f"stored answers and facts about this repository: {found}")
+    return notes
 
 
 def _indexed_graphs(engine: Engine, checkout: Checkout) -> GraphOf:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from rag.database.filtering import filtered
-from rag.errors import QuestionEmpty, SearchInvalid
+from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
 from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
-from rag.types import MAX_HITS, Confidence, Hit, PatternMatches, SearchFilter, SearchMode
+from rag.service.unread import unread_note, with_unread
+from rag.types import (
+    MAX_HITS,
+    MAX_QUESTION_CHARS,
+    Confidence,
+    Hit,
+    PatternMatches,
+    SearchFilter,
+    SearchMode,
+)
+
+
+def check_question(question: str) -> None:
+    """Refuse what is no question. Raises QuestionEmpty, QuestionTooLong."""
+    if not question.strip():
+        raise QuestionEmpty()
+    if len(question) > MAX_QUESTION_CHARS:
+        raise QuestionTooLong(len(question), MAX_QUESTION_CHARS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +50,14 @@ class SearchQuery:
 
         Raises:
             QuestionEmpty: there is no text. A string or an expression may consist of spaces.
+            QuestionTooLong: as `check_question`.
             SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, or a question ignores case.
         """
         if self.mode not in (modes := get_args(SearchMode)):
             raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
-        if not (self.text.strip() if self.mode == "question" else self.text):
+        if self.mode == "question":
+            check_question(self.text)
+        elif not self.text:
             raise QuestionEmpty()
         if not 1 <= self.k <= MAX_HITS:
             raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
@@ -72,7 +92,7 @@ Ask = Callable[[Sequence[Repository]], RetrievalResult]
 
 
 def search_repositories(
-    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None
+    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None, *, around: bool = True
 ) -> SearchOutcome:
     """Search repositories; the files are selected before the hits are ranked.
 
@@ -80,15 +100,19 @@ def search_repositories(
         repositories: the repositories, open for search.
         query: what is searched.
         ask: searches for the question, by default in the context of the `earlier` ones.
+        around: see `with_unread`.
 
     Raises:
-        QuestionEmpty, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is invalid.
+        QuestionEmpty, QuestionTooLong, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is
+            invalid.
         SourceError: a glob is invalid.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
     query.check()
     chosen = within(repositories, query.only)
-    remarks = () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
+    remarks: tuple[str, ...] = (
+        () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
+    )
     if query.mode != "question":
         from rag.retrieval.exact import find_text  # late: a question needs no regular expressions of RE2
 
@@ -99,15 +123,25 @@ def search_repositories(
             ignore_case=query.ignore_case,
             k=query.k,
         )
+        if query.mode == "exact" and not found.hits:
+            remarks = (*remarks, *_unread(repositories, query, around))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
 
 
+def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> Iterator[str]:
+    """Yield what is known of a string in what is not indexed."""
+    for one in repositories:
+        note = unread_note(one, [query.text], ignore_case=query.ignore_case, whole=False, around=around)
+        if note:
+            yield f"{one.source.name}: {note}"
+
+
 def _ask(repositories: Sequence[Repository], query: SearchQuery) -> RetrievalResult:
     searchers = [repository.searcher for repository in repositories]
     found = search_in_turn(searchers, query.text, query.earlier, k=query.k)
-    return with_history(repositories, found, query.k)
+    return with_unread(repositories, with_history(repositories, found, query.k))
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

@@ -15,6 +15,7 @@ from rag.service.dialog import Dialog
 from rag.service.recall import recall
 from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories
+from rag.service.unread import unread_note
 from rag.settings import MAX_STEPS
 from rag.types import DialogTurn, Hit, Prepared
 
@@ -49,6 +50,11 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
     def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:
         return [one for repository in searched for one in _changes(dialog, repository, since, until)]
 
+    def unread(name: str) -> str:
+        around = dialog.engine.reads_around
+        notes = [unread_note(repository, [name], around=around) for repository in dialog.repositories]
+        return "; ".join(filter(None, notes)) or "all files were searched"
+
     has_history = all(repository.checkout.commit for repository in searched)
     names = [repository.source.name for repository in searched]
     tools = Tools(
@@ -58,6 +64,7 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
         changes=changes if has_history else None,
         name_repository=len(names) > 1,
         names=names,
+        unread=unread,
     )
     look = Look(
         prepared.question,

@@ -23,7 +23,7 @@ from rag.corpus.history import (
     read_blobs,
 )
 from rag.corpus.lineage import Lineage
-from rag.corpus.read import file_bytes
+from rag.corpus.read import file_bytes, parsed_as
 from rag.corpus.refs import allowed_commit, ref_not_found
 from rag.corpus.worktree import is_bare
 from rag.database.store import Store
@@ -254,12 +254,13 @@ class FolderState:
 
 
 def _syntax(path: str, content: bytes) -> Sequence[Any] | None:
-    return _parsed(content, language_of_path(path))
+    text, language = parsed_as(content, language_of_path(path))
+    return _parsed(text, language)
 
 
 @lru_cache(maxsize=_MAX_PARSED)
-def _parsed(content: bytes, language: str) -> Sequence[Any] | None:
-    return syntaxes([(content.decode("utf-8", "replace"), language)])[0]
+def _parsed(text: str, language: str) -> Sequence[Any] | None:
+    return syntaxes([(text, language)])[0]
 
 
 class _Files(Mapping[str, str]):

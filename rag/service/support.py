@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rag.analysis import terms
 from rag.answer.extract import ExtractiveGenerator
-from rag.answer.finish import warning_paragraph
 from rag.answer.support import check_support
 from rag.types import Answer, Prepared
 
@@ -23,10 +22,10 @@ def with_support(dialog: Dialog, prepared: Prepared, answer: Answer) -> Answer:
     if answer.model == ExtractiveGenerator.model:
         return answer
     hits = {source.hit.span: source.hit for source in prepared.prompt.sources}
-    warned = len(warning_paragraph(answer.warning))
     check = check_support(
-        " " * warned + answer.text[warned:],
+        answer.text,
         [hits[citation.span] for citation in answer.sources],
+        question=prepared.question,
         given=f"{prepared.question}\n{prepared.prompt.text}",
         occurs=lambda name: _occurs(dialog, name),
     )

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -41,6 +42,16 @@ class TurnStoreContract:
         assert made.sources == (SHELF, LAMP)
         assert (made.name, made.namespace, made.turn_count) == ("demo", "", 0)
         assert store.conversation(made.id) == store.conversation("demo") == made
+
+    def test_a_name_is_one_in_either_form(self, store: TurnStore) -> None:
+        made = store.create_conversation(name=normalize("NFD", "Gespräch"))
+        assert store.conversation(normalize("NFC", "Gespräch")) == made
+        assert store.conversation(normalize("NFD", "Gespräch")) == made
+        with pytest.raises(ConversationMismatch):
+            store.create_conversation(name="Gespräch")
+        other = store.create_conversation()
+        store.rename(other.id, normalize("NFD", "Übung"))
+        assert store.conversation("Übung").id == other.id
 
     def test_conversations_without_a_name_are_apart(self, store: TurnStore) -> None:
         first, second = store.create_conversation(), store.create_conversation()

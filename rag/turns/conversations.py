@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rag.identifiers import composed
 from rag.ports import Clock
 from rag.turns import checks as check
 from rag.turns.model import (
@@ -51,6 +52,7 @@ class Conversations:
         """Create a conversation, see `TurnStore`."""
         check.check_bounds(ttl_s, keep_last)
         check.check_sources(sources)
+        name = composed(name)
         made = Conversation(
             str(uuid.uuid4()), namespace, name, tuple(sources), ttl_s=ttl_s, keep_last=keep_last
         )
@@ -60,10 +62,11 @@ class Conversations:
     @repeated
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
         """Return a conversation with its counts, by id or else by name. Raises NotFound."""
-        with self._reading(Scope(namespace, conversation=id_or_name, name=id_or_name)) as tx:
+        name = composed(id_or_name)
+        with self._reading(Scope(namespace, conversation=id_or_name, name=name)) as tx:
             kept = tx.conversation(id_or_name)
             if kept is None or kept.conversation.namespace != namespace:
-                kept = tx.named(namespace, id_or_name) if id_or_name else None
+                kept = tx.named(namespace, name) if name else None
             if kept is None:
                 raise check.no_conversation(id_or_name)
             return counted(tx, kept)
@@ -77,6 +80,7 @@ class Conversations:
     @repeated
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
         """Rename a conversation, see `TurnStore`."""
+        name = composed(name)
         with self._writing(Scope(namespace, conversation=conversation, name=name)) as tx:
             kept = find(tx, conversation, namespace)
             check_name(tx, name, kept.conversation)
@@ -89,6 +93,7 @@ class Conversations:
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
         """Create a conversation that continues another one after order `at`, see `TurnStore`."""
+        name = composed(name)
         with self._writing(Scope(namespace, conversation=conversation, name=name)) as tx:
             kept = find(tx, conversation, namespace)
             if at is None:

@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from rag.types.answer import Answer, RAGAnswer, with_turn
 from rag.types.citations import Citation, CitedSymbol, Freshness, FreshnessState, worst
-from rag.types.code import Chunk, CodeDefinition, CodeUse, Located, Span, Subject, UseRole
+from rag.types.code import (
+    AttributedUses,
+    Chunk,
+    CodeDefinition,
+    CodeUse,
+    Located,
+    Span,
+    Subject,
+    UseRole,
+)
 from rag.types.generation import FinishReason, GenerationOptions, ModelReply, Replacement, ToolCall, Usage
 from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, not_indexed
 from rag.types.prompt import NumberedSource, Prepared, Prompt, source_of
@@ -31,6 +40,9 @@ from rag.types.retrieval import (
     SearchMode,
 )
 from rag.types.source import (
+    ENCODING_GUESSED,
+    INDEXED,
+    OWN_LINES,
     PARSER_GAVE_UP,
     Checkout,
     FileEntry,
@@ -58,15 +70,19 @@ from rag.types.turns import (
 )
 
 __all__ = [
+    "ENCODING_GUESSED",
+    "INDEXED",
     "MAX_HISTORY",
     "MAX_HITS",
     "MAX_NAMED",
     "MAX_QUESTION_CHARS",
     "MIN_CONFIDENCE",
+    "OWN_LINES",
     "PARSER_GAVE_UP",
     "SUBMODULE",
     "Answer",
     "AssistantResponse",
+    "AttributedUses",
     "Backup",
     "CheckedTurns",
     "Checkout",

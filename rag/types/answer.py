@@ -23,14 +23,14 @@ class Answer:
 
     `citations` are the sources that the text refers to, `sources` all that were shown; `invented` counts
     references to sources that were never shown (they are removed from the text). `found` is False if the
-    repository contains nothing on the question. `warning`, shown before the text, says that it probably
-    does not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the
-    id of the turn with the original answer, "" for a new answer. `cut` is True if the model reached its
-    token limit, or its server ended the answer early: then it is not `complete`. `coverage` has one entry
-    per repository. `code_facts` is None if no rule of a kind of question found anything. `subject` is what
-    "it" meant in a follow-up, or what the question was set to be about. `trace` are the steps towards it,
-    in their order, as its turn has them. `support` is the check of its statements, None if no model wrote
-    it. Unpacks as DeepWiki's `(answer, documents)`.
+    repository contains nothing on the question. `warning`, shown before the text, says that it probably does
+    not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
+    the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
+    limit; if its server ended the answer early, it is not `complete` either. `coverage` has one entry per
+    repository. `code_facts` is None if no rule of a kind of question found anything. `subject` is what "it"
+    meant in a follow-up, or what the question was set to be about.
+    `trace` are the steps towards it, in their order, as its turn has them. `support` is the check of its
+    statements, None if no model wrote it. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str

@@ -171,14 +171,16 @@ UseRole = Literal["call", "mention", "base", "override", "import", "types"]
 
 @dataclass(frozen=True, slots=True)
 class CodeDefinition:
-    """A function, a class or a block of Terraform ("section"). `scope` names what encloses it, with dots;
-    `is_exported` says whether code outside the repository may use it.
+    """A function, a class, a block of Terraform ("section") or a value that is declared ("constant").
+
+    `scope` names what encloses it, with dots; `is_exported` says whether code outside the repository may use
+    it.
     """
 
     path: str
     name: str
     scope: str
-    unit: Literal["function", "class", "section"]
+    unit: Literal["function", "class", "section", "constant"]
     start: int
     end: int
     is_exported: bool = True
@@ -202,3 +204,17 @@ class CodeUse:
     within: str
     role: UseRole
     certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedUses:
+    """All references to the names of some definitions, by what they mean.
+
+    `uses` certainly or possibly mean one of the definitions, the certain ones first; of `unknown` it is not
+    known what they mean; `others` mean something else of that name. These two have one for each line, by path
+    and line.
+    """
+
+    uses: tuple[CodeUse, ...] = ()
+    unknown: tuple[CodeUse, ...] = ()
+    others: tuple[CodeUse, ...] = ()

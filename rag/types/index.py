@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from rag.display.html import bytes_of, framed, pairs
-from rag.types.source import Filters, Skipped, Source
+from rag.types.source import ENCODING_GUESSED, INDEXED, OWN_LINES, Filters, Skipped, Source
 
 SUBMODULE = "submodule"
 """The `reason` of a skipped submodule."""
@@ -46,7 +46,7 @@ class IndexReport:
 
     def _repr_html_(self) -> str:
         """Render the report for a notebook."""
-        left_out = Counter(skip.reason for skip in self.skipped)
+        left_out = Counter(skip.reason for skip in self.skipped if skip.reason not in INDEXED)
         rows = [
             ("index", f"{self.action}{f': {self.reason}' if self.reason else ''}"),
             (
@@ -65,6 +65,20 @@ class IndexReport:
         remarks = []
         if self.submodules:
             remarks.append(not_indexed(self.submodules))
+        guessed = [f"{one.path} ({one.detail})" for one in self.skipped if one.reason == ENCODING_GUESSED]
+        compact = [one.path for one in self.skipped if one.reason == OWN_LINES]
+        if compact:
+            named = ", ".join(compact[:_NAMED]) + (", …" if len(compact) > _NAMED else "")
+            remarks.append(
+                f"lines count through the cells, not in the file, of the compact notebooks {named}"
+            )
+        if guessed:
+            files = f"{len(guessed):,} files" if len(guessed) > 1 else "1 file"
+            named = ", ".join(guessed[:_NAMED]) + (", …" if len(guessed) > _NAMED else "")
+            remarks.append(
+                f"the encoding of {files} was guessed: {named}; `working-tree-encoding` in .gitattributes "
+                "declares it"
+            )
         if self.source.filters != Filters() and self.action == "built":
             remarks.append(
                 f"--include and --exclude make an index of their own ({self.path}); "

@@ -142,7 +142,8 @@ SearchMode = Literal["question", "exact", "regex"]
 class SearchFilter:
     """The files that a search considers; an empty field allows all, several values allow any of them.
 
-    `paths` are globs in gitignore syntax, relative to the root; `languages` are names or file extensions.
+    `paths` are files, folders, or globs in gitignore syntax, relative to the root; `languages` are names or
+    file extensions.
     """
 
     paths: tuple[str, ...] = ()

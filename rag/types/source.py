@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rag.notebook_text import Notebook
+
 Kind = Literal["code", "test", "doc", "config"]
 Unit = Literal["function", "class", "section", "block"]
 
@@ -84,14 +86,20 @@ class FileEntry:
 
 
 PARSER_GAVE_UP = "parser gave up"
+ENCODING_GUESSED = "encoding guessed"
+OWN_LINES = "notebook with lines of its own"
+INDEXED = frozenset({PARSER_GAVE_UP, ENCODING_GUESSED, OWN_LINES})
+"""Reasons to report a file that is indexed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A file (or a whole folder) that is not indexed, and why. `reason` is one of a few fixed phrases.
 
-    With the reason PARSER_GAVE_UP the file is indexed, but split by lines, because parsing it exceeded the
-    limit of time or memory.
+    With a reason of INDEXED the file is indexed. PARSER_GAVE_UP: it is split by lines, because parsing it
+    exceeded the limit of time or memory. ENCODING_GUESSED: nothing says which encoding it is in; `detail`
+    names the one that is used. OWN_LINES: a notebook that is saved with several lines of a cell on one, so
+    lines count through its cells and not in the file.
     """
 
     path: str
@@ -101,10 +109,16 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file's text. `blob` is Git's id of its bytes, whether or not Git tracks the file."""
+    """A file's text. `blob` is Git's id of its bytes, whether or not Git tracks the file.
+
+    `guessed` is the encoding that was guessed, "" if it is known. `notebook` has the cells of which it is the
+    text.
+    """
 
     path: str
     text: str
     blob: str
     language: str
     kind: Kind
+    guessed: str = ""
+    notebook: Notebook | None = None

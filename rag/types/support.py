@@ -29,7 +29,7 @@ class FlaggedStatement:
 class SupportCheck:
     """The result of comparing each statement of an answer with the lines that it cites.
 
-    Each of the `statements` is counted once: as `supported`, `weak` (it shares few words with the lines),
+    Each of the `statements` is counted once: as `supported`, `weak` (by earlier versions only),
     `unsupported` or `uncited`. `unknown_names` are in code font, but neither in the repository nor in what
     the model was given. `flagged` are the first statements that are not supported, in their order; if not
     `complete`, there are more of them, or the answer was too long to be checked whole.

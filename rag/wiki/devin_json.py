@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rag.decoding import text_of
 from rag.errors import WikiSteeringInvalid
 from rag.parsing import parse_json
 
@@ -59,7 +60,7 @@ def read_steering(survey: Survey) -> Steering:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise _invalid(f"it is larger than {_MAX_BYTES:,} bytes")
-        return parse_steering(path.read_text(encoding="utf-8"))
+        return parse_steering(text_of(path.read_bytes()))
     except (OSError, UnicodeDecodeError) as error:
         raise _invalid(f"it cannot be read: {error}") from error
 

@@ -29,7 +29,7 @@ _MAX_TABLE_LINES = 2_000
 _MIN_TABLE = 2
 _MAX_METHOD_LINES = 400
 _MAX_CLASSES = 500
-_GO_METHOD = re.compile(r"^\s*([A-Za-z_]\w*)\(")
+_GO_METHOD = re.compile(r"^\s*([^\W\d]\w*)\(")
 _IMPLEMENTS = re.compile(
     r"\s*(?:unsafe\s+)?impl\b(?:\s*<[^{]*?>)?\s+!?(?:\w+::)*(\w+)(?:<[^{]*?>)?\s+for\s+(?:&\s*)?(?:\w+::)*(\w+)"
 )
@@ -38,12 +38,12 @@ _TABLE = re.compile(
     r"^(?:(?:static|const|extern)\s+)*(?:struct\s+)?(?P<type>\w+)\s+\**(?:const\s+)?(?P<name>\w+)\s*"
     r"(?:\[[^\]]*\]\s*)*=\s*\{"
     r"|^(?:export\s+)?(?:const|let|var)\s+(?P<script>\w+)(?:\s*:[^=]+)?\s*=\s*[\[{]"
-    r"|^(?P<python>[A-Za-z_]\w*)(?:\s*:[^=]+)?\s*=\s*[\[{(]"
+    r"|^(?P<python>[^\W\d]\w*)(?:\s*:[^=]+)?\s*=\s*[\[{(]"
 )
 _TABLE_LANGUAGES = frozenset({"c", "cpp", "python", "javascript", "typescript", "tsx"})
-_FIELD_ASSIGNED = re.compile(r"(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
-_FIELD_CALLED = re.compile(r"(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*\)?\s*\(")
-_DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*[*\s]\s*\**\s*(\w+)(?=\s*(?:[,;)=\[]|$))")
+_FIELD_ASSIGNED = re.compile(r"\b(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
+_FIELD_CALLED = re.compile(r"\b(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*\)?\s*\(")
+_DECLARED = re.compile(r"\b([^\W\d]\w*)\s*[*\s]\s*\**\s*(\w+)(?=\s*(?:[,;)=\[]|$))")
 _TYPEDEF = re.compile(r"\btypedef\s+struct\s+(\w+)\s+(\w+)\s*;")
 _STRUCT_FIELD = re.compile(r"\(\s*\*\s*(\w+)\s*\)|(\w+)\s*(?:\[[^\]]*\]\s*)*(?::\s*\d+\s*)?$")
 _C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -45,8 +45,8 @@ _JAVA_MAIN = re.compile(r"\bstatic\b.*\bvoid\s+main\s*\(")
 
 _VARIABLE = re.compile(
     r"(?:os\.environ(?:\.get|\.pop|\.setdefault)?\s*[\[(]|os\.getenv\(|os\.(?:Getenv|LookupEnv)\(|System\.getenv\("
-    r"|env::var(?:_os)?\(|ENV(?:\.fetch\(|\[)|(?<![\w.])getenv\(|process\.env\[)\s*r?[\"']([A-Za-z_]\w*)[\"']"
-    r"|process\.env\.([A-Za-z_]\w*)"
+    r"|env::var(?:_os)?\(|ENV(?:\.fetch\(|\[)|(?<![\w.])getenv\(|process\.env\[)\s*r?[\"']([^\W\d]\w*)[\"']"
+    r"|process\.env\.([^\W\d]\w*)"
 )
 _COMMENT = ("#", "//", "*", "--", ";")
 
@@ -236,7 +236,7 @@ def variables(survey: Survey) -> Mapping[str, list[Setting]]:
     return dict(sorted(found.items()))
 
 
-_KEY = re.compile(r"\s*[\"']?([A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
+_KEY = re.compile(r"\s*[\"']?([^\W\d][\w.-]*)[\"']?\s*[:=](?!=)")
 _TABLE = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s](?:[^\]]*[^\]\s])?)\s*\]+\s*(?:#.*)?$")
 
 

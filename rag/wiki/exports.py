@@ -18,9 +18,9 @@ _MAX_DEPTH = 6
 _MAIN_SHARE = 0.25
 """With a smaller share of the files, modules of Python in no package are scripts for the code."""
 _ALL = re.compile(r"^__all__\s*(?::[^=]+)?=\s*[\[(](.*?)[\])]", re.MULTILINE | re.DOTALL)
-_WORD = re.compile(r"[\"']([A-Za-z]\w*)[\"']")
+_WORD = re.compile(r"[\"']([^\W\d_]\w*)[\"']")
 _JS_SOURCES = ("", ".ts", ".tsx", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js")
-_INSTALLED = re.compile(r"(?:install|HEADERS|PUBLIC_HEADER)[^\n]*?([\w./-]+\.(?:h|hpp))\b")
+_INSTALLED = re.compile(r"(?:install|HEADERS|PUBLIC_HEADER)[^\n]{0,300}?([\w./-]{1,200}\.(?:h|hpp))\b")
 _HEADER_FOLDER = re.compile(r"(?:^|/)include/")
 
 

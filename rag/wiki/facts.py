@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from rag.code.survey import Survey
 from rag.code.symbols import File, Symbol
+from rag.identifiers import CAMEL, UPPER
 from rag.wiki.call_graph import CallGraph
 from rag.wiki.exports import Exported, exports
 from rag.wiki.extension_points import ExtensionPoint, extension_points, registering
@@ -156,10 +157,10 @@ class WikiFacts:
 
 
 _MAX_DOCUMENT_CHARS = 200_000
-_WORD = re.compile(r"[A-Za-z_]\w+")
-_NAME_IN_CODE = re.compile(r"\b(?=\w*[A-Z_\d])[A-Za-z_]\w+")
+_WORD = re.compile(r"[^\W\d]\w+")
+_NAME_IN_CODE = re.compile(rf"\b(?=\w*[{UPPER}_\d])[^\W\d]\w+")
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
-_NAME_ANYWHERE = re.compile(r"(?<=[.:#~])[A-Za-z_]\w+|\b[A-Za-z_]\w+(?=\()|\b[A-Za-z]+(?:_|\d|[a-z][A-Z])\w*")
+_NAME_ANYWHERE = re.compile(rf"(?<=[.:#~])[^\W\d]\w+|\b[^\W\d]\w+(?=\()|\b[^\W\d_]+?(?:_|\d|{CAMEL})\w*")
 """What cannot be a plain word: `app.run`, `run(`, `run_app`, `RunApp`."""
 
 

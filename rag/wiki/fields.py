@@ -25,12 +25,12 @@ class TypeField:
 
 _COMMENT = r"(?:\s*(?://+!?|#|/\*+)\s*(?P<comment>.*?)\s*(?:\*/)?\s*)?$"
 _TYPED: Mapping[str, re.Pattern[str]] = {
-    "python": re.compile(rf"(?P<name>[A-Za-z]\w*)\s*:\s*(?P<type>[^=#]+?)\s*(?:=[^#]*)?{_COMMENT}"),
+    "python": re.compile(rf"(?P<name>[^\W\d_]\w*)\s*:\s*(?P<type>[^=#]+?)\s*(?:=[^#]*)?{_COMMENT}"),
     "typescript": re.compile(
         r"(?:(?:public|readonly|declare|static|override)\s+)*(?P<name>[A-Za-z$]\w*)[?!]?\s*:\s*"
         rf"(?P<type>[^=(){{}}]+?)\s*(?:=[^/]*)?[;,]?{_COMMENT}"
     ),
-    "go": re.compile(rf"(?P<name>[A-Za-z]\w*(?:,\s*\w+)*)\s+(?P<type>[^`/]+?)\s*(?:`[^`]*`)?{_COMMENT}"),
+    "go": re.compile(rf"(?P<name>[^\W\d_]\w*(?:,\s*\w+)*)\s+(?P<type>[^`/]+?)\s*(?:`[^`]*`)?{_COMMENT}"),
     "rust": re.compile(rf"(?:pub(?:\([^)]*\))?\s+)?(?P<name>[a-z]\w*)\s*:\s*(?P<type>[^=]+?),?{_COMMENT}"),
     "c": re.compile(
         r"(?P<type>(?:(?:const|unsigned|signed|struct|enum|union|volatile|long|short|static)\s+)*\w+[\s*]+)"
@@ -38,7 +38,7 @@ _TYPED: Mapping[str, re.Pattern[str]] = {
     ),
     "java": re.compile(
         r"(?:(?:public|protected|private|static|final|volatile|transient)\s+)*"
-        rf"(?P<type>[A-Z\w][\w.<>,\[\]? ]*?)\s+(?P<name>[a-z]\w*)\s*(?:=[^/]*)?;{_COMMENT}"
+        rf"(?P<type>[A-Z\w][\w.<>,\[\]? ]{{0,200}}?)\s+(?P<name>[a-z]\w*)\s*(?:=[^/]*)?;{_COMMENT}"
     ),
 }
 _SAME = {"tsx": "typescript", "cpp": "c", "csharp": "java", "kotlin": "typescript"}
@@ -46,7 +46,7 @@ _NOT_NAMES = frozenset(
     "return case default if else for while switch break continue goto typedef import package class def pass"
     " raise yield try except with lambda not del assert global throw new const let var function type".split()
 )
-_ATTRIBUTE = re.compile(rf"self\.(?P<name>[A-Za-z]\w*)\s*:\s*(?P<type>[^=#]+?)\s*=[^#]*?{_COMMENT}")
+_ATTRIBUTE = re.compile(rf"self\.(?P<name>[^\W\d_]\w*)\s*:\s*(?P<type>[^=#]+?)\s*=[^#]*?{_COMMENT}")
 _IS_COMMENT = re.compile(r"\s*(?://|#:|/\*|# |\*)")
 _CLOSED_COMMENT = re.compile(r"/\*.*?\*/")
 _MAX_COMMENT_LINES = 12

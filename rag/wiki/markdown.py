@@ -132,7 +132,7 @@ def bullets(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-_ROLE = re.compile(r":[a-z][\w:.+-]*:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
+_ROLE = re.compile(r":[a-z][\w:.+-]{0,60}:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _INLINE_TAG = re.compile(r"\{@(?:link|code|linkplain|literal|value)\s+#?([^}]*)\}")
 _LABELLED_TAG = re.compile(r"\{@link(?:plain)?\s+[^\s{}]+\s+([^{}]+)\}")
 _XML_NAME = re.compile(
@@ -145,7 +145,7 @@ _SPAN_TAG = re.compile(r"</?(?:b|i|em|strong|code|tt|a|span|sub|sup)(?:\s[^<>]*)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]+)\](?:\([^()\s]*\)|\[[^\[\]]*\])")
 _RUST_LINK = re.compile(r"\[(`[^`]+`)\](?!\()")
 _RST_LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`__?")
-_RST_NAME = re.compile(r"(?<![\w`])([A-Za-z][\w-]*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
+_RST_NAME = re.compile(r"(?<![\w`-])([^\W\d_][\w-]*[^\W_])__?(?=[\s.,;:)]|$)")
 _DOXYGEN = re.compile(r"(?<!\S)[\\@](?:a|b|c|p|e|em|ref)\s+(?=\w)|(?<!\S)[\\@](?:brief|short|details)\s+")
 _RULE = re.compile(r"(?:[-=*#/~_]{4,}|\|\s)+")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.survey import Survey
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*[A-Za-z0-9_]")
+_NAME = re.compile(r"[^\W\d][\w.]*\w")
 _MIN_SCORE = 1.0
 _MIN_LEAD = 1.25
 """How much better than the next concept the best must be."""

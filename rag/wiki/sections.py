@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rag.code.symbols import File
 
 _RULE = r"[-=*#/~─]{3,}"
-_MARK = r"(?://+|#+|--|/\*+|\*+|;+)"
+_MARK = r"(?:/{2,160}|#{1,160}|--|/\*{1,160}|\*{1,160}|;{1,160})"
 _INLINE = re.compile(
     rf"^\s{{0,4}}(?:{_MARK})?\s*{_RULE}\s*([A-Za-z][^-=*#/~─]{{1,70}}?)\s*{_RULE}\s*(?:\*/)?\s*$"
 )

@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from rag.decoding import text_of
 from rag.errors import SettingsError, SourceError, StoreUnwritable
 from rag.job_queue import Jobs, QueuedJob
 from rag.resources import make_private
@@ -75,7 +76,7 @@ def read_list(file: Path) -> list[ListedSource]:
     try:
         with file.open("rb") as content:
             written = content.read(MAX_LIST_BYTES + 1)
-        lines = written.decode("utf-8-sig").split("\n")
+        lines = text_of(written).split("\n")
     except (OSError, ValueError) as error:
         raise SettingsError(f"the list {file} cannot be read: {error}") from error
     if len(written) > MAX_LIST_BYTES:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import rag.adapters.repository
+from rag.adapters.attributes import OwnAttributes
+from rag.adapters.backend import RagMemoryBackend
 from rag.adapters.conversation import StoredConversation
 from rag.adapters.notices import render_chunks, render_memories
-from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
+from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata, sources_of
 from rag.adapters.store import OpenedStore
 from rag.errors import BackendMissing
 from rag.types import Message
@@ -38,6 +40,59 @@ def test_chunks_are_found_and_say_where_they_stand(sample_repo: Path) -> None:
     assert len({chunk_id(hit) for hit in hits}) == 3
     assert len(search.search("Where is a token checked?", k=1)) == 1
     assert search.search(" ") == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["a/b", Path("a/b"), ["a/b"], (Path("a/b"),), {"a/b"}, iter(["a/b"])],
+    ids=lambda one: str(type(one)),
+)
+def test_repositories_are_given_as_a_path_a_text_or_several(given) -> None:
+    assert sources_of(given) == ("a/b",)
+
+
+@pytest.mark.parametrize("given", [[], "", [""], [b"a"]])
+def test_no_repository_is_refused(given) -> None:
+    with pytest.raises(ValueError, match="at least one repository"):
+        RepositorySearch(given)
+
+
+@pytest.mark.parametrize("given", [[None], [1], None])
+def test_what_is_no_repository_is_refused(given) -> None:
+    with pytest.raises(TypeError):
+        RepositorySearch(given)
+
+
+def test_a_memory_is_given_as_a_path(tmp_path: Path) -> None:
+    stored = StoredConversation(tmp_path / "notes.db", "notes")
+    stored.get_or_create().add([Message("here")])
+    again = StoredConversation(f"sqlite:///{tmp_path / 'notes.db'}", "notes")
+    assert [message.content for message in again.messages()] == ["here"]
+    assert again.address == stored.address
+
+
+@pytest.mark.parametrize("given", [["memory:"], None, 7])
+def test_what_is_no_memory_is_refused(given) -> None:
+    with pytest.raises(TypeError, match="a URL, a path or an open store"):
+        OpenedStore(given)
+
+
+def test_a_wrong_attribute_of_an_adapter_is_refused() -> None:
+    memory = RagMemoryBackend()
+    with pytest.raises(AttributeError, match="no attribute 'histroy'; did you mean history"):
+        memory.histroy = 3
+    with pytest.raises(AttributeError, match="no attribute 'ttl'; its options are arguments"):
+        memory.ttl = 3
+
+
+def test_a_subclass_of_an_adapter_has_attributes_of_its_own() -> None:
+    class Own(RagMemoryBackend):
+        def __init__(self) -> None:
+            super().__init__()
+            self.user = "ann"
+
+    assert Own().user == "ann"
+    assert issubclass(RagMemoryBackend, OwnAttributes)
 
 
 def test_the_example_is_true(monkeypatch: pytest.MonkeyPatch) -> None:

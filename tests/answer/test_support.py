@@ -39,6 +39,8 @@ def kinds(text: str) -> list[tuple[str, str]]:
         "`acquire` waits up to 30 seconds for a free connection [1].",
         "`Pool.acquire()` raises `PoolClosed` if the pool is closed [1].",
         'A closed pool raises "The pool is closed" [1].',
+        'It reads "Wait for … connection" [1].',
+        "It calls `self.free.append(…)` for a connection [1].",
         "The method in `pool.py` locks the connection that it waited for [1].",
         "It waits half a minute, that is 30,000 ms, for a free connection [1].",
         "Keepalive is enabled on the connection [1].",
@@ -57,9 +59,10 @@ def test_what_the_lines_say_is_supported(text):
         ("The pool calls releaseAll on a closed connection [1].", "`releaseAll` does not occur"),
         ("`acquire` waits up to 45 seconds for a connection [1].", "45 does not occur"),
         ('A closed pool raises "no more connections" [1].', "“no more connections” does not occur"),
-        ("Keepalive is disabled on the free connection [1].", "“enabl”, not “disabl”"),
+        ("Keepalive is `None` on the free connection [1].", "`None` does not occur"),
+        ("It is signed with SHA-256 for a free connection [1].", "256 does not occur"),
         ("`acquire` waits for a free connection [2].", "`acquire` does not occur"),
-        ("Templates are rendered with escaped HTML by a sandboxed engine [1].", "almost no word"),
+        ("Templates are rendered with escaped HTML by a sandboxed engine [1].", "shares no word"),
     ],
 )
 def test_what_the_lines_do_not_have_is_unsupported(text, reason):
@@ -67,12 +70,85 @@ def test_what_the_lines_do_not_have_is_unsupported(text, reason):
     assert kind == "unsupported" and reason in why
 
 
-def test_a_reference_covers_the_sentences_before_it_in_its_paragraph_or_list():
-    first, second, third, fourth = statements(
-        "The pool waits for a connection. It then locks it [1]. Nothing is known of this.\n\n"
-        "The pool has limits:\n- it waits for thirty seconds [2]\n\nAnother paragraph stands for itself."
-    )[:4]
-    assert [first.cited, second.cited, third.cited, fourth.cited] == [(1,), (1,), (), (2,)]
+def test_a_reference_covers_its_own_sentence_only():
+    found = statements(
+        "The pool waits for a connection. It then locks it [1]. The rest is for the caller to do.\n\n"
+        "The pool has limits:\n- it waits for thirty seconds [2]\n\n# Cache\n\nItems are popped one by one."
+    )
+    assert [one.cited for one in found] == [(), (1,), (), (2,), ()]
+    assert [one.introduces for one in found] == [True, False, False, False, False]
+
+
+INTRODUCTIONS = [
+    "This happens in several steps. `acquire` raises `PoolClosed` if the pool is closed [1].",
+    "This happens in several steps.\n\n- `acquire` waits for a free connection [1].",
+    "This happens in several steps.\n\n`acquire` waits for a free connection [1].",
+]
+
+
+@pytest.mark.parametrize("text", INTRODUCTIONS)
+def test_a_sentence_that_introduces_statements_with_references_is_no_claim(text):
+    check = check_support(text, SOURCES)
+    assert (check.statements, check.supported, check.flagged) == (1, 1, ())
+
+
+@pytest.mark.parametrize("text", INTRODUCTIONS)
+def test_an_introduction_that_names_what_no_source_has_is_unsupported(text):
+    ((kind, why),) = kinds(text.replace(" steps", " steps of `drain_pool()`", 1))
+    assert (kind, why) == ("unsupported", "`drain_pool()` does not occur in the sources")
+
+
+def test_a_sentence_after_references_is_supported_by_their_lines_or_cites_nothing():
+    text = (
+        "`acquire` waits for a connection [1]. The free connection is locked. The weather was fine that day."
+    )
+    assert [one.text for one in check_support(text, SOURCES).flagged] == ["The weather was fine that day."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The sources do not show where `retry_delay` is set to 45.",
+        "The numbered sources don't include the body of `drain()`.",
+        "How `drain()` is called is not visible in the sources shown.",
+        "Nothing in the excerpts says that a connection is closed.",
+        "None of the provided lines has a default of 45 seconds.",
+        "The retry logic itself is not shown here, only its caller.",
+        "The provided code does not contain a test of it.",
+        "The sources never mention a limit.",
+    ],
+)
+def test_what_the_sources_do_not_show_is_no_claim(text):
+    assert check_support(text, SOURCES).statements == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The pool does not retry a closed connection [1].",
+        "`acquire` never shows a connection to callers [1].",
+    ],
+)
+def test_what_the_code_does_not_do_is_a_claim(text):
+    assert check_support(text, SOURCES).statements == 1
+
+
+QUESTION = 'What if I acquire with timeout 45 for "ada@example.org", and `evict` my_own_name?'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_supported"),
+    [
+        ("With 45, `acquire` waits for a free connection [1].", True),
+        ('For "ada@example.org" it waits for a free connection [1].', True),
+        ("For `my_own_name`, `acquire` waits for a free connection [1].", True),
+        ("`evict` waits for a free connection [1].", False),
+        ("With 46, `acquire` waits for a free connection [1].", False),
+    ],
+)
+def test_an_example_of_the_question_is_not_missed_but_a_name_of_the_code_is(text, is_supported):
+    check = check_support(text, SOURCES, question=QUESTION, occurs=lambda name: name != "my_own_name")
+    assert bool(check.supported) == is_supported
 
 
 def test_a_lead_in_covers_its_list_unless_the_list_has_references():
@@ -104,7 +180,7 @@ def test_a_statement_without_a_reference_is_marked_at_its_place():
 
 
 def test_a_statement_without_a_reference_names_the_source_that_has_its_words():
-    text = "`evict` pops the last of the items. The weather was fine on that day."
+    text = "# Items\n\n`evict` pops the last of the items. The weather was fine on that day."
     check = check_support(text, SOURCES)
     assert [(one.kind, one.cited) for one in check.flagged] == [("uncited", (2,)), ("uncited", ())]
     assert "[2] has its words" in check.flagged[0].reason

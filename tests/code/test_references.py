@@ -71,7 +71,8 @@ def test_the_references_of_a_generated_file_are_not_read(monkeypatch: pytest.Mon
     monkeypatch.setattr("rag.code.outline._MAX_GRAPH_NODES", 20)
     found, graph = file_values(CALLS, "java", None)
     assert found
-    assert not graph
+    assert [one.name for one in graph_of(graph).definitions] == ["Queue", "run", "put"]
+    assert not graph_of(graph).references
 
 
 def test_the_order_of_references_does_not_depend_on_that_of_the_captures(monkeypatch: pytest.MonkeyPatch):

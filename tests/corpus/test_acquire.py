@@ -73,7 +73,7 @@ def clones(home: Path) -> list[str]:
         ("https://github.com/o/r/", "https://github.com/o/r"),
         ("HTTPS://github.com:443/o/r", "https://github.com/o/r"),
         ("https://user:secret@github.com/o/r.git", "https://github.com/o/r"),
-        ("https://secret@github.com/o/r?token=secret#secret", "https://github.com/o/r"),
+        ("https://secret@github.com/o/r?token=secret", "https://github.com/o/r"),
         ("git@GitHub.com:o/r.git", "git@github.com:o/r"),
         ("ssh://git:secret@Host.org:2222/o/r.git", "ssh://git@host.org:2222/o/r"),
         ("http://[::1]:8080/r", "http://[::1]:8080/r"),
@@ -345,7 +345,7 @@ def test_a_failed_clone_leaves_nothing_behind(
         with pytest.raises(SourceError):
             fetch(text, ref)
     git(tmp_path, "init", "-q", "empty")
-    with pytest.raises(SourceError, match="no commits yet"):
+    with pytest.raises(SourceError, match="has no commit: it is a new repository"):
         fetch(f"file://{tmp_path}/empty")
     with pytest.raises(SourceNotFound, match="check the address"):
         fetch(f"file://{tmp_path}/nosuch")
@@ -505,7 +505,7 @@ def test_a_token_reaches_the_server_and_nothing_else(
 ) -> None:
     record = tmp_path / "record"
     _put_on_path(tmp_path, monkeypatch, f'echo "ARGV $*" >> {record}; env | sed "s/^/ENV /" >> {record}')
-    found = acquire(resolve(f"http://{server}/repo"), home=home, token="t0p-s3cret")
+    found = acquire(resolve(f"http://{server}/repo"), home=home, token=f"{server}=t0p-s3cret")
     assert (found.root / "a.py").read_text() == "print(1)\n"
     encoded = _GitServer.wanted.split()[1]
     lines = record.read_text().splitlines()
@@ -597,3 +597,15 @@ def test_why_ssh_failed_is_told(
     with pytest.raises(SourceError, match=re.escape(said)) as failed:
         acquire(resolve("git@h:o/r.git"), home=home)
     assert type(failed.value) is kind
+
+
+def test_a_repository_with_sha256_ids_is_read_at_a_ref(
+    tmp_path: Path, fetch: Callable[..., Checkout]
+) -> None:
+    folder = tmp_path / "longer-ids"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main", "--object-format=sha256")
+    commit(folder, "a.py", "print(1)\n")
+    found = fetch(str(folder), "main")
+    assert len(found.commit or "") == 64
+    assert (found.root / "a.py").read_text() == "print(1)\n"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import string
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.code.languages import language_of_path
+from rag.corpus.chunk import chunk
 from rag.corpus.read import file_blob, find_secret, read
-from rag.types import FileEntry, Skipped, SourceFile, blob_id
+from rag.corpus.walk import walk
+from rag.types import FileEntry, Filters, Skipped, SourceFile, blob_id
 
 
 def entry(path: str, language: str = "python") -> FileEntry:
@@ -215,3 +220,118 @@ def test_a_file_of_an_unknown_type_is_read_if_it_has_words(
     write(tmp_path, content, "a.xyz")
     found = read(tmp_path, entry("a.xyz", "other"))
     assert (found.reason if isinstance(found, Skipped) else None) == reason
+
+
+# ---------------------------------------------------------------- encodings
+
+
+def test_the_attributes_of_the_nearest_folder_declare_the_encoding(tmp_path: Path) -> None:
+    write(tmp_path, b"*.py working-tree-encoding=GBK\n", ".gitattributes")
+    write(tmp_path, b"*.py working-tree-encoding=EUC-JP\n", "ja/.gitattributes")
+    for path, encoding in (("a.py", "gbk"), ("zh/a.py", "gbk"), ("ja/a.py", "euc_jp")):
+        content = "x = '令牌'\n".encode(encoding)
+        found = read(tmp_path, write(tmp_path, content, path))
+        assert isinstance(found, SourceFile)
+        assert (found.text, found.guessed) == ("x = '令牌'\n", "")
+
+
+def test_a_guess_is_named(tmp_path: Path) -> None:
+    found = read(tmp_path, write(tmp_path, "# токен истёк\n".encode("koi8-r")))
+    assert isinstance(found, SourceFile)
+    assert found.guessed == "koi8_r"
+
+
+# ---------------------------------------------------------------- long lines
+
+_BASE64 = _random(_LETTERS + "+/", 40_000)
+_CODE = "function f(a){if(a>1){return g(a,'b')}else{for(var i=0;i<a;i++){h(i);}}}"
+_ONE_LONG_LINE = {
+    "a.jsx": f'import R from "r";\nexport const P = "data:image/png;base64,{_BASE64}";\n'
+    "export function f() {\n  return P;\n}\n",
+    "a.ts": 'export const TEXT = "' + "some words " * 900 + '";\nexport function f() {\n  return TEXT;\n}\n',
+    "a.py": f'"""Fonts."""\nFONT = "{_BASE64}"\n\n\ndef load(name):\n    return name\n',
+    "b.py": "TABLE = [" + ", ".join(map(str, range(9_000))) + "]\n\n\ndef load(n):\n    return TABLE[n]\n",
+    "a.go": 'package x\n\nvar T = "' + "\\x1f\\x8b" * 9_000 + '"\n\nfunc F() {\n}\n',
+    "a.md": f"# T\n\n![logo](data:image/png;base64,{_BASE64})\n\n## Install\n\nRun it.\n",
+    "a.html": f'<html>\n<script>\nfunction f(){{\n}}\n</script>\n<img src="data:;,{_BASE64}">\n</html>\n',
+    "b.html": f"<html>\n<body>\n<p>Text</p>\n<ul>\n<li>\n</ul>\n<script>{_CODE * 100}</script>\n</html>\n",
+    "a.sql": "CREATE TABLE q (id int);\nINSERT INTO q VALUES "
+    + ",".join(f"({n},'name {n}')" for n in range(3_000))
+    + ";\nCREATE VIEW v AS SELECT * FROM q;\n",
+    "a.css": f"@font-face {{ src: url(data:font/woff2;base64,{_BASE64}); }}\n.b {{\n  color: red;\n}}\n",
+    "a.json": '{\n "picture": "' + _BASE64 + '",\n "name": "x",\n "size": 3,\n "kind": "y",\n "z": 1\n}\n',
+    "a.xyz": f"rule Main\n  when x is y then z\npicture {_BASE64}\nend of the rule\n",
+}
+_MINIFIED = {
+    "a.js": "/*! x 1.0 | (c) me\n * MIT\n */\n" + _CODE * 400 + "\n//# sourceMappingURL=a.js.map\n",
+    "b.js": "\n".join(_CODE * 40 for _ in range(30)) + "\n",
+    "c.js": f'!function(){{var p="{_BASE64}";' + _CODE * 40 + "}();\n",
+    "a.css": "/*! x */\n" + ".a{color:red}.b>c{margin:0 auto}" * 400,
+    "a.html": "<!doctype html>\n" + "<div class='a'><p>text</p></div>" * 400,
+    "a.json": '{"a":[' + '{"b":1,"c":"d e"},' * 900 + "{}]}\n",
+    "a.py": "x=1;" * 4_000,
+    "a.txt": _BASE64,
+}
+
+
+@pytest.mark.parametrize("path", _ONE_LONG_LINE)
+def test_one_long_line_does_not_drop_a_file(tmp_path: Path, path: str) -> None:
+    text = _ONE_LONG_LINE[path]
+    write(tmp_path, text.encode(), path)
+    found = read(tmp_path, entry(path, language_of_path(path)))
+    assert isinstance(found, SourceFile), found
+    assert found.text == text
+    chunks = chunk(found)
+    kept = "".join(one.text for one in chunks)
+    assert len(kept) < 18_000
+    assert all(one.text.count("\n") == one.end - one.start + one.text.endswith("\n") for one in chunks)
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) < 200:
+            assert line in kept
+        assert any(one.start <= number <= one.end and line[:20] in one.text for one in chunks) or not line
+
+
+@pytest.mark.parametrize("path", _MINIFIED)
+def test_a_file_of_long_lines_is_generated(tmp_path: Path, path: str) -> None:
+    assert reason_of(tmp_path, _MINIFIED[path].encode(), path, language_of_path(path)) == "generated"
+
+
+def test_the_time_of_a_long_line_is_bounded(tmp_path: Path) -> None:
+    began = time.thread_time()
+    for piece in ("a", "a,", "\\x1f", "a" * 199 + " ", '"', "%20", "1.0,\n"):
+        write(tmp_path, (piece * (1_000_000 // len(piece))).encode())
+        found = read(tmp_path, entry("a.py"))
+        if isinstance(found, SourceFile):
+            chunk(found, definitions=())
+    assert time.thread_time() - began < 4
+
+
+# ---------------------------------------------------------------- notebooks
+
+
+def _notebook(code: str, *, outputs: int, size: int) -> bytes:
+    plot = {"data": {"image/png": "A" * size}, "metadata": {}, "output_type": "display_data"}
+    text = {"name": "stdout", "output_type": "stream", "text": ["a line\n"] * size}
+    cell = {"cell_type": "code", "outputs": [plot, text] * outputs, "source": code.splitlines(keepends=True)}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1).encode()
+
+
+@pytest.mark.parametrize(("outputs", "size"), [(0, 0), (1, 3_000_000), (30, 40_000)])
+def test_outputs_count_neither_as_size_nor_as_generated(tmp_path: Path, outputs: int, size: int) -> None:
+    if size > 100_000:
+        content = _notebook("x = 1\ny = 2\n", outputs=0, size=0).replace(
+            b'"outputs": []', b'"outputs": [{"data": {"image/png": "%b"}}]' % (b"A" * size)
+        )
+    else:
+        content = _notebook("x = 1\ny = 2\n", outputs=outputs, size=size)
+    write(tmp_path, content, "a.ipynb")
+    walked = walk(tmp_path, Filters(), max_file_bytes=10_000)
+    (found,) = (read(tmp_path, one) for one in walked.files)
+    assert isinstance(found, SourceFile), found
+    assert (found.language, found.kind) == ("python", "code")
+    assert "".join(one.text for one in chunk(found)).split() == "# %% cell 1 x = 1 y = 2".split()
+
+
+def test_a_notebook_of_too_much_code_is_too_large(tmp_path: Path) -> None:
+    content = _notebook("x = 1\n" * 200_001, outputs=0, size=0)
+    assert reason_of(tmp_path, content, "a.ipynb", "json") == "too large"

@@ -342,7 +342,7 @@ HOSTILE_QUESTIONS = {
     "many lines": (LINES % "1e99", "is not a question"),
     "infinite": (LINES % "1e999", "OverflowError"),
     "large": ("x" * 2_000_000, "it has more than 1 MB"),
-    "bytes": ("\udcff", "cannot read the questions"),
+    "bytes": ("\udcff", "line 1 is not JSON"),
 }
 
 

@@ -54,7 +54,6 @@ def test_a_question_about_the_conversation_is_recognised(question):
     [
         "",
         "ok",
-        "hello",
         "bye bye birdie",
         "Summarise the parser.",
         "summarise what the parser found",
@@ -63,6 +62,9 @@ def test_a_question_about_the_conversation_is_recognised(question):
         "Where are thanks sent?",
         "What was the last release?",
         "list my orders",
+        "hello world example",
+        "What can you do with a cart?",
+        "Who are you users of this?",
     ],
 )
 def test_a_question_about_the_code_is_not(question):

@@ -368,6 +368,11 @@ def test_a_file_in_two_bytes_a_character_is_compared_by_its_lines():
     assert became({"a.py": old}, {"a.py": new}, "a.py", *AT).place == "a.py:14-16"
 
 
+def test_a_file_whose_lines_end_with_cr_alone_is_compared_by_its_lines():
+    old = FILE.replace(b"\n", b"\r")
+    assert became({"a.py": old}, {"a.py": b"import os\r" + old}, "a.py", *AT).place == "a.py:14-16"
+
+
 # ---------------------------------------------------------------- what cannot be told
 
 

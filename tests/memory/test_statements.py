@@ -40,11 +40,11 @@ def test_what_a_user_states(message: str, stated: list[tuple[str, str]]) -> None
     assert [(one.text, one.kind) for one in stated_by_user(message)] == stated
 
 
-def test_an_answers_statements_have_the_references_that_follow_them() -> None:
+def test_an_answers_statements_have_the_references_that_they_have_themselves() -> None:
     answer = """Tokens must expire after one hour [1]. The default is 3600 [2]. It must not be zero [2].
 
 - `sign` always seals the mixture with wax. [2][4-5]
-- A key must be random. It is read once [3].
+- A key must be random [3]. A lock must be old. It is read once [3].
 
 ```python
 # This must not be found [1].

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -196,6 +198,48 @@ FILTERS = {
     SearchFilter(paths=("app/",), languages=("python",), kinds=("code",)): {"app/tokens.py", "app/login.py"},
     SearchFilter(paths=("nowhere/",)): set(),
 }
+PATHS = (
+    *(
+        "app/(shop)/[slug]/page.py",
+        "app/(shop)/s/page.py",
+        "lib/a*b.py",
+        "lib/axb.py",
+        "lib/q?.py",
+        "lib/qx.py",
+    ),
+    *("!not.py", "#no.py", "lib/[id]/c.py", "lib/i/c.py", normalize("NFD", "lib/Café.py")),
+)
+
+
+@pytest.fixture(scope="module")
+def odd_paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("odd")
+    for path in PATHS:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("def a():\n    return 1\n")
+    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
+        yield engine.repository(str(folder)).store
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("filters", "allowed"),
+    [
+        *(((path,), {path}) for path in PATHS),
+        (("app/(shop)/[slug]",), {"app/(shop)/[slug]/page.py"}),
+        (("./app/(shop)/[slug]/",), {"app/(shop)/[slug]/page.py"}),
+        (("[id]",), {"lib/[id]/c.py"}),
+        (("app/(shop)/[st]/page.py",), {"app/(shop)/s/page.py"}),
+        (("lib/a*b.py", "lib/q*"), {"lib/a*b.py", "lib/q?.py", "lib/qx.py"}),
+        (("lib", "!lib/[id]/c.py"), {one for one in PATHS if one.startswith("lib/")} - {"lib/[id]/c.py"}),
+    ],
+)
+def test_a_path_that_exists_is_meant_before_a_pattern(
+    odd_paths: Store, filters: Sequence[str], allowed: set[str], form: Literal["NFC", "NFD"]
+) -> None:
+    only = SearchFilter(paths=tuple(normalize(form, one) for one in filters))
+    store = filtered(odd_paths, only)
+    assert {hit.path for hit in find_text([store], "def", k=1_000).hits} == allowed
 
 
 @pytest.mark.parametrize("only", FILTERS, ids=str)

@@ -117,8 +117,8 @@ NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "gl
         ("asked.Asked.file", "Where is .Values.image.tag used?", CHART),
         ("asked.MAX_FACTS", "Who calls heat_kiln?", CALLS),
         ("asked.Asked.file", "Who calls heat_kiln?", CALLS),
-        ("callers.MAX_FILES", "Who calls heat_kiln?", CALLS),
-        ("callers.MAX_POSSIBLE", "Who calls open_door?", UNKNOWN),
+        ("uses.MAX_FILES", "Who calls heat_kiln?", CALLS),
+        ("uses.MAX_POSSIBLE", "Who calls open_door?", UNKNOWN),
         ("tested._MAX_FILES", "Which tests cover heat_kiln?", CALLS),
         ("callers._MAX_TARGETS", "Who calls open_door?", DOORS),
         ("callers._MAX_CANDIDATES", "Who calls open_door?", DOORS),
@@ -146,7 +146,7 @@ def test_facts_that_are_cut_at_a_limit_say_so(searcher_of, monkeypatch, limit, q
     else:
         module, name = limit.split(".")
         least = {"_MAX_FILES": 3 if module == "class_names" else 1, "_MAX_LINES_READ": 7}.get(name, 1)
-        package = "rag.retrieval" if module == "lookup" else "rag.retrieval.kinds"
+        package = "rag.retrieval" if module in ("lookup", "uses") else "rag.retrieval.kinds"
         monkeypatch.setattr(import_module(f"{package}.{module}"), name, least)
     cut = search([searcher], question).code_facts
     assert cut is not None and cut.kind == whole.kind and says_more(cut), cut

@@ -79,3 +79,26 @@ def test_many_different_words_are_searched_in_bounded_time(searcher: Searcher, t
         return time.thread_time() - began
 
     assert min(cpu_s() for _ in range(3)) < 2.5  # the aim is 1 s + 2 µs a byte, on a machine of its own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Where is {'x' * LONG} checked?",
+        *(
+            part * (LONG // len(part))
+            for part in ("7", '"', "'", "`", "(", "-", "/", "aB", "o\u0308", "寻", "a::")
+        ),
+        "".join(f"{n * n:x}" for n in range(3_000))[:LONG],
+        "\n".join(f"line {n}: x = foo({n})" for n in range(800)),
+    ],
+    ids=lambda text: text[:12].strip(),
+)
+def test_one_long_word_or_many_marks_are_searched_in_time(searcher: Searcher, text: str) -> None:
+    def cpu_s(part: str) -> float:
+        began = time.thread_time()
+        judge([searcher], search_in_turn([searcher], part, ()))
+        return time.thread_time() - began
+
+    short, long = (min(cpu_s(part) for _ in range(2)) for part in (text[: LONG // 4], text))
+    assert long < 0.6 or long < 8 * short

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rag.retrieval.lookup import callers, definitions, uses
+from rag.retrieval.lookup import definitions, uses
+from rag.retrieval.uses import uses_of_name
 from rag.service import Engine
 from rag.settings import Settings
 
@@ -70,24 +71,12 @@ def test_a_name_that_occurs_nowhere_is_found_nowhere(store):
     assert uses(store, "dispatch_requests") == []
 
 
-def test_callers_are_what_is_resolved_and_then_the_other_calls_of_that_name(store):
-    found = callers(store, "dispatch_request")
+def test_callers_are_what_is_resolved_and_what_may_be(store):
+    found = uses_of_name(store, "dispatch_request")
     assert (found.are_calls, found.definitions, found.certain) == (True, 3, 0)
-    assert [(one.path, one.lines, one.certain) for one in found.found] == [("caller.py", (5,), False)]
-    counted = callers(store, "count_words")
-    assert [(one.path, one.within, one.lines, one.certain) for one in counted.found] == [
-        ("a.c", "main", (9, 10), True)
+    assert [(use.path, use.line, use.certain) for use in found.found] == [("caller.py", 5, False)]
+    counted = uses_of_name(store, "count_words")
+    assert [(use.path, use.within, use.line, use.certain) for use in counted.found] == [
+        ("a.c", "main", 9, True),
+        ("a.c", "main", 10, True),
     ]
-    assert (counted.certain, counted.possible) == (2, 0)
-
-
-def test_documents_call_nothing(tmp_path):
-    (tmp_path / "repo").mkdir()
-    (tmp_path / "repo" / "run.py").write_text("def start_all():\n    pass\n")
-    (tmp_path / "repo" / "GUIDE.md").write_text("# Use\n\nCall `start_all()` first.\n")
-    (tmp_path / "repo" / "PKG-INFO").write_text("Call start_all() first.\n")
-    store = Engine(Settings(home=tmp_path / "home")).repository(str(tmp_path / "repo")).store
-    found = callers(store, "start_all")
-    assert not found.are_calls
-    assert {one.path for one in found.found} == {"GUIDE.md", "PKG-INFO"}
-    assert store.graph.uses(store.graph.definitions("start_all")) == []

@@ -40,14 +40,27 @@ def test_what_may_be_meant_as_it_stands_is_left(searcher, question):
     assert corrections([searcher.index], searcher.embedder, question) == {}
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wo wird die Sitzung eines Benutzers sesxion geprüft?",
+        "Qui vérifie la sesxion des utilisateurs ?",
+    ],
+)
+def test_words_of_another_language_are_left(searcher, question):
+    assert corrections([searcher.index], searcher.embedder, question) == {}
+
+
 def test_an_embedder_that_looks_up_no_words_corrects_none(searcher):
     assert corrections([searcher.index], HashingEmbedder(), "How are sesxions signed?") == {}
 
 
 def test_only_the_first_strange_words_are_looked_at(searcher):
     strange = " ".join(f"qwzx{letter}vkj" for letter in "abcde")
-    assert corrections([searcher.index], searcher.embedder, f"sesxions {strange}") == {"sesxions": "sessions"}
-    assert corrections([searcher.index], searcher.embedder, f"{strange} sesxions") == {}
+    assert corrections([searcher.index], searcher.embedder, f"How are sesxions {strange}") == {
+        "sesxions": "sessions"
+    }
+    assert corrections([searcher.index], searcher.embedder, f"How are {strange} sesxions") == {}
 
 
 @given(st.text(alphabet="sesxion .`/_", max_size=30))

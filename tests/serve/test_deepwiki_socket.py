@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,10 @@ def modelled(serve, provider):
 
 
 @contextmanager
-def opened(served, cookie="", **more):
+def opened(served, **more):
     """A connection to the socket of a server."""
-    headers = {"Cookie": cookie} if cookie else {}
     url = f"ws://localhost:{served.port}/ws/chat"
-    with connect(url, additional_headers=headers, open_timeout=120, max_size=None, **more) as connection:
+    with connect(url, open_timeout=120, max_size=None, **more) as connection:
         yield connection
 
 
@@ -50,13 +49,14 @@ def question(served, *said, **more):
     return {"repo_url": root_of(served), "type": "local", "messages": messages, **more}
 
 
-def answer(served, body, cookie=""):
-    """All that is said, and the cookie."""
-    with opened(served, cookie) as connection:
+def answer(served, body):
+    """All that is said."""
+    with opened(served) as connection:
         connection.send(body if isinstance(body, str | bytes) else json.dumps(body))
         said = "".join(connection)
         assert connection.close_code == 1000
-        return said, connection.response.headers["set-cookie"].split(";")[0]
+        assert "set-cookie" not in connection.response.headers
+        return said
 
 
 def recorded(served, name):
@@ -83,7 +83,7 @@ def turns(served):
 def test_the_socket_says_what_the_stream_says(deepwiki):
     for name in ("plan", "question"):
         body = recorded(deepwiki, name)
-        said, _ = answer(deepwiki, body)
+        said = answer(deepwiki, body)
         assert said.replace("localhost", "127.0.0.1") == (
             deepwiki.post("/chat/completions/stream", body).body.decode()
         )
@@ -97,31 +97,22 @@ def test_an_answer_comes_in_pieces_of_text(deepwiki):
     assert all(isinstance(piece, str) for piece in pieces)
 
 
-def test_a_browser_that_asks_again_goes_on_with_its_conversation(deepwiki):
-    """The recorded follow-up holds nothing of what was said before: the frontend keeps it to itself."""
-    _, cookie = answer(deepwiki, recorded(deepwiki, "question"))
-    _, again = answer(deepwiki, recorded(deepwiki, "follow_up"), cookie)
-    assert again == cookie
-    assert [FIRST, "And who calls it?"] in turns(deepwiki)
-    store = deepwiki.service.engine.turns
-    conversation = next(c for c in store.conversations() if c.turn_count == 2)
-    follow_up = store.turns(conversation.id)[-1]
-    assert follow_up.standalone_question != follow_up.question
-
-
-def test_another_browser_begins_a_conversation_of_its_own(deepwiki):
+def test_a_question_without_a_history_begins_a_conversation(deepwiki):
+    """The frontend sends the same after "Clear conversation" as before: it keeps what was said to itself."""
+    answer(deepwiki, recorded(deepwiki, "question"))
     before = turns(deepwiki)
-    _, one = answer(deepwiki, question(deepwiki, "What is a click?"))
-    _, two = answer(deepwiki, question(deepwiki, "What is a click?"))
-    _, forged = answer(deepwiki, question(deepwiki, "What is a click?"), "rag_ask=../../x")
-    assert len({one, two, forged}) == 3
-    assert len(turns(deepwiki)) == len(before) + 3
+    said = answer(deepwiki, recorded(deepwiki, "follow_up"))
+    assert sorted(turns(deepwiki)) == sorted([*before, ["And who calls it?"]])
+    store = deepwiki.service.engine.turns
+    (turn,) = store.turns(store.conversations()[0].id)
+    assert turn.subject is None
+    assert "sign" not in said.split("\n")[0]
 
 
-def test_the_cookie_is_kept_from_scripts_and_forgotten(deepwiki):
-    with opened(deepwiki) as connection:
-        cookie = connection.response.headers["set-cookie"]
-    assert {"HttpOnly", "SameSite=Lax", "Path=/ws", "Max-Age=1800"} <= set(cookie.split("; "))
+def test_a_question_with_its_history_goes_on(deepwiki):
+    first = answer(deepwiki, question(deepwiki, "What is a click?"))
+    answer(deepwiki, question(deepwiki, "What is a click?", first, "And who calls it?"))
+    assert ["What is a click?", "And who calls it?"] in turns(deepwiki)
 
 
 # ---------------------------------------------------------------- with a model
@@ -131,9 +122,8 @@ def test_a_research_goes_through_its_stages(modelled, provider):
     provider.answers[:] = [f"Finding {n} [1]." for n in range(1, 12)]
     said = ["[DEEP RESEARCH] How are codes made?"]
     headings = []
-    cookie = ""
     for _ in range(5):
-        text, cookie = answer(modelled, question(modelled, *said), cookie)
+        text = answer(modelled, question(modelled, *said))
         headings.append(text.split("\n")[0])
         assert "**Sources**" in text
         said += [text, "[DEEP RESEARCH] Continue the research"]
@@ -152,13 +142,13 @@ def test_a_research_goes_through_its_stages(modelled, provider):
 
 def test_a_model_writes_the_prose_of_a_page_once(modelled, provider):
     provider.answers[:] = ["It shortens <b>links</b> ![x](https://e.org/p) [1]. It flies [99]."]
-    page, _ = answer(modelled, asked_page(modelled, "Overview"))
+    page = answer(modelled, asked_page(modelled, "Overview"))
     prose = page.partition("## From the code")[0]
     assert "It shortens &#60;b>links" in prose
     assert "[99]" not in prose
     assert f"(http://localhost:{modelled.port}/repos/sample/view?path=" in prose
     asked = len(provider.chats)
-    again, _ = answer(modelled, asked_page(modelled, "Overview"))
+    again = answer(modelled, asked_page(modelled, "Overview"))
     assert (again, len(provider.chats)) == (page, asked)
 
 
@@ -173,7 +163,7 @@ def test_html_of_a_model_is_only_shown(modelled, provider):
     provider.answers[:] = [
         "<img src=x onerror=alert(1)> ![p](https://e.org/p)\n```mermaid\nclick A\n```\n[1]"
     ]
-    said, _ = answer(modelled, question(modelled, FIRST))
+    said = answer(modelled, question(modelled, FIRST))
     assert "<img" not in said
     assert "![" not in said
     assert "mermaid" not in said
@@ -182,7 +172,7 @@ def test_html_of_a_model_is_only_shown(modelled, provider):
 def test_slides_are_made_by_the_model_alone(modelled, provider):
     provider.answers[:] = ["<div>slide</div>"]
     prompt = "Create a single HTML slide about the local/sample repository. " + "x" * 50_000
-    assert answer(modelled, question(modelled, prompt))[0] == "<div>slide</div>"
+    assert answer(modelled, question(modelled, prompt)) == "<div>slide</div>"
     assert turns(modelled) == []
 
 
@@ -208,7 +198,7 @@ def test_slides_are_made_by_the_model_alone(modelled, provider):
     ],
 )
 def test_what_is_no_request_is_a_frame_that_says_so(deepwiki, request_text):
-    said, _ = answer(deepwiki, request_text)
+    said = answer(deepwiki, request_text)
     assert said.startswith("Error: ")
     assert "\n" not in said
 
@@ -223,14 +213,14 @@ def test_what_is_refused_is_a_frame_that_says_so(deepwiki):
         question(deepwiki, *["x"] * 10_001),
         question(deepwiki, "x" * 20_000),
     ):
-        said, _ = answer(deepwiki, body)
+        said = answer(deepwiki, body)
         assert said.startswith("Error: ")
 
 
 def test_a_token_of_a_request_is_never_returned(deepwiki):
     body = question(deepwiki, FIRST, token="ghp_verysecret")
-    assert "ghp_verysecret" not in answer(deepwiki, {**body, "repo_url": "/etc"})[0]
-    assert "ghp_verysecret" not in answer(deepwiki, {**body, "messages": 3})[0]
+    assert "ghp_verysecret" not in answer(deepwiki, {**body, "repo_url": "/etc"})
+    assert "ghp_verysecret" not in answer(deepwiki, {**body, "messages": 3})
 
 
 def test_a_request_that_is_too_large_closes_the_connection(serve):
@@ -287,7 +277,7 @@ def test_when_the_client_goes_the_model_stops_and_what_came_is_kept(modelled, pr
 def test_a_model_that_fails_in_the_middle_ends_with_an_error(modelled, provider, behaviour):
     provider.behaviours[:] = [behaviour]
     provider.answers[:] = ["It is made in a place that has many words before it breaks off somewhere."]
-    said, _ = answer(modelled, question(modelled, FIRST))
+    said = answer(modelled, question(modelled, FIRST))
     assert said.startswith("It is made")
     assert said.rpartition("\n\n")[2].startswith("Error: ")
     streamed = modelled.post("/chat/completions/stream", question(modelled, FIRST)).body.decode()
@@ -299,7 +289,7 @@ def test_a_model_that_fails_in_the_middle_ends_with_an_error(modelled, provider,
 def test_a_model_that_fails_at_once_is_an_error_without_the_key(modelled, provider, behaviour):
     provider.behaviours[:] = [behaviour]
     for body in (question(modelled, FIRST), asked_page(modelled, "Overview")):
-        said, _ = answer(modelled, body)
+        said = answer(modelled, body)
         assert said.startswith("Error: ")
         assert modelled.post("/chat/completions/stream", body).status == 502
     assert turns(modelled) == []
@@ -320,17 +310,20 @@ def test_a_server_that_stops_ends_its_answers(modelled, provider):
     assert turn.answer.startswith("and on")
 
 
-def test_questions_of_one_browser_at_once_are_each_kept(deepwiki):
-    _, cookie = answer(deepwiki, question(deepwiki, "What is a worker?"))
-    threads = [
-        threading.Thread(target=answer, args=(deepwiki, question(deepwiki, f"And question {n}?"), cookie))
-        for n in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_conversations_about_what_is_not_served_are_not_listed(deepwiki):
+    service = deepwiki.service
+    store = service.engine.turns
+    here = service.settings.repositories[0][1]
     kept = [
-        q for conversation in turns(deepwiki) if "What is a worker?" in conversation for q in conversation
+        store.create_conversation(sources=sources)
+        for sources in (
+            (),
+            (here,),
+            (replace(here, ref="main"),),
+            (replace(here, location="/elsewhere"), here),
+        )
     ]
-    assert sorted(kept)[:6] == [f"And question {n}?" for n in range(6)]
+    store.create_conversation(sources=(replace(here, location="/elsewhere"),))
+    listed = service.registry.about_served(store.conversations())
+    assert {one.id for one in kept} <= {one.id for one in listed}
+    assert len(store.conversations()) == len(listed) + 1

@@ -255,6 +255,7 @@ def test_definitions_and_callers_that_are_not_shown_are_counted(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rag.serve.mcp.toolbox.MAX_RESULTS", 1)
+    monkeypatch.setattr("rag.retrieval.uses.MAX_SHOWN", 1)
 
     async def talk(session: Any) -> None:
         text, found, _ = await called(session, "find_symbol", name="__init__")
@@ -267,9 +268,9 @@ def test_definitions_and_callers_that_are_not_shown_are_counted(
 
 
 def test_callers_that_are_cut_at_a_limit_say_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag.retrieval.lookup._MAX_CHUNKS_READ", 1)
+    monkeypatch.setattr("rag.retrieval.uses.MAX_FILES", 1)
     text, _, _ = over_http(served, lambda session: called(session, "who_calls", symbol="authenticate"))
-    assert "may be incomplete: only 1 chunks were read" in text
+    assert "may be incomplete: only 1 files with the name were read" in text
 
 
 LOOKING: list[tuple[str, dict[str, Any]]] = [
@@ -497,7 +498,7 @@ def test_over_stdio_the_first_answer_after_an_edit_knows_it_or_names_it(
     async def run() -> None:
         async with connected(command) as session:
             text, values, _ = await called(session, "find_symbol", name="paint_zebra")
-            assert text.startswith("paint_zebra is not in the index")
+            assert text.startswith("paint_zebra is not defined in the ")
             assert values["places"] == []
             assert values["coverage"][0]["not_indexed_count"] == 0
             with open(os.path.join(root, "zebra.py"), "w") as file:  # noqa: PTH118, PTH123

@@ -290,3 +290,10 @@ def test_a_conversation_is_shown_under_its_name_or_first_question(served):
     assert titles[asked] == "Where is a code made?"
     renamed = served.request("PATCH", f"/api/conversations/{asked}", {"name": "codes"}).json
     assert renamed["title"] == "codes"
+
+
+def test_the_page_replaces_elements_without_writing_the_word_null():
+    """`replaceChildren(null)` writes it; `refill` of dom.js leaves empty children out."""
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in (PAGE / "js").glob("*.js")}
+    assert len(scripts) > 20
+    assert [name for name, text in scripts.items() if "replaceChildren" in text] == ["dom.js"]

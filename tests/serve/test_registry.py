@@ -203,8 +203,8 @@ def test_a_ref_that_does_not_exist_is_not_found(serve, sample_repo):
         reply = served.post(path, body)
         assert (reply.status, reply.json["error"]["code"]) == (404, "ref_not_found")
         assert "no-such" in reply.json["error"]["message"]
-    (_, state) = served.get("/api/repositories").json
-    assert (state["name"], state["state"]) == ("sample@no-such", "failed")
+    assert [one["name"] for one in served.get("/api/repositories").json] == ["sample"]
+    assert not [one for one in served.get("/v1/models").json["data"] if "no-such" in one["id"]]
 
 
 def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):

@@ -14,11 +14,11 @@ from test_mcp import called, over_http
 
 from rag.adapters.repository import RepositorySearch
 from rag.component.rag import RAG
-from rag.errors import ConfigError, SearchInvalid
+from rag.errors import ConfigError, QuestionTooLong, SearchInvalid
 from rag.schema import OLD_OUTPUT, to_json
 from rag.service import Engine
 from rag.settings import Settings
-from rag.types import Hit, SearchFilter
+from rag.types import MAX_QUESTION_CHARS, Hit, SearchFilter
 
 SEARCHES: list[dict[str, Any]] = [
     {"question": "def sign", "mode": "exact"},
@@ -154,6 +154,31 @@ def test_every_interface_refuses_the_same_in_the_same_words(
         assert said in by_batch(source, asked, *flags)["error"]
         answer = served.post("/api/ask", {**asked, "repositories": ["sample"]})
         assert (answer.status, said in answer.json["error"]["message"]) == (400, True)
+
+
+def test_every_interface_has_the_same_limit_of_a_question(served: Served, tmp_path: Path) -> None:
+    source = served.service.registry.source("sample").location
+    long, said = "x" * (MAX_QUESTION_CHARS + 1), "the question has 16,001 characters, the limit is 16,000"
+    for route in ("/api/search", "/api/ask"):
+        reply = served.post(route, {"question": long, "repositories": ["sample"]})
+        assert (reply.status, said in reply.json["error"]["message"]) == (413, True)
+    for verb in ("search", "ask"):
+        done = rag(verb, source, long)
+        assert (done.code, said in done.err) == (2, True)
+    assert said in by_batch(source, {"question": long})["error"]
+    for tool, name in (("search_code", "query"), ("explore", "question")):
+        text, _, failed = over_http(
+            served, lambda session, tool=tool, name=name: called(session, tool, **{name: long})
+        )
+        assert (failed, said in text) == (True, True)
+    with pytest.raises(QuestionTooLong, match=said):
+        by_python(tmp_path, source, {"question": long})
+    with closing(Engine(Settings(home=tmp_path, memory="memory:"))) as engine:
+        component = RAG(engine=engine)
+        component.prepare_retriever(source)
+        with pytest.raises(QuestionTooLong, match=said):
+            component(long)
+        assert "Not found" in component(long[1:]).answer
 
 
 def test_exploring_needs_a_question(served: Served) -> None:

@@ -208,13 +208,14 @@ def test_quoted_lines_are_no_statements(sample_repo: Path) -> None:
 
 def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> None:
     answers = [
-        "A code must be unique [1]. Codes are made from random signs [2].",
-        "- [0] decision: Codes are made from random signs. [2]\n- [0] constraint: A code must be unique. [1]",
+        "The link with a code must be found, expired or not [1]. Codes must be sold by `weight_kg` [1]. "
+        "A short code redirects to its link [2].",
+        "- [0] decision: A short code redirects. [2]\n- [0] constraint: Codes must be sold by weight_kg. [1]",
     ]
     with ProviderServer(answers=answers) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         done = rag("ask", asked, "How is a code made?", "--conversation", "model", *model)
-        assert "proposed as a fact: A code must be unique." in done.err
+        assert "proposed as a fact: The link with a code must be found, expired or not." in done.err
         (found,) = rag("facts", "propose", "--conversation", "model", *model, "--json").json
         assert "[0] User: How is a code made?" in server.requests[-1].prompt
         assert rag("facts", "propose", "--conversation", "model", *model).err.startswith(
@@ -222,7 +223,8 @@ def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> No
         )
     turn = rag("turns", "show", "--conversation", "model", "--json").json[0]
     cited = {one["n"]: one["path"] for one in turn["citations"] if one["used"]}
-    assert (found["text"], found["kind"]) == ("Codes are made from random signs.", "decision")
+    assert (found["text"], found["kind"]) == ("A short code redirects.", "decision")
     assert [one["path"] for one in found["citations"]] == [cited[2]]
-    (said,) = (fact for fact in rag("facts", "proposed", "--json").json if "unique" in fact["text"])
+    (said,) = (fact for fact in rag("facts", "proposed", "--json").json if "expired" in fact["text"])
+    assert not any("weight" in fact["text"] for fact in rag("facts", "proposed", "--json").json)
     assert (said["turn"], [one["path"] for one in said["citations"]]) == (turn["id"], [cited[1]])

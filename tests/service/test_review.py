@@ -98,6 +98,87 @@ def test_a_body_has_its_callers_and_tests(shop, engine):
     assert (found.base, found.head, found.head_commit) == ("HEAD", "work tree", "")
 
 
+GO = "package api\n\nfunc Handle() int {\n\treturn window(1)\n}\n\nfunc window(n int) int {\n\treturn n\n}\n"
+GO_TEST = 'package {}\n\nimport "testing"\n\nfunc Test{}(t *testing.T) {{\n\tt.Log("{}")\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "test", "is_named"),
+    [
+        ("api/handler.go", "api/handler_test.go", True),
+        ("api/handler.go", "ui/handler_test.go", False),
+        ("api/handler.go", "fetcher/response_handler_test.go", False),
+        ("api/handler.go", "api/other_test.go", False),
+        ("src/api/handler.go", "tests/api/handler_test.go", True),
+        ("commands/start.go", "tests/command_start_test.go", True),
+    ],
+)
+def test_a_test_is_named_for_its_name_only_in_folders_of_the_file(shop, engine, path, test, is_named):
+    """Words of the changed lines in a test (`window`) are no reason."""
+    for file, text in ((path, GO), (test, GO_TEST.format("x", "X", "window"))):
+        (shop / file).parent.mkdir(parents=True, exist_ok=True)
+        (shop / file).write_text(text)
+    commit(shop)
+    edit(shop, path, "return window(1)", "return window(2)")
+    found = reviewed(engine, shop)
+    assert [one.path for one in found.tests] == ([test] if is_named else [])
+    assert ("no test was found that calls or imports what changed" in found.notes) is not is_named
+    assert "mentions" not in as_text(found)
+
+
+def test_calls_come_before_imports_and_names_of_files(shop, engine):
+    (shop / "tests/prices").mkdir()
+    (shop / "tests/prices/test_prices.py").write_text("def test_it():\n    assert 1\n")
+    (shop / "tests/test_imports.py").write_text("import shop.prices\n\n\ndef test_it():\n    assert shop\n")
+    commit(shop)
+    edit(shop, "shop/prices.py", "net * RATE", "round(net * RATE)")
+    listed = reviewed(engine, shop).tests
+    assert [one.path for one in listed[-2:]] == ["tests/test_imports.py", "tests/prices/test_prices.py"]
+    assert all(one.certain for one in listed[:-2])
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "names"),
+    [
+        ("a.go", 'import (\n\t"fmt"\n)\n', 'import (\n\t"os"\n)\n', []),
+        ("a.go", 'import "fmt"\n', 'import "os"\n', []),
+        ("a.js", "import 'a'\n", "import 'b'\n", []),
+        ("a.js", "export { a }\n", "export { b }\n", []),
+        ("a.rb", 'require "a"\n', 'require "b"\n', []),
+        ("a.php", '<?php\ninclude "a.php";\n', '<?php\ninclude "b.php";\n', []),
+        ("a.py", "print ('a')\n", "print ('b')\n", []),
+        ("a.rs", "use {a::b, c};\n", "use {a::b, d};\n", []),
+        ("a.c", "#define SIZE 1\n", "#define SIZE 2\n", ["SIZE"]),
+        ("a.c", "static const int size = 1;\n", "static const int size = 2;\n", ["size"]),
+        ("a.js", "export const size = { a: 1 }\n", "export const size = { a: 2 }\n", ["size"]),
+        ("a.py", "SIZE: int = 1\n", "SIZE: int = 2\n", ["SIZE"]),
+        ("a.rb", "SIZE = 1\n", "SIZE = 2\n", ["SIZE"]),
+    ],
+)
+def test_only_assignments_are_constants(shop, engine, path, before, after, names):
+    (shop / path).write_text(before)
+    commit(shop)
+    (shop / path).write_text(after)
+    found = reviewed(engine, shop)
+    assert [one.name for one in found.symbols] == names
+    if names:
+        assert f"~ {names[0]} value  {path}" in as_text(found)
+
+
+def test_what_has_no_definitions_and_what_was_checked_is_said(shop, engine):
+    (shop / "de.json").write_text("{}\n")
+    (shop / "en.json").write_text('{"a": 1}\n')
+    (shop / "Makefile").write_text("all:\n")
+    commit(shop)
+    (shop / "de.json").write_text("[]\n")
+    (shop / "Makefile").write_text("some:\n")
+    edit(shop, "shop/prices.py", "net * RATE", "round(net * RATE)")
+    (shop / "en.json").write_text("[3]\n")
+    found = reviewed(engine, shop)
+    assert "3 changed files have no changed definition: 2 .json, 1 Makefile" in found.notes
+    assert "stored answers and facts about this repository: none cites it yet" in found.notes
+
+
 def test_each_kind_of_change(shop, engine):
     edit(shop, "shop/prices.py", "def gross(net):", "def gross(net, rate=RATE):")
     edit(shop, "shop/prices.py", "def tax(net):\n", "def tax(net):\n    # of the state\n")
@@ -199,6 +280,7 @@ def test_what_is_stored_about_changed_lines_is_stale(shop, engine):
     edit(shop, "shop/prices.py", "return 0", "return 1")
     found = reviewed(engine, shop)
     assert found.statements == (), "they were stale before"
+    assert any("that cite it, none became stale" in note for note in found.notes)
     assert found.counts.stale_before == 4
 
 

@@ -157,7 +157,7 @@ class OpenAIEmbedder:
             return [failed.result()] if failed else [future.result() for future in futures]
 
     def _batch(self, texts: list[str]) -> Vectors:
-        """Return the vectors of a batch; a server that refuses its size gets halves, later as well."""
+        """Return the vectors of a batch; a server that refuses its size gets halves, now and later."""
         if len(texts) > self._max_texts:
             return self._halves(texts)
         try:

@@ -25,7 +25,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from json import JSONDecodeError
 from pathlib import Path
 
-from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.errors import (
+    RagError,
+    SettingsError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnwritable,
+)
 from rag.quoting import visible
 from rag.resources import file_identity, make_private
 from rag.turns.model import RecordCorrupt
@@ -106,6 +114,20 @@ def foreign_code(connection: sqlite3.Connection) -> str | None:
     return None
 
 
+def _is_frozen(path: Path) -> bool:
+    """Return whether nobody can write a file, as its file system is read-only and there is no log to replay.
+
+    Only then may it be read without the locks, which need a file next to it.
+    """
+    try:
+        if not os.statvfs(path).f_flag & os.ST_RDONLY:
+            return False
+        log = path.with_name(f"{path.name}-wal")
+        return not (log.exists() and log.stat().st_size)
+    except OSError:
+        return False
+
+
 class _Link:
     """A connection of this process, its lock, and the identity of the open file."""
 
@@ -163,9 +185,11 @@ class SqliteFile:
         with _OPENING:
             _guard_forks()
             _FILES.add(self)
-        with self._writer.lock, self.translated():
-            self._connected(self._writer)
-            self._let_others_in(self._writer)
+        self._is_frozen = _is_frozen(self.path)
+        first = self._reader if self._is_frozen else self._writer
+        with first.lock, self.translated():
+            self._connected(first)
+            self._let_others_in(first)
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """Run a write transaction: on any error nothing is stored."""
@@ -215,6 +239,8 @@ class SqliteFile:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self._is_frozen and begin != _READING:
+            raise StoreReadOnly(path=str(self.path), why="its file system is read-only")
         link = self._reader if begin == _READING and not self.is_together else self._writer
         with link.lock, self.translated():
             connection = self._connected(link)
@@ -272,6 +298,13 @@ class SqliteFile:
         return connection
 
     def _opened(self) -> sqlite3.Connection:
+        if self._is_frozen:
+            return sqlite3.connect(
+                f"{self.path.as_uri()}?mode=ro&immutable=1",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
         with _OPENING:
             try:
                 make_private(self.path.parent)
@@ -291,6 +324,10 @@ class SqliteFile:
         connection.text_factory = _decode
         connection.execute("PRAGMA cache_size = -32000")  # in KiB: the upper pages of a large file's indexes
         version = self._version(connection)
+        if self._is_frozen:
+            if version < len(self._migrations):
+                raise StoreReadOnly(path=str(self.path), why="it has an older version, and is read-only")
+            return
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self._write_ahead(connection)
         if version < len(self._migrations):

@@ -31,7 +31,7 @@ _MORE, _KEPT = 4, 20
 
 def noun_of(phrase: str) -> list[str]:
     """Return the words of a phrase that asks for classes, without the word for a class; else empty."""
-    words = [word for word in re.findall(r"[A-Za-z]\w*", phrase) if not _ANY_CLASS.issuperset(terms(word))]
+    words = [word for word in re.findall(r"[^\W\d_]\w*", phrase) if not _ANY_CLASS.issuperset(terms(word))]
     return words if _CLASSES.search(phrase) else []
 
 

@@ -45,9 +45,9 @@ _CONSTANT = re.compile(
 _FATAL = re.compile(r"\blog(?:ger|rus)?\.Fatal(?:f|ln)?\(")
 """In Go these exit with 1."""
 _DECLARED = re.compile(
-    r"^\s*(?:#\s*define\s+(?P<macro>[A-Za-z_]\w*)\s+\(?"
+    r"^\s*(?:#\s*define\s+(?P<macro>[^\W\d]\w*)\s+\(?"
     r"|(?:(?:export|public|private|static|final|const|constexpr|pub|let|var|int|readonly)\s+)*"
-    r"(?P<name>[A-Za-z_]\w*)(?:\s*:\s*\w+|\s+\w+)?\s*(?:=(?!=)|\(|:(?!:))\s*)"
+    r"(?P<name>[^\W\d]\w*)(?:\s*:\s*\w+|\s+\w+)?\s*(?:=(?!=)|\(|:(?!:))\s*)"
     r"(?P<code>\d{1,3})(?!\w|\.\d)"
 )
 _NUMBERED = re.compile(
@@ -59,7 +59,7 @@ _NUMBERED = re.compile(
 _STATUS_NAME = re.compile(
     r"(?:\bhttp\.Status|\b(?:HTTPStatus|HttpStatus|HttpStatusCode|StatusCodes?|Status|status)(?:\.|::)(?:HTTP_|Status)?"
     r"(?:\d{3}_?)?|\bHTTP_(?:STATUS_)?(?:\d{3}_)?|\bSC_|\b(?:status|head|render)\b[^\n]{0,60}?:)"
-    r"(?P<name>[A-Za-z_]{2,40})\b"
+    r"(?P<name>[^\W\d]{2,40})\b"
 )
 _NEXT = re.compile(r"\s*[,|]\s*[\w.:]*")
 """What is between two statuses of a list: `[]int{http.StatusNotFound, http.StatusForbidden}`."""

@@ -26,16 +26,16 @@ _GIVEN = rf"(?P<sign>=>|:=|\|\|=|\?\?=|=(?![=>])|:(?!:))\s*{_LITERAL}"
 _VALUE = re.compile(_GIVEN)
 """The end of `_DEFAULT`, which takes far longer to find nothing."""
 _DEFAULT = re.compile(
-    r"\s*(?P<mark>[-*+#;/,|]{0,3}\s*)(?P<type>(?:[\w.<>\[\]*&:?!]+\s+){0,5}?)"
+    r"\s*+(?P<mark>[-*+#;/,|]{0,3}\s*+)(?P<type>(?:[\w.<>\[\]*&:?!]+\s+){0,5}?)"
     r"(?P<owner>(?:[a-z]\w{0,20}(?:\.|->)){1,3}|[$@]?[\w.]{1,30}\[(?=[\"'])|[@$&]|)(?P<quote>[\"']?)"
-    r"(?P<name>[A-Za-z_][\w-]{2,60})[\"']?\]?\s*"
+    r"(?P<name>[^\W\d][\w-]{2,60})[\"']?\]?\s*"
     rf"(?P<typed>:\s*[\w.\[\]|<> ]{{1,40}})?{_GIVEN}"
 )
 _OPENED = re.compile(r"[=:]\s*(?:\w+\()?[\[{(]")
-_PAIR = re.compile(rf"(?<![\w.])[\"']?([A-Za-z_][\w-]{{2,60}})[\"']?\s*(?:=>|=(?!=)|:(?!:))\s*{_LITERAL}")
-_PARAMETER = re.compile(rf"(?<![\w.])([A-Za-z_]\w{{2,60}})\s*(?::\s*[\w.\[\]| ]{{1,40}})?=(?!=)\s*{_LITERAL}")
+_PAIR = re.compile(rf"(?<![\w.])[\"']?([^\W\d][\w-]{{2,60}})[\"']?\s*(?:=>|=(?!=)|:(?!:))\s*{_LITERAL}")
+_PARAMETER = re.compile(rf"(?<![\w.])([^\W\d]\w{{2,60}})\s*(?::\s*[\w.\[\]| ]{{1,40}})?=(?!=)\s*{_LITERAL}")
 _ROW = re.compile(
-    rf"\s*[({{\[]+\s*[\"']-{{0,2}}([A-Za-z][\w.-]{{2,60}})[\"']\s*,\s*(?![\"']-{{0,2}}\1[\"'])({_LITERAL})?"
+    rf"\s*[({{\[]+\s*[\"']-{{0,2}}([^\W\d_][\w.-]{{2,60}})[\"']\s*,\s*(?![\"']-{{0,2}}\1[\"'])({_LITERAL})?"
 )
 _NOTHING = re.compile(r"\s*(?:None|null|NULL|nil|undefined|\[\]|\{\}|\"\"|'')\s*[;,]?\s*$")
 _MODIFIER = re.compile(
@@ -48,20 +48,20 @@ _DEFAULT_CONSTANT = re.compile(
 )
 """A constant that has the default of what the rest of its name says: `DEFAULT_TIMEOUT_CONFIG`."""
 _FIELD = re.compile(
-    r"\s*(?:,\s*)?(?:(?:public|readonly|pub|val|var|let|final|static)\s+){0,3}([A-Za-z_]\w{2,60})\??\s*::?\s*[\w!(\[&]"
+    r"\s*(?:,\s*)?(?:(?:public|readonly|pub|val|var|let|final|static)\s+){0,3}([^\W\d]\w{2,60})\??\s*::?\s*[\w!(\[&]"
 )
-_OPTION = re.compile(r"[\"'`\s#|]--?([A-Za-z][\w-]{2,60})\b")
+_OPTION = re.compile(r"[\"'`\s#|]--?([^\W\d_][\w-]{2,60})\b")
 _CALL_OPTION = re.compile(
     r"\b\w*(?:flag|option|opt|setting|config|param|attr|accessor|var|arg)\w*[\w.]*\s*[(! ]\s*[^\"':]{0,60}"
-    r"[\"':]([A-Za-z][\w.-]{2,60})",
+    r"[\"':]([^\W\d_][\w.-]{2,60})",
     re.I,
 )
 _READS = re.compile(
-    r"(?:\b(?:get|has|is|find|lookup|fetch|read|changed|contains)|Get|Changed|[A-Z]\w*Set)\w*\s*\(\s*[\"':]\Z"
+    r"(?:\b(?:get|has|is|find|lookup|fetch|read|changed|contains)|Get|Changed|[A-Z]\w{0,60}Set)\w{0,60}\s*\(\s*[\"':]\Z"
 )
 """What a line has before the name of an option that it reads, unless a default follows the name."""
 _CMAKE_OPTION = re.compile(
-    r"\s*(?:\w+_)?option\s*\(\s*([A-Za-z_][\w-]{2,60})\s+\"|\s*set\s*\(\s*(\w{3,60})\s[^#]*\sCACHE\s", re.I
+    r"\s*(?:\w+_)?option\s*\(\s*([^\W\d][\w-]{2,60})\s+\"|\s*set\s*\(\s*(\w{3,60})\s[^#]*\sCACHE\s", re.I
 )
 _CALL_WORDS = ("flag", "opt", "setting", "config", "param", "attr", "accessor", "var", "arg")
 _CALL_WORD = re.compile("|".join(_CALL_WORDS), re.I)
@@ -78,14 +78,14 @@ _EXPANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,60}):?[-=]")
 """A variable of a shell with what replaces it if it is not set: `${TMPDIR:-/tmp}`."""
 _RECORD_NAME = re.compile(
     r"\s*\.?[\"']?(?:name|key|option|flag|id|long|setting)[\"']?\s*(?::|=>?)\s*"
-    r"[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,?\s*$"
+    r"[\"']-{0,2}([^\W\d_][\w.-]{2,60})[\"']\s*,?\s*$"
 )
 _RECORD_LINE = re.compile(
-    r"[{(,\s][\"']?(?:[Nn]ames?|long|key|id|flag)[\"']?\s*[:=]\s*[\"'`]-{0,2}([A-Za-z][\w.-]{2,60})[\"'`]\s*,"
+    r"[{(,\s][\"']?(?:[Nn]ames?|long|key|id|flag)[\"']?\s*[:=]\s*[\"'`]-{0,2}([^\W\d_][\w.-]{2,60})[\"'`]\s*,"
     r".{0,300}?[{(,\s][\"']?(?:[Dd]efault\w*|[Dd]escr\w*|[Hh]elp\w*|[Uu]sage|[Dd]oc|[Ss]ummary)[\"']?\s*[:=]"
 )
 """A record on one line, such as a call with the name of an option and its description."""
-_RECORD_KEY = re.compile(r"\s*[\"']?([A-Za-z][\w.-]{2,60})[\"']?\s*(?::|=>?)\s*(?:[\w.]{0,60}\()?\{\s*$")
+_RECORD_KEY = re.compile(r"\s*[\"']?([^\W\d_][\w.-]{2,60})[\"']?\s*(?::|=>?)\s*(?:[\w.]{0,60}\()?\{\s*$")
 _RECORD_PART = re.compile(
     r"\s*\.?[\"']?(?:default\w*|desc\w*|help\w*|usage|doc\w*|summary)[\"']?\s*(?::|=>?)", re.I
 )
@@ -94,7 +94,7 @@ _VARIABLE = re.compile(r"\s*variable\s+\"(\w{2,60})\"\s*\{\s*$")
 """A variable of a module of Terraform."""
 _KCONFIG = re.compile(r"\s*(?:menu)?config\s+(\w{2,60})\s*$")
 _KCONFIG_PART = re.compile(r"\s*(?:default|def_bool|def_tristate|bool|tristate|int|hex|string|help)\b")
-_ALONE = re.compile(r"\s*[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,\s*$")
+_ALONE = re.compile(r"\s*[\"']-{0,2}([^\W\d_][\w.-]{2,60})[\"']\s*,\s*$")
 _CALL_BEGINS = re.compile(
     r"(?:flag|option|opt|setting|config|param|arg)\w*[\w.]*\(\s*(?:&?[\w.]+\s*,\s*)?$", re.I
 )
@@ -105,29 +105,29 @@ _ATTRIBUTE = re.compile(
 _ATTRIBUTE_LINES = 6
 _ATTRIBUTED = re.compile(
     r"\s*(?:(?:pub(?:\(\w+\))?|public|private|protected|internal|static|final|readonly)\s+){0,3}"
-    r"(?:([A-Za-z_]\w{1,60})\s*:\s*[\w<]|[\w.<>\[\]?, ]{1,60}\s([A-Za-z_]\w{1,60})\s*(?:[=;{]|$))"
+    r"(?:([^\W\d]\w{1,60})\s*:\s*[\w<]|[\w.<>\[\]?, ]{1,60}\s([^\W\d]\w{1,60})\s*(?:[=;{]|$))"
 )
 _LONG_NAME = re.compile(
-    r"[\"']--([A-Za-z][\w-]{1,60})[\"']|\blong\s*=\s*[\"']-{0,2}([A-Za-z][\w-]{1,60})[\"']"
+    r"[\"']--([^\W\d_][\w-]{1,60})[\"']|\blong\s*=\s*[\"']-{0,2}([^\W\d_][\w-]{1,60})[\"']"
 )
 _SIGNATURE = re.compile(
     r"\s*(?:[\w@]+\s+){0,4}(?:def|function|func|fn|fun|sub|constructor|__construct|__init__)\b[^(]{0,80}\("
 )
 _SIGNATURE_LINES = 16
 _COMPARED = re.compile(
-    r"(?:\bstr\w*cmp\w*\s*\([^\"')]{0,60},\s*|\bcase\s+|\.equals\w*\(\s*|[!=]==?\s*)[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']"
+    r"(?:\bstr\w*cmp\w*\s*\([^\"')]{0,60},\s*|\bcase\s+|\.equals\w*\(\s*|[!=]==?\s*)[\"']-{0,2}([^\W\d_][\w.-]{2,60})[\"']"
 )
 _DOCUMENTED = re.compile(
-    r"\s*(?:[*+-]|#{1,6}|\*\s+-|:|<dt>|\|)\s*[`*:+\"<\[(]{0,3}(?:\w+>)?-{0,2}([A-Za-z][\w.-]{2,60})"
+    r"\s*(?:[*+-]|#{1,6}|\*\s+-|:|<dt>|\|)\s*[`*:+\"<\[(]{0,3}(?:\w+>)?-{0,2}([^\W\d_][\w.-]{2,60})"
 )
 _DOCUMENTED_DEFAULT = re.compile(
-    r"\s*(?:[*+|/#-]\s*)?[`*]{0,3}-{0,2}([A-Za-z][\w.-]{2,60})[`*]{0,3}[\s:|(].{0,80}?"
+    r"\s*(?:[*+|/#-]\s*)?[`*]{0,3}-{0,2}([^\W\d_][\w.-]{2,60})[`*]{0,3}[\s:|(].{0,80}?"
     r"\bdefaults?\b(?! value for)",
     re.I,
 )
 _PASSED = re.compile(r"[^=:]*[=:]\s*[\"']?(?:\$?\{\{|(?:\$\{)?(?:var|local|module|data|each)\.\w)")
 """A line that gives a name what another setting has, in Terraform, a chart or a workflow."""
-_CONFIGURED = re.compile(r"\s*[#;]?\s*([A-Za-z][\w.-]{2,60})\s*[:=]\s*\S")
+_CONFIGURED = re.compile(r"\s*+(?:[#;]\s*+)?([^\W\d_][\w.-]{2,60})\s*[:=]\s*\S")
 COMMENT = re.compile(r"\s*(?://|#|/\*|\*|--|;|\"{3}|'{3}|<!--|%)")
 _REMARK = re.compile(r"\s*(?://|/\*|\*\s)")
 """A comment that mentions an option; in a script, `#` and more signs are those of its usage."""

@@ -20,7 +20,7 @@ _MAX_FILES = 12
 _NAME = r"([\w$-]{3,}(?:(?:\.|::|/)[\w$-]+)*)"
 _MODULE = re.compile(
     rf"\b(?:imports?|importing|importers? of) (?:the )?(?:(?:module|file|package|header) )?[`\"']?{_NAME}"
-    rf"|{_NAME}[`\"']? (?:is )?imported\b",
+    rf"|(?<![\w$.:/-]){_NAME}[`\"']? (?:is )?imported\b",
     re.I,
 )
 _IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"

@@ -39,15 +39,15 @@ _DECLARES = re.compile(
 _INSTANCE = re.compile(
     r"(instance|impl(?:<[^<>]{0,40}>)?)\s+(?:[^=]{0,60}=>\s*)?([\w.:]+)\s+(?:for\s+)?(\(?[\w.:]+)"
 )
-_DECORATOR = re.compile(r"(?:@|#\[|\[)([A-Za-z_][\w.]*)")
+_DECORATOR = re.compile(r"(?:@|#\[|\[)([^\W\d][\w.]*)")
 _SHAPES = (
     ("case", re.compile(r"(?:case|when|elif|elsif)\s+([^:=>]{1,80}?)\s*(?::|=>|->|then\b|,|$)")),
     ("define", re.compile(r"#\s*define\s+(\w+)")),
     ("key", re.compile(r"(?:['\"]([^'\"]{1,80})['\"]|:(\w+))\s*(?::|=>|=|->)")),
     ("arm", re.compile(r"[(\[]?['\"]([^'\"]{1,80})['\"][)\]]?\s*(?:=>|->)")),
     ("entry", re.compile(r"[(\[{]\s*(?:\.\w+\s*=\s*)?[&:]?['\"]?([\w./:$-]+)['\"]?[^;]*[)\]}]?,?")),
-    ("call", re.compile(r"(?!pub\()([A-Za-z_][\w.:]*[?!]?)\s*\(\s*['\":&]{0,2}([\w./:$-]+)")),
-    ("call", re.compile(r"([A-Za-z_][\w.]*)\s+(?:::|:|['\"])([\w:./-]+)")),
+    ("call", re.compile(r"(?!pub\()([^\W\d][\w.:]*[?!]?)\s*\(\s*['\":&]{0,2}([\w./:$-]+)")),
+    ("call", re.compile(r"([^\W\d][\w.]*)\s+(?:::|:|['\"])([\w:./-]+)")),
     ("bullet", re.compile(r"[*+-]\s+`([^`\s]+)")),
     ("alternative", re.compile(r"\|\s*['\"`]?([\w-]+)")),
     ("string", re.compile(r"['\"]([^'\"]{1,80})['\"]\s*[,)\]]*\s*(?://.*|#.*)?$")),
@@ -70,7 +70,7 @@ _SHAPES = (
             r"(?:(?:public|private|protected|readonly|pub(?:\(\w+\))?)\s+){0,3}([\w$-]+(?:\.\w+)?)[?!]?\s*:(?![:=])\s*\S"
         ),
     ),
-    ("name", re.compile(r"&?([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
+    ("name", re.compile(r"&?([^\W\d]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
     ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
 )  # fmt: skip
 _VARIANT = re.compile(r"([A-Z]\w*)\s*\([^()]*\)\s*[,;{]?\s*(?://.*|#.*|/\*.*)?$")

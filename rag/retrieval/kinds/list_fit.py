@@ -96,7 +96,9 @@ _PRIOR = {
 
 SHARED = {"subclass", "call", "declaration", "decorated", "assignment"}
 _SPREAD = {"subclass": 0.2, "call": 0.1, "declaration": 0.1, "decorated": 0.0, "assignment": 0.25}
-_REGISTERS = re.compile(r"^\s*[A-Za-z_][\w.:]*[?!]?\s*\(?\s*(?:['\"]|:{1,2}\w|&\w|[A-Z]\w*(?:\.|::))")
+_REGISTERS = re.compile(
+    r"^\s*[^\W\d][\w.:]{0,80}[?!]?\s*+\(?\s*+(?:['\"]|:{1,2}\w|&\w|[A-Z]\w{0,80}(?:\.|::))"
+)
 _TALKS = re.compile(
     r"(?:^|[._:])(?:f?printf?|print\w*|write\w*|log\w*|assert\w*|expect|debug|warn\w*|error|info|throw|raise|puts"
     r"|free|format|echo|append\w*|describe|it|test|translate|gettext|_)$|\bassert",
@@ -141,7 +143,7 @@ _ASKED_FOR, _LAST, _ELSEWHERE = 1.2, 1.6, 0.7
 """The weights of the words of that phrase, of its last word, and of the other words."""
 _WORD = re.compile(r"\w")
 _METHOD_OF_GO = re.compile(r"func \([^()]*\) (\w+)")
-_ASSIGNED = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*){0,3}(?::[^=({]{1,80})?:?=(?![=>])")
+_ASSIGNED = re.compile(r"(?<![\w$])((?!\d)[\w$]+)\s*(?:\[[^\]]*\]\s*){0,3}(?::[^=({]{1,80})?:?=(?![=>])")
 """What a line assigns to: `methods` of `static struct method methods[] = {`."""
 _NAMED_ON_LINE = re.compile(rf"\benum\s+(?:class\s+)?(\w+)|{_ASSIGNED.pattern}")
 _ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
@@ -515,14 +517,14 @@ def subject_of(file: FileText, series: Series) -> str:
     if series.anchor and not series.header and not is_keyword:
         return series.anchor
     closing = _closing(file.lines, max(series.members), series.indent)
-    named = re.findall(r"[A-Za-z_][\w.]*", closing) if closing else []
+    named = re.findall(r"[^\W\d][\w.]*", closing) if closing else []
     if named and named[0] not in _CONTROL:
         return str(named[-1])
     if series.header:
         above = file.lines[_holder(file.lines, series) - 1]
         if held := _METHOD_OF_GO.match(above) or _ASSIGNED.search(above):
             return held[1]
-        words = [w for w in re.findall(r"[A-Za-z_$][\w$]*", above) if w not in _KEYWORDS | _CONTROL]
+        words = [w for w in re.findall(r"(?!\d)[\w$]+", above) if w not in _KEYWORDS | _CONTROL]
         if words:
             return str(words[0])
     return file.path.rpartition("/")[2]

@@ -15,6 +15,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
+from rag.identifiers import UPPER
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, MAX_FACTS, Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
@@ -41,9 +42,9 @@ _OTHER_FILES, _MEMBER_FILES = 40, 120
 """How many files are read to complete a list, by their text and as the graph has the members."""
 _CODE = 0
 _DERIVED = re.compile(
-    r"\b([A-Z]\w+) (?:sub-?classes|implementations)\b"
-    r"|\b(?:sub-?classes|implementations) of (?:the )?`?([A-Z]\w+)"
-    r"|\b(?:deriv|inherit|extend)\w* (?:from )?`?([A-Z]\w+)"
+    rf"\b([{UPPER}]\w+) (?:sub-?classes|implementations)\b"
+    rf"|\b(?:sub-?classes|implementations) of (?:the )?`?([{UPPER}]\w+)"
+    rf"|\b(?:deriv|inherit|extend)\w* (?:from )?`?([{UPPER}]\w+)"
 )
 _DERIVED_TERMS = frozenset(terms("subclass inherit derive derived extend"))
 _EVERYWHERE = CLASS_KEYWORDS | FUNCTION_KEYWORDS | {"enum", "instance", "impl", "@callback"}

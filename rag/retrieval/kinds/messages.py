@@ -37,10 +37,12 @@ _VALUE_WORDS = 2
 """How many words the value for a placeholder has at most."""
 _SHORT_SHARE = 0.5
 """A literal of fewer words must be this share of the message."""
-_EXCEPTION = re.compile(r"\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): ")
+_EXCEPTION = re.compile(
+    r"(?<!\s)\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): "
+)
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
-_NEAR_NAME = re.compile(r"[\"']([A-Za-z][\w-]{1,30})[\"']")
+_NEAR_NAME = re.compile(r"[\"']([^\W\d_][\w-]{1,30})[\"']")
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
 )
@@ -50,7 +52,7 @@ _ESCAPED = re.compile(r"\\([\"'`\\])")
 _GOES_ON = re.compile(r"\s*(?:[+.&]\s*|\.\.\s*|<<\s*)?[furbFURB@$]{0,2}[\"'`]")
 _MAX_PARTS = 6
 """How a line begins that goes on with the literal of the line before, and how many such lines are joined."""
-_CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([A-Za-z_]\w{3,})\s*(?::[^=]{1,40})?(?:=|:=)")
+_CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([^\W\d]\w{3,})\s*(?::[^=]{1,40})?(?:=|:=)")
 
 
 def _may_be_whole(text: str, message: list[str]) -> bool:

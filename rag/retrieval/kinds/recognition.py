@@ -9,6 +9,7 @@ import re
 from functools import cache
 
 from rag.analysis import words
+from rag.identifiers import CAMEL, LOWER, UPPER
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
 from rag.retrieval.kinds.asked_codes import asked_code
 from rag.types.question_kinds import (
@@ -60,8 +61,8 @@ a clause, or what is wanted at its beginning ("all routes", "default of the port
 """
 _RELATIONS = {
     "raisers": re.compile(
-        r"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[A-Z]\w*[a-z]\w*)"
-        r"|(?-i:\b[A-Z]\w*[a-z]\w*)`? (?:\w+ ){0,3}(?:raised|thrown)\b",
+        rf"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[{UPPER}]\w*[{LOWER}]\w*)"
+        rf"|(?-i:\b[{UPPER}]\w*[{LOWER}]\w*)`? (?:\w+ ){{0,3}}(?:raised|thrown)\b",
         re.I,
     ),
     "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),
@@ -84,7 +85,7 @@ _RELATIONS = {
     "uses": re.compile(
         r"\bwho (?!(?:owns|maintains|raises|throws|defines|declares|documents|knows|was|has|does)\b)"
         r"\w{2,20}s (?:the |an? )?`?"
-        r"(?-i:[A-Z]\w*[a-z0-9][A-Z]\w*|[a-z]+(?:[A-Z]|_)\w+)\b"  # "who dispatches the ScrobbleJob"
+        rf"(?-i:[{UPPER}]\w*{CAMEL}\w*|[{LOWER}]+(?:[{UPPER}]|_)\w+)\b"  # "who dispatches the ScrobbleJob"
         r"|\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on"
         r"|mentions?"
         r"|(?:templates?|charts?|manifests?) includes?)\b",
@@ -209,7 +210,7 @@ _FAILURES = re.compile(
 )
 _RETURNS_OF = re.compile(
     r"\b(?:what|which) (?:errors? |exceptions? )?(?:does|do|will|would|can|could|may|might) (?:the )?"
-    r"(?:\w+[.:]+)*(?-i:(?=\w*[a-z][A-Z_])\w++)(?:\(\))? (?:return|raise|throw|give back)\b",
+    rf"(?:\w+[.:]+)*(?-i:(?=\w*[{LOWER}][{UPPER}_])\w++)(?:\(\))? (?:return|raise|throw|give back)\b",
     re.I,
 )
 """What asks for that of a named function, whatever settings the question has: "if nothing is set"."""
@@ -253,7 +254,7 @@ _EACH_END = 5_000
 _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
-_CHART_VALUE = re.compile(r"(?<![\w)])\$?\.Values((?:\.[A-Za-z_]\w*){1,8})")
+_CHART_VALUE = re.compile(r"(?<![\w)])\$?\.Values((?:\.[^\W\d]\w*){1,8})")
 
 
 def kinds_of(text: str) -> list[str]:
@@ -271,6 +272,8 @@ def kinds_of(text: str) -> list[str]:
         others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
+    if CALLERS in asked and unquoted == text and is_question(text):
+        others.add(MESSAGE)  # a name in it may be a word of a message
     return [kind for kind in asked if kind not in others]
 
 
@@ -330,10 +333,14 @@ def _is_message(text: str) -> bool:
     return len(words(text)) >= _MIN_MESSAGE_WORDS and not asks_for_code
 
 
+_DOTTED_NAME = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)+")
+
+
 def _asks_for_uses(text: str) -> bool:
     if subject_of_tests(text):
         return True
-    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(text))
+    plain = _DOTTED_NAME.sub(" ", without_quoted_names(text))  # `Option.default` asks for no option
+    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(plain))
     return _is_request(text) and bool(asks) and relation_of(text) is not None
 
 

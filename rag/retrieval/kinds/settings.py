@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import is_stop_word, term_set, terms, words
+from rag.identifiers import UPPER
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.declared import (
@@ -70,7 +71,7 @@ _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|big|large|often|far|old|deep|wide|fast)\b", re.I)
 _HYPHENED = re.compile(r"(?<![\w-])[a-z][a-z0-9]+(?:-[a-z0-9]+)+(?![\w-])")
 """A word with hyphens, which is a setting only where one is written so."""
-_CONSTANT = re.compile(r"(?:[=:,(]|=>)\s*(?:\w+\.|\w+::)*([A-Z][A-Z0-9_]{3,})\b")
+_CONSTANT = re.compile(rf"(?:[=:,(]|=>)\s*(?:\w{{1,60}}(?:\.|::)){{0,8}}([{UPPER}][{UPPER}0-9_]{{3,}})\b")
 _VALUE = re.compile(
     r"(?:[=:,(]|=>)\s*(?:(?P<number>[-+]?\.?\d)|(?P<switch>(?:true|false|on|off|yes|no)\b))", re.I
 )
@@ -100,8 +101,8 @@ _ROWS = frozenset({"record", "default", "option", "environment"})
 """A file with many of these is where settings are declared."""
 _DEFAULT_WORD = re.compile(r"[Dd]efaults?(?![a-z])|DEFAULTS?(?![A-Z])")
 _OF_DEFAULT = re.compile(r"default|(?:config|value|options?)$")
-_FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,60})")
-_UPPER_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
+_FLAG = re.compile(r"(?<![\w-])--([^\W\d_][\w-]{1,60})")
+_UPPER_NAME = re.compile(rf"\b[{UPPER}][{UPPER}0-9]*_[{UPPER}0-9_]*[{UPPER}0-9]\b")
 _ENDS_OF_NAMES = ('"', "'", ",")
 """What the line with the name of a record ends with."""
 _OF_ANOTHER = re.compile(

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from rag.decoding import text_of
 from rag.errors import NotFound, SettingsError
 from rag.parsing import parse_toml
 from rag.ports import SharedState
@@ -77,7 +78,7 @@ class FileKeys(KeyStore):
 
     def entries(self) -> dict[str, Entry]:
         try:
-            return _entries(self._path.read_text(encoding="utf-8"))
+            return _entries(text_of(self._path.read_bytes()))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -142,7 +143,7 @@ class FileKeys(KeyStore):
 
     def _changed(self, name: str, entry: Entry | None) -> str:
         """Return the text of the file with this entry instead of the one of that name. Raises ValueError."""
-        head, *blocks = _HEAD.split(self._path.read_text(encoding="utf-8"))
+        head, *blocks = _HEAD.split(text_of(self._path.read_bytes()))
         parts, new = [head], "" if entry is None else _block(entry)
         for block in blocks:
             if name not in _entries(block):

@@ -29,6 +29,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.ports import Clock, SharedState
@@ -177,7 +178,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         SettingsError: the file cannot be read, or an entry is incomplete.
     """
     try:
-        entries = parse_toml(path.read_text(encoding="utf-8")).get("key", [])
+        entries = parse_toml(text_of(path.read_bytes())).get("key", [])
         return tuple(key for entry in entries for key in keys_of(entry))
     except FileNotFoundError:
         return ()

@@ -12,11 +12,12 @@ from contextlib import asynccontextmanager
 
 import limits
 
-from rag.errors import SettingsError
+from rag.errors import QuestionTooLong, SettingsError
 from rag.ports import SharedState
 from rag.serve.access.keys import Caller
 from rag.serve.errors import ShuttingDown, TooLarge, TooMany
 from rag.serve.settings import ServerSettings
+from rag.types import MAX_QUESTION_CHARS
 
 _RETRY_S = 1.0
 
@@ -85,13 +86,8 @@ class Limiter:
 
     def check_question(self, question: str, *, param: str = "question") -> None:
         """Refuse a question that is too long. Raises TooLarge."""
-        limit = self._settings.max_question_chars
-        if len(question) > limit:
-            raise TooLarge(
-                f"the question has {len(question):,} characters, the limit is {limit:,}; shorten it, or add "
-                "the text it is about to the repository",
-                param=param,
-            )
+        if len(question) > MAX_QUESTION_CHARS:
+            raise TooLarge(str(QuestionTooLong(len(question), MAX_QUESTION_CHARS)), param=param)
 
     def check_history(self, messages: int, *, param: str = "messages") -> None:
         """Refuse a history that is too long. Raises TooLarge."""

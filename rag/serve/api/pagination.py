@@ -26,5 +26,6 @@ def page(request: Request, response: Response, items: Sequence[T], *, limit: int
     if offset + limit < len(items):
         following = request.url.include_query_params(limit=limit, offset=offset + limit)
         # Only path and query: behind a proxy the server does not know its public address.
-        response.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
+        path = f"{request.scope.get('root_path', '')}{following.path}"
+        response.headers["Link"] = f'<{path}?{following.query}>; rel="next"'
     return items[offset : offset + limit]

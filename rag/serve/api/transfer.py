@@ -19,6 +19,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
+from rag.decoding import decoded_lines
 from rag.parsing import parse_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.json_limits import check_json
@@ -78,15 +79,16 @@ def _restored(ctx: CallerContext, sent: bytes, served: Mapping[str, str], limit:
         BadRequest: the lines cannot be stored.
         TooLarge: there are too many lines, or one has too many values.
     """
-    written: list[bytes] = []
-    for line in BytesIO(sent):  # not split at once, so that too many lines are refused early
-        if line.strip():
-            check_json(line, max_values=limit)
-            written.append(line)
-            if len(written) > limit:
-                raise TooLarge(f"the file has more than {limit:,} lines; send its conversations in parts")
     try:
-        lines = [parse_json(line.decode()) for line in written]
+        written: list[str] = []
+        # Not split at once, so that too many lines are refused early.
+        for line in decoded_lines(BytesIO(sent)):
+            if line.strip():
+                check_json(line.encode("utf-8", "surrogatepass"), max_values=limit)
+                written.append(line)
+                if len(written) > limit:
+                    raise TooLarge(f"the file has more than {limit:,} lines; send its conversations in parts")
+        lines = [parse_json(line) for line in written]
         if not lines:
             raise ValueError("it is empty")
         if any("record" in line for line in lines):

@@ -109,13 +109,13 @@ def _conversations(service: Service) -> APIRouter:
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> list[responses.Conversation]:
-        """List the conversations, most recently changed first; optionally those about one repository.
+        """List the conversations about served repositories, the last changed first; optionally about one.
 
         `Link` is the next page, if there is one; `X-Total-Count` is the total.
         """
         ctx = CallerContext(service, caller)
         async with service.limiter.slot():
-            found = await ctx.call(ctx.store.conversations)
+            found = service.registry.about_served(await ctx.call(ctx.store.conversations))
         if repository is not None:
             source = service.registry.source(repository)
             found = [one for one in found if source in one.sources]

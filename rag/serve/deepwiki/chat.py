@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -45,17 +44,13 @@ class DeepWikiChat:
         self._service, self._prefixes, self._wikis = service, Prefixes(service.shared), Wikis(service)
         self._engines: dict[tuple[str, str], Engine] = {}
 
-    async def pieces(
-        self, caller: Caller, asked: DeepWikiRequest, *, base: str, browser: str = ""
-    ) -> AsyncGenerator[str, None]:
+    async def pieces(self, caller: Caller, asked: DeepWikiRequest, *, base: str) -> AsyncGenerator[str, None]:
         """Yield the answer as text. Close the generator to stop: then nothing is stored.
 
         Args:
             caller: the caller.
             asked: the request.
             base: the server's own URL.
-            browser: identifies a browser; its questions without a history continue its previous conversation
-                about the same repository.
 
         Raises:
             Forbidden: the repository is not served, or `filePath` is outside it.
@@ -71,7 +66,7 @@ class DeepWikiChat:
         rules = rules_of(asked)
         engine = self._engine(caller, asked.language)
         if wanted.kind in ("question", "research"):
-            dialog = await self._dialog(engine, entry, repository, wanted, rules, asked.filePath, browser)
+            dialog = await self._dialog(engine, entry, repository, wanted, rules, asked.filePath)
             async with aclosing(self._answered(dialog, wanted, entry, base)) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -126,7 +121,6 @@ class DeepWikiChat:
         wanted: ParsedRequest,
         rules: FileRules,
         file_path: str | None,
-        browser: str,
     ) -> Dialog:
         file_hits = await to_thread(_chunks_of, repository, file_path) if file_path else []
         history = await to_thread(
@@ -136,7 +130,6 @@ class DeepWikiChat:
             names=[entry.name],
             history=wanted.history,
             prefixes=self._prefixes,
-            named=_conversation(browser, entry),
         )
         return Dialog(engine, [repository], history=history, selection=_selection(rules, file_hits))
 
@@ -177,14 +170,6 @@ def _selection(rules: FileRules, file_hits: Sequence[Hit]) -> HitSelection | Non
         return list(merged.values())[:k]
 
     return HitSelection(choose, depth=4, is_judged=not file_hits)
-
-
-def _conversation(browser: str, entry: ServedRepository) -> str:
-    """Return the name of a browser's conversation about a repository, or "" for an unknown browser."""
-    if not browser:
-        return ""
-    key = f"{browser}\0{entry.name}\0{entry.source}"
-    return f"Ask {entry.name} {hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def _chunks_of(repository: Repository, path: str) -> list[Hit]:

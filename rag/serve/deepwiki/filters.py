@@ -87,4 +87,6 @@ def _rules(lines: Lines) -> tuple[str, ...]:
 
 
 def _compiled(rules: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(fnmatch.translate(rule) for rule in rules) or r"(?!)")
+    return re.compile(
+        "|".join(rf"{re.escape(rule)}\Z|{fnmatch.translate(rule)}" for rule in rules) or r"(?!)"
+    )

@@ -3,15 +3,14 @@
 An error is a text frame that begins with `Error`, followed by a normal close, as the frontend expects. If the
 client disconnects, its answer is cancelled and nothing is stored.
 
-The frontend's Ask sends each question without a history. A cookie identifies the browser, so that its
-questions form one conversation. Each connection renews the cookie; it expires after half an hour.
+The frontend's Ask sends each question without a history, whether or not its conversation was cleared; so each
+of them begins a conversation. Its Deep Research sends its own history.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from contextlib import aclosing, suppress
 
 from pydantic import ValidationError
@@ -26,21 +25,13 @@ from rag.serve.errors import BadRequest, ModelFailed, ShuttingDown, TooSlow
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
-_COOKIE = "rag_ask"
-_COOKIE_MAX_AGE_S = 1_800
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
-
 
 async def answer_socket(socket: WebSocket, service: Service, chat: DeepWikiChat) -> None:
     """Answer the only request of a connection."""
-    known = socket.cookies.get(_COOKIE, "")
-    browser = known if _TOKEN.fullmatch(known) else secrets.token_urlsafe(16)
-    cookie = f"{_COOKIE}={browser}; Path=/ws; Max-Age={_COOKIE_MAX_AGE_S}; HttpOnly; SameSite=Lax"
-    cookie += "; Secure" if socket.url.scheme == "wss" else ""
-    await socket.accept(headers=[(b"set-cookie", cookie.encode())])
+    await socket.accept()
     try:
         asked = await _request(socket, service.settings)
-        sending = asyncio.create_task(_send(socket, service, chat, asked, browser))
+        sending = asyncio.create_task(_send(socket, service, chat, asked))
         with service.streams.registered(sending):
             await _until_disconnect(socket, sending)
     except WebSocketDisconnect:
@@ -78,15 +69,13 @@ async def _request(socket: WebSocket, settings: ServerSettings) -> DeepWikiReque
         raise BadRequest(f"the request is invalid: {first['msg']} ({where})") from None
 
 
-async def _send(
-    socket: WebSocket, service: Service, chat: DeepWikiChat, asked: DeepWikiRequest, browser: str
-) -> None:
+async def _send(socket: WebSocket, service: Service, chat: DeepWikiChat, asked: DeepWikiRequest) -> None:
     """Send the answer or the error in text frames."""
     caller: Caller = socket.state.caller
     base = re.sub(r"^ws", "http", str(socket.base_url))
     separator = ""
     try:
-        async with aclosing(chat.pieces(caller, asked, base=base, browser=browser)) as pieces:
+        async with aclosing(chat.pieces(caller, asked, base=base)) as pieces:
             async for piece in pieces:
                 await socket.send_text(piece)
                 separator = "\n\n"

@@ -11,16 +11,23 @@ from pydantic import ValidationError
 
 from rag.serve.errors import BadRequest
 
-_PLACE = re.compile(r"(?P<path>.+?):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?")
+_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?")
 _RANGES = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*")
 _SPELLINGS = {
-    "start": "start_line",
-    "end": "end_line",
-    "startLine": "start_line",
-    "endLine": "end_line",
-    "conversationId": "conversation",
+    "start_line": ("start", "startLine", "line_start", "from_line", "offset", "line"),
+    "end_line": ("end", "endLine", "line_end", "to_line"),
+    "conversation": ("conversationId", "conversation_id"),
+    "symbol": ("name", "symbol_name", "function", "function_name", "identifier"),
+    "name": ("symbol", "symbol_name", "identifier", "query"),
+    "path": ("file", "file_path", "filePath", "filename", "uri", "glob"),
+    "query": ("question", "pattern", "q", "text", "search"),
+    "question": ("query", "q", "prompt"),
+    "repoName": ("repo", "repository", "repo_name", "repoNames"),
+    "limit": ("k", "max_results", "maxResults", "top_k"),
+    "budget": ("max_tokens", "maxTokens", "budget_tokens"),
+    "ref": ("branch", "commit", "revision"),
 }
-"""Other names of arguments, accepted where the tool has the argument."""
+"""Other names of arguments, accepted where the tool has the argument and not one of that name."""
 _MAX_NAMED = 12
 _CHECKED_HERE = frozenset({"title", "properties", "minLength", "maxLength", "maxItems"})
 """Keys of a schema that an agent does not need: titles, and limits that no honest call reaches."""
@@ -63,8 +70,10 @@ def checked(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
     known, needed = list(schema["properties"]), schema.get("required", ())
     given = _spelled(arguments, known)
     given = {name: value for name, value in given.items() if value != "" or name in needed}
-    if tool == "read_span":
+    if "path" in known and "start_line" in known:
         given = _span_arguments(given)
+    elif "path" in known and isinstance(given.get("path"), str):
+        given = _without_lines(given, known)
     for name in given:
         if name not in known:
             nearest = difflib.get_close_matches(name[:100], known, n=1, cutoff=0.5)
@@ -88,8 +97,9 @@ def _spelled(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, An
     """Return the arguments under their own names. Raises BadRequest: one is given twice, differently."""
     found: dict[str, Any] = {}
     for name, value in arguments.items():
-        own = _SPELLINGS.get(name, name)
-        own = own if own in known else name
+        own = name
+        if name not in known:
+            own = next((one for one in known if name in _SPELLINGS.get(one, ())), name)
         if found.get(own) is not None and value not in (None, found[own]):
             raise BadRequest(f"`{own}` is given twice, as {found[own]} and {value}")
         if found.get(own) is None:
@@ -112,6 +122,15 @@ def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
         if given.get(own) not in (None, value):
             raise BadRequest(f"`{path}` and `{own}`={given[own]} disagree; pass one of them")
     return given | {"path": place["path"], "start_line": start, "end_line": end}
+
+
+def _without_lines(given: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of a tool that takes a file, and maybe its `line`, without lines in the path."""
+    place = _PLACE.fullmatch(given["path"])
+    if place is None:
+        return given
+    line = {"line": int(place["start"])} if "line" in known and given.get("line") is None else {}
+    return given | {"path": place["path"]} | line
 
 
 def lines_seen(places: Sequence[str]) -> dict[str, set[int]]:

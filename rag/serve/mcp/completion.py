@@ -76,7 +76,7 @@ class ClientChoices:
         return CompleteResult(completion=Completion.model_validate(values))
 
     async def _conversations(self, caller: Caller) -> list[Conversation]:
-        """Return the latest conversations of a caller.
+        """Return the latest conversations of a caller about served repositories.
 
         Raises:
             ValueError: the turn store failed, with its message.
@@ -87,7 +87,7 @@ class ClientChoices:
                 found = await to_thread(engine.turns.conversations, namespace=engine.settings.namespace)
         except RagError as error:
             raise ValueError(self._service.public_message(error, "mcp")) from error
-        return found[:_MAX_LISTED]
+        return self._service.registry.about_served(found)[:_MAX_LISTED]
 
 
 def add_choices(server: Any, choices: ClientChoices, *, is_v2: bool) -> None:

@@ -32,6 +32,7 @@ from rag.service.facts import (
     reject_fact,
 )
 from rag.service.freshness import About, checked, turns_about, turns_about_symbol
+from rag.service.read_lines import repository_path
 from rag.settings import FactScope
 from rag.types import DialogTurn, worst
 
@@ -204,7 +205,8 @@ class MemoryTools:
 
         def found() -> list[About]:
             if path is not None:
-                return turns_about(engine, entry.source, path, lines=(line, line) if line else None)
+                inside = repository_path(repository, path)
+                return turns_about(engine, entry.source, inside, lines=(line, line) if line else None)
             return turns_about_symbol(engine, entry.source, repository.store, symbol or "")
 
         async with self._service.limiter.slot():

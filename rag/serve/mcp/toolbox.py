@@ -21,8 +21,10 @@ from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
+from rag.retrieval.defined import definitions
 from rag.retrieval.kinds.asked import INCOMPLETE
-from rag.retrieval.lookup import CallerLines, Callers, callers, definitions
+from rag.retrieval.question import last_part
+from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -44,6 +46,7 @@ from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery
+from rag.service.unread import unread_note
 from rag.types import Answer
 from rag.wiki.models import WikiStructure
 from rag.wiki.outline import structure_outline
@@ -57,7 +60,8 @@ MAX_RESULTS = 50
 """How many places or turns a tool returns at most: less than elsewhere, since their texts enter the context
 of the agent's model."""
 _MAX_LINES = 2_000
-_USE_LINES = 10
+_SPAN_CHARS = 16_000
+"""What a span without an end has at most, about 4,000 tokens."""
 _WIKI_CHARS = 20_000
 """How much of a wiki is returned at once by default."""
 _RECALLED_CHARS = 400
@@ -348,6 +352,7 @@ class Toolbox:
                 seen=known,
                 next_places=_NEXT_BY_SESSION if session else _NEXT_BY_SEEN,
                 on_missing=self._service.engine.on_missing_files,
+                around=self._service.engine.reads_around,
             )
         if session:
             self._sent_lines.add(of, entry.name, generation, found.places)
@@ -394,8 +399,12 @@ class Toolbox:
             raise BadRequest(f"{start}-{end} is not a range of lines; lines are numbered from 1")
         async with self._service.limiter.slot():
             read = await to_thread(read_lines, repository, path, start, last)
-        span = types.Span(entry.name, read.path, read.start, read.end, read.blob, read.commit)
-        text = f"{span.place} (of {read.total} lines)\n\n{_numbered(read.text, read.start)}"
+        shown = read.text if end is not None else _first_lines(read.text, _SPAN_CHARS)
+        stop = read.start + max(1, len(lines_of(shown))) - 1 if end is None else read.end
+        span = types.Span(entry.name, read.path, read.start, stop, read.blob, read.commit)
+        text = f"{span.place} (of {read.total} lines)\n\n{_numbered(shown, read.start)}"
+        if end is None and stop < read.total:
+            text += f"\n\nGo on with start_line={stop + 1}, or give end_line."
         return _found(text, [span.place], repository)
 
     async def find_symbol(
@@ -405,9 +414,10 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
+            unread = "" if hits else await self._unread(repository, name)
         shown = hits[:MAX_RESULTS]
-        nothing = f"{name} is not in the index: no definition was found."
-        text = _listed(shown, nothing=nothing)
+        files = indexed_files(repository.store.file_count)
+        text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
         if len(hits) > len(shown):
             text += f"\n\nThe first {len(shown)} of {len(hits):,} definitions; `Outer.name` names fewer."
         return _found(text, [hit.place for hit in shown], repository)
@@ -418,10 +428,10 @@ class Toolbox:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
-            found = await to_thread(callers, repository.store, symbol)
-        shown = found.found[:MAX_RESULTS]
-        places = [f"{one.path}:{_ranges(one.lines[:_USE_LINES])}" for one in shown]
-        return _found(_called(symbol, found), places, repository)
+            found = await to_thread(uses_of_name, repository.store, symbol)
+            unread = "" if found.found else await self._unread(repository, symbol)
+        places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
+        return _found(_called(found, repository.store.file_count, unread), places, repository)
 
     async def review(self, caller: Caller, repo: str | None, range_: str | None) -> ReviewResult:
         """Return what a change of a repository makes false; nothing is fetched or indexed."""
@@ -457,6 +467,12 @@ class Toolbox:
         return ToolReply(result="\n\n".join(blocks))
 
     # ------------------------------------------------------------ shared
+
+    async def _unread(self, repository: Repository, name: str) -> str:
+        """Return what is known of a name in what is not indexed, as the end of a sentence."""
+        around = self._service.engine.reads_around
+        note = await to_thread(unread_note, repository, [last_part(name)], around=around)
+        return f"; {note or 'all files were searched'}"
 
     async def _ready(
         self, caller: Caller, name: str | None, ref: str | None, progress: Progress
@@ -555,6 +571,14 @@ def _listed(hits: Sequence[types.Hit], *, nothing: str) -> str:
     return "\n\n".join(blocks) or nothing
 
 
+def _first_lines(text: str, chars: int) -> str:
+    """Return the whole lines that fit, at least one."""
+    if len(text) <= chars:
+        return text
+    end = text.rfind("\n", 0, chars) + 1
+    return text[: end or text.find("\n") + 1 or len(text)]
+
+
 def _numbered(text: str, first: int) -> str:
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines_of(text), first))
 
@@ -574,36 +598,32 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _called(symbol: str, found: Callers) -> str:
-    """Return who calls a symbol: how many lines, then a line for each definition that they are in."""
-    if not found.found:
-        if found.definitions:
-            return f"No call or mention of {symbol} was found."
-        return f"{symbol} is not in the index: no definition, call or mention was found."
-    verb = "called" if found.are_calls else "mentioned"
-    head = f"{symbol} is {verb} in {_count(found.certain or found.possible)}"
-    if found.certain and found.possible:
-        head += f"; {found.possible} more may mean another definition"
-    elif found.possible:
-        head += ", by name"
-    if not found.are_calls:
-        head = f"No call was found. {head}"
+def _called(found: Uses, files: int, unread: str) -> str:
+    """Return who calls a symbol: how many places, then a line for each definition that they are in."""
+    if not (found.targets or found.found):
+        return f"{found.name} is not defined, called or mentioned in {indexed_files(files)}{unread}."
+    head = [summary(found, files=files)]
     if found.definitions > 1:
-        head += f"; {found.definitions} definitions have this name"
-    if found.limit:
-        head += f"; {INCOMPLETE}{found.limit}"
-    if len(found.found) > MAX_RESULTS:
-        head += f"; the first {MAX_RESULTS}"
-    return "\n".join(
-        [f"{head}:", "", *(_use_line(one, bool(found.certain)) for one in found.found[:MAX_RESULTS])]
-    )
+        head.append(f"{found.definitions} definitions have this name")
+    if not found.targets:
+        head.append("none of the indexed files defines it")
+    if found.limits:
+        head.append(f"{INCOMPLETE}{', '.join(found.limits)}")
+    if len(found.shown) < len(found.found):
+        head.append(f"the first {len(found.shown)}")
+    lines = [
+        f"- {path}:{_ranges(lines)}{f' in {within}' if within else ''}{note}"
+        for (path, within, note), lines in _by_definition(found)
+    ]
+    return "\n".join(["; ".join([*head, *found.notes]) + unread + (":" if lines else "."), "", *lines])
 
 
-def _count(places: int) -> str:
-    return f"{places} place{'s' * (places != 1)}"
-
-
-def _use_line(use: CallerLines, mixed: bool) -> str:
-    where = ", ".join(map(str, use.lines[:_USE_LINES])) + (", …" if len(use.lines) > _USE_LINES else "")
-    inside = f" in {use.within}" if use.within else ""
-    return f"- {use.path}:{where}{inside}{', possibly' if mixed and not use.certain else ''}"
+def _by_definition(found: Uses) -> list[tuple[tuple[str, str, str], list[int]]]:
+    """Return the lines of the places to show by file, definition, and a note on what they are."""
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    for use in found.shown:
+        is_call = use.role == "call" and use not in found.unknown and use not in found.by_name
+        note = "" if is_call else f", {found.reason(use)}"
+        note += "" if use.certain else ", possibly"
+        rows.setdefault((use.path, use.within, note), []).append(use.line)
+    return [(key, sorted(lines)) for key, lines in rows.items()]

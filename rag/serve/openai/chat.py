@@ -39,7 +39,7 @@ from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
 from rag.service.groups import is_group
-from rag.types import Answer, Citation, CodeFact, TraceStep, Usage
+from rag.types import MAX_QUESTION_CHARS, Answer, Citation, CodeFact, TraceStep, Usage
 
 _MODEL = "rag:"
 _MAX_INPUTS = 2_048
@@ -423,9 +423,10 @@ def add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
         """Embed texts as passages, with the embedder that is used for the repositories."""
         embedder = service.engine.embedder
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
-        limit = service.settings.max_question_chars
-        if any(len(text) > limit for text in texts):
-            raise TooLarge(f"a text is longer than the limit of {limit:,} characters", param="input")
+        if any(len(text) > MAX_QUESTION_CHARS for text in texts):
+            raise TooLarge(
+                f"a text is longer than the limit of {MAX_QUESTION_CHARS:,} characters", param="input"
+            )
         if (asked.model_extra or {}).get("dimensions") not in (None, embedder.dim):
             raise BadRequest(f"`dimensions` must be {embedder.dim}, or be left out", param="dimensions")
         async with service.limiter.slot():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +22,8 @@ MEDIA_TYPES = {
 }
 _DIGITS = 16
 _VERSION = b"{{version}}"
+_ROOT = b"{{root}}"
+_MAX_INDEXES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,16 @@ class PageFiles:
 
     version: str
     files: Mapping[str, PageFile]
+    _indexes: dict[str, PageFile] = field(default_factory=dict)
+
+    def index(self, root: str) -> PageFile:
+        """Return the page under a path prefix; "" for none."""
+        if root not in self._indexes:
+            plain = self.files["index.html"]
+            if len(self._indexes) >= _MAX_INDEXES:
+                self._indexes.clear()
+            self._indexes[root] = PageFile(plain.data.replace(_ROOT, root.encode()), plain.media_type)
+        return self._indexes[root]
 
     @classmethod
     def read(cls, folder: Path) -> PageFiles:

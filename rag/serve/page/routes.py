@@ -56,17 +56,17 @@ def install(app: FastAPI, service: Service) -> None:
     @app.get("/", include_in_schema=False)
     async def index(request: Request) -> Response:
         """Return the page."""
-        return _sent(request, page.files["index.html"], policy=PAGE_POLICY)
+        return _sent(request, page.index(request.scope.get("root_path", "")), policy=PAGE_POLICY)
 
     @app.get("/repos/{name:path}/view", include_in_schema=False)
     async def view(request: Request, name: str) -> Response:
         """Return the page, which shows the file of its URL. The content comes from the index."""
-        return _sent(request, page.files["index.html"], policy=PAGE_POLICY)
+        return _sent(request, page.index(request.scope.get("root_path", "")), policy=PAGE_POLICY)
 
     @app.get("/repos/{name:path}/wiki", include_in_schema=False)
     async def wiki(request: Request, name: str) -> Response:
         """Return the page, which shows the wiki page of its URL."""
-        return _sent(request, page.files["index.html"], policy=PAGE_POLICY)
+        return _sent(request, page.index(request.scope.get("root_path", "")), policy=PAGE_POLICY)
 
     @app.get("/static/{version}/{path:path}", include_in_schema=False)
     async def file(request: Request, version: str, path: str) -> Response:

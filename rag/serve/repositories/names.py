@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from rag.serve.repositories.entry import ServedRepository
 from rag.serve.settings import ServerSettings
 from rag.service import locate
 from rag.service.groups import ALL
-from rag.types import Source
+from rag.types import Conversation, Source
 
 _MAX_UNLISTED = 50
 """The number of refs and URLs that requests may add."""
@@ -52,8 +52,12 @@ class RepositoryNames:
 
     def visible_to(self, caller: Caller) -> list[ServedRepository]:
         """Return the listed entries, then those that the caller has requested: the branches and URLs that
-        others use are private."""
-        return [s for s in self.entries() if s.is_listed or caller.namespace in s.asked_by]
+        others use are private. Those that could not be indexed are left out."""
+        return [
+            s
+            for s in self.entries()
+            if s.is_listed or (caller.namespace in s.asked_by and (s.can_answer or s.state != "failed"))
+        ]
 
     def entry(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> ServedRepository:
         """Return the entry that a request names: `NAME`, `NAME@REF`, or an allowed URL (also with `@REF`).
@@ -132,6 +136,22 @@ class RepositoryNames:
             raise self._unknown(base)
         return (f"{base}@{named_ref}" if named_ref else base), source
 
+    def about_served(self, conversations: Sequence[Conversation]) -> list[Conversation]:
+        """Return the conversations about a served repository, at any ref, and those about none."""
+        places = {source.location: source for one in conversations for source in one.sources}
+        served = {location for location, source in places.items() if self._is_served(source)}
+        return [
+            one
+            for one in conversations
+            if not one.sources or not served.isdisjoint(source.location for source in one.sources)
+        ]
+
+    def _is_served(self, source: Source) -> bool:
+        with suppress(RagError):
+            self._named(self.base_name(source), None)
+            return True
+        return False
+
     def entry_of(self, source: Source) -> ServedRepository | None:
         """Return the entry of a source that a conversation has stored; None when it is not served.
 
@@ -205,7 +225,10 @@ class RepositoryNames:
             raise Forbidden("the URL of a repository must not have a user, password, query or fragment")
         if any(part in (".", "..") for part in parts.path.split("/")) or "%" in parts.path:
             raise Forbidden("that is not the path of a repository")
-        return locate(url).location
+        found = locate(url)
+        if found.ref is not None:
+            raise Forbidden("that is the page of a branch; name the repository, then `@` and the branch")
+        return found.location
 
     def _unknown(self, name: str) -> ServeError:
         names = self.listed_names()

@@ -367,3 +367,26 @@ async def test_the_example_runs(tmp_path, monkeypatch, capsys):
     await run_example(rag.adapters.agentscope, model=model, formatter=OpenAIChatFormatter())
     assert "['Where is a token checked?']" in capsys.readouterr().out
     assert (tmp_path / "agents.db").is_file()
+
+
+async def test_a_time_to_live_is_set_as_in_their_redis_memory():
+    clock = SteppedClock()
+    memory = RagMemory("ours", memory=MemoryTurnStore(clock=clock))
+    memory.key_ttl = 2
+    await memory.add(said("Hello"))
+    assert memory.key_ttl == 2
+    clock.advance(3)
+    assert await memory.get_memory() == []
+    await memory.add(said("again"))
+    memory.key_ttl = 2
+    with pytest.raises(ValueError, match="before the first message"):
+        memory.key_ttl = 5
+    with pytest.raises(AttributeError, match="no attribute 'ttl'"):
+        memory.ttl = 2
+
+
+async def test_unknown_options_are_refused():
+    memory = RagMemory()
+    for call, option in ((memory.add, "mark"), (memory.delete, "ids"), (memory.get_memory, "recent_n")):
+        with pytest.raises(TypeError, match=option):
+            await call("1", **{option: 1})

@@ -54,6 +54,27 @@ async def all_of(memory: Memory) -> list[MemoryContent]:
     return (await memory.query("")).results
 
 
+async def test_options_of_a_query_are_obeyed_or_refused_by_name():
+    memory = RagMemory("notes", [text("Tokens live"), text("Links live"), text("Tokens die")])
+    best = await memory.query("tokens", top_k=2)
+    assert sorted(one.content for one in best.results) == ["Tokens die", "Tokens live"]
+    newest = await memory.query("tokens", top_k=2, sequential=True)
+    assert [one.content for one in newest.results] == ["Links live", "Tokens die"]
+    assert len((await memory.query("tokens", sequential=True)).results) == 3
+    code = RepositoryMemory("data/sample_repo")
+    assert len((await code.query("Where is a token checked?", top_k=2)).results) == 2
+    for one in (memory, code):
+        for option in ({"distance_threshold": 0.2}, {"top_k": 0}, {"k": 1, "top_k": 2}):
+            with pytest.raises(ValueError, match=next(iter(option))):
+                await one.query("tokens", **option)
+        with pytest.raises(TypeError, match="limit"):
+            await one.query("tokens", limit=1)
+    with pytest.raises(ValueError, match="sequential"):
+        await code.query("tokens", sequential=True)
+    with pytest.raises(AttributeError, match="top_k"):
+        memory.top_k = 2
+
+
 @pytest.mark.parametrize("url", ["memory:", "sqlite:///notes.db"])
 async def test_contents_of_every_kind_come_back_as_they_were_in_their_order(url):
     memory = RagMemory("notes", memory=url)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import QUESTION, check_chunks
 from docstring_examples import run_example
@@ -39,6 +41,21 @@ MESSAGES = [
     HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
     RemoveMessage(id="h1"),
 ]
+
+
+@pytest.mark.parametrize("given", ["data/sample_repo", Path("data/sample_repo"), ["data/sample_repo"]])
+def test_repositories_are_given_as_to_the_other_adapters(given):
+    for retriever in (RepositoryRetriever(given, k=2), RepositoryRetriever(sources=given, k=2)):
+        assert len(retriever.invoke(QUESTION)) == 2
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(ValueError, match="top_k"):
+        RepositoryRetriever("data/sample_repo", top_k=2)
+    with pytest.raises(ValueError, match="top_k"):
+        RepositoryRetriever("data/sample_repo").top_k = 2
+    with pytest.raises(AttributeError, match="ttl"):
+        RagChatMessageHistory("ann").ttl = 2
 
 
 @pytest.mark.parametrize("url", ["memory:", "sqlite:///chats.db"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from conftest import QUESTION, check_chunks
 from docstring_examples import run_example
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
@@ -25,6 +28,13 @@ async def test_a_retriever_finds_chunks_with_their_places_and_calls_back():
     assert [one.node.node_id for one in again] == [one.node.node_id for one in found]
     assert len(heard.get_event_pairs(CBEventType.RETRIEVE)) == 2
     assert retriever.retrieve("") == []
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(TypeError, match="top_k"):
+        RepositoryRetriever("data/sample_repo", top_k=2)
+    with pytest.raises(AttributeError, match="top_k"):
+        RepositoryRetriever(Path("data/sample_repo")).top_k = 2
 
 
 def test_a_query_engine_tells_its_model_the_text_and_its_place():

@@ -26,6 +26,13 @@ ITEMS = [
 ]
 
 
+def test_an_unknown_attribute_is_refused():
+    session = RagSession("ann")
+    session.session_settings = SessionSettings(limit=2)
+    with pytest.raises(AttributeError, match="ttl"):
+        session.ttl = 2
+
+
 class SayingModel(Model):
     """Answers with these outputs in turn, and remembers what it was asked."""
 

@@ -1,6 +1,6 @@
 // A client of the native routes. The key, if one is needed, is stored for this tab and sent only as a header.
 
-import { emit } from "./state.js";
+import { ROOT, emit } from "./state.js";
 
 const KEY = "rag.key";
 
@@ -27,7 +27,7 @@ async function send(method, path, { body, signal, headers: more } = {}) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await fetch(ROOT + path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError("The server does not respond. Check that it is running.", 0);
@@ -46,7 +46,8 @@ async function pages(path, limit = 2000) {
   for (let next = path; next && found.length < limit;) {
     const response = await send("GET", next);
     found.push(...(await response.json()));
-    next = /<([^>]+)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
+    const link = /<([^>]+)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
+    next = ROOT && link?.startsWith(`${ROOT}/`) ? link.slice(ROOT.length) : link;
   }
   return found;
 }

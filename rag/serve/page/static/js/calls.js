@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { drawCalls } from "./call-drawing.js";
-import { announce, h, plural, qualified } from "./dom.js";
+import { announce, h, plural, qualified, refill } from "./dom.js";
 import { on, selectedTurn, servedName, state } from "./state.js";
 import { fileUrl, openFile } from "./viewer.js";
 
@@ -28,10 +28,10 @@ export function drawCallsTab(body) {
   } }, symbol, h("div", { class: "search-options" }, view, h("button", { type: "submit", class: "small" }, "Draw")));
   view.addEventListener("change", () => form.requestSubmit());
   state.callsOf = null;
-  body.replaceChildren(form, results);
+  refill(body, form, results);
   if (last.found && last.repository === state.repository) show(results);
   else if (last.symbol || last.path) run(last, results, symbol);
-  else results.replaceChildren(h("p", { class: "hollow" }, "Name a definition to see who calls it, and what it calls. In a file, “Calls” draws those of the lines."));
+  else refill(results, h("p", { class: "hollow" }, "Name a definition to see who calls it, and what it calls. In a file, “Calls” draws those of the lines."));
 }
 
 /** Put the cursor in the field of the tab. */
@@ -53,7 +53,7 @@ async function run({ symbol, view, path, start, end }, results, field = document
   const repository = state.repository;
   if (!repository || (!symbol && !path)) return;
   last = { symbol, view, path, start, end, repository, found: null };
-  results.replaceChildren(h("p", { class: "hollow" }, "Following the calls…"));
+  refill(results, h("p", { class: "hollow" }, "Following the calls…"));
   try {
     const found = await api.calls(repository, { view, ...(symbol && { symbol }), ...(path && { path, start_line: start ?? 1 }), ...(path && end && { end_line: end }) });
     if (call !== calls) return;
@@ -63,7 +63,7 @@ async function run({ symbol, view, path, start, end }, results, field = document
     show(results);
     announce(found.caption);
   } catch (error) {
-    if (call === calls) results.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+    if (call === calls) refill(results, h("p", { class: "hollow", role: "alert" }, error.message));
   }
 }
 
@@ -78,10 +78,10 @@ function show(results) {
     if (Math.abs(figure.clientWidth - drawn) < 2) return;
     drawn = figure.clientWidth;
     const focused = [...figure.querySelectorAll("a")].indexOf(document.activeElement);
-    figure.replaceChildren(drawCalls(found, drawn, { href, open }), caption);
+    refill(figure, drawCalls(found, drawn, { href, open }), caption);
     if (focused >= 0) figure.querySelectorAll("a")[focused].focus();
   };
-  results.replaceChildren(figure, others(found, results, view));
+  refill(results, figure, others(found, results, view));
   let timer = 0;
   new ResizeObserver(() => { clearTimeout(timer); timer = setTimeout(() => figure.isConnected && draw(), drawn ? RESIZE_MS : 0); }).observe(figure);
   draw();

@@ -1,7 +1,7 @@
 // How the lines of a source differ from those that were cited.
 
 import { api } from "./api.js";
-import { h } from "./dom.js";
+import { h, refill } from "./dom.js";
 import { freshnessOf, state } from "./state.js";
 
 const DIFFERING = new Set(["changed", "reformatted", "gone"]);
@@ -18,7 +18,7 @@ export function changes(cited, turn, { open = false } = {}) {
     try {
       turn.diffs ??= api.freshness(state.conversation.id, true).then((turns) => turns.find((one) => one.turn === turn.id));
       const diff = (await turn.diffs)?.citations.find((one) => one.n === cited.n)?.diff;
-      lines.replaceChildren(...(diff ? diff.split("\n").map(diffLine) : ["The old or the new lines are not available."]));
+      refill(lines, ...(diff ? diff.split("\n").map(diffLine) : ["The old or the new lines are not available."]));
     } catch (error) {
       turn.diffs = undefined; // the next time it is read again
       lines.textContent = `The lines could not be read: ${error.message}`;

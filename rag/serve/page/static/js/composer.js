@@ -2,7 +2,7 @@
 
 import { ask, setAbout, stop } from "./asking.js";
 import { typedText } from "./dialogs.js";
-import { byId, h, icon, iconButton } from "./dom.js";
+import { byId, h, icon, iconButton, refill } from "./dom.js";
 import { currentRepository, on, state } from "./state.js";
 
 const MAX_HEIGHT_PX = 220;
@@ -16,7 +16,7 @@ export function startComposer() {
   field = h("textarea", { id: "question", rows: "1", placeholder: "Ask about the code", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off", oninput: fit, onkeydown: onKey });
   button = h("button", { type: "button", class: "send", onclick: submit });
   about = h("div", { class: "chips about", role: "group", "aria-label": "What “it” means in the next question" });
-  byId("foot").replaceChildren(
+  refill(byId("foot"),
     about,
     h("div", { class: "composer" }, field, button),
     h("p", { class: "fine hint" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift Enter"), " for a new line, ", h("kbd", {}, "?"), " for all shortcuts"));
@@ -35,7 +35,7 @@ function draw() {
   const repository = currentRepository();
   field.placeholder = repository ? `Ask about ${repository.name}` : "Ask about the code";
   const asking = Boolean(state.asking);
-  button.replaceChildren(icon(asking ? "stop" : "send"));
+  refill(button, icon(asking ? "stop" : "send"));
   button.setAttribute("aria-label", asking ? "Stop" : "Ask");
   button.title = asking ? "Stop (Esc)" : "Ask (Enter)";
   button.classList.toggle("stopping", asking);
@@ -47,7 +47,7 @@ function drawAbout() {
   const given = state.about;
   const meant = given || state.turns.findLast((turn) => turn.state === "done")?.subject?.name;
   const focused = about.contains(document.activeElement);
-  about.replaceChildren(...(meant ? [
+  refill(about, ...(meant ? [
     h("button", { type: "button", class: `chip more ${given ? "chosen" : ""}`, title: given ? "Change what “it” means" : "What “it” means, from the last answer; change it", onclick: chooseAbout }, h("span", {}, `it = ${meant}`)),
     given && iconButton("close", `Clear what “it” means: ${given}`, () => { setAbout(""); focusQuestion(); }, { class: "icon-button about-clear" }),
   ].filter(Boolean) : []));

@@ -4,11 +4,11 @@ import { api } from "./api.js";
 import { follow, fromServer, leave } from "./asking.js";
 import { focusQuestion } from "./composer.js";
 import { confirmed, typedText } from "./dialogs.js";
-import { ago, byId, h, icon, iconButton, note, plural } from "./dom.js";
+import { ago, byId, h, icon, iconButton, note, plural, refill } from "./dom.js";
 import { openMenu } from "./menus.js";
 import { closePanel } from "./panel.js";
 import { updateIndex, selectRepository } from "./repositories.js";
-import { on, state, emit } from "./state.js";
+import { ROOT, on, state, emit } from "./state.js";
 
 const SEARCH_DELAY_MS = 200;
 const SNIPPET = { before: 24, max: 110 };
@@ -21,7 +21,7 @@ let timer = 0;
 export function startConversations() {
   list = h("ul", { class: "conversations" });
   field = h("input", { type: "search", class: "text", id: "find", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => { clearTimeout(timer); timer = setTimeout(search, SEARCH_DELAY_MS); } });
-  byId("side").replaceChildren(
+  refill(byId("side"),
     h("div", { class: "brand" }, h("span", { class: "brand-mark", "aria-hidden": "true" }, icon("talk")), h("b", {}, "rag"), iconButton("close", "Close the list", () => showSide(false), { class: "icon-button only-narrow" })),
     h("button", { type: "button", class: "new", onclick: begin }, icon("plus"), "New conversation"),
     h("div", { class: "find" }, icon("search"), field),
@@ -53,10 +53,10 @@ export async function load() {
 function draw(found = null) {
   const rows = Array.isArray(found) ? found : state.conversations;
   if (!rows.length) {
-    list.replaceChildren(h("li", { class: "hollow" }, found ? "No results." : "Your conversations appear here."));
+    refill(list, h("li", { class: "hollow" }, found ? "No results." : "Your conversations appear here."));
     return;
   }
-  list.replaceChildren(...rows.map(row));
+  refill(list, ...rows.map(row));
 }
 
 function row(one) {
@@ -117,7 +117,7 @@ export function begin() {
   state.conversation = null;
   state.turns = [];
   state.selected = -1;
-  history.pushState(null, "", location.pathname === "/" ? "#" : "/#");
+  history.pushState(null, "", location.pathname === `${ROOT}/` ? "#" : `${ROOT}/#`);
   closePanel();
   emit("conversation");
   showSide(false);

@@ -47,9 +47,15 @@ function filled(element, properties, children) {
     else if (name === "data") Object.assign(element.dataset, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...present(children));
   return element;
 }
+
+/** Return the children that are there: the platform would write the word "null" for others. */
+const present = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+
+/** Replace what an element holds; empty children are skipped. */
+export const refill = (element, ...children) => element.replaceChildren(...present(children));
 
 /** Create an icon of 24 units, hidden from screen readers. */
 export function icon(name) {

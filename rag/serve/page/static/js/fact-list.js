@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { confirmed } from "./dialogs.js";
-import { ago, h, note, place } from "./dom.js";
+import { ago, h, note, place, refill } from "./dom.js";
 import { on, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -28,7 +28,7 @@ export function drawFacts(body) {
     h("select", { class: "text", "aria-label": "Which facts", onchange: (event) => { shown = event.target.value; load(); } },
       Object.entries(SHOWN).map(([name, label]) => h("option", { value: name, selected: name === shown }, label))),
     h("button", { type: "submit", class: "small" }, "Add")));
-  body.replaceChildren(form, list);
+  refill(body, form, list);
   load();
 }
 
@@ -36,12 +36,12 @@ async function load() {
   const call = ++calls;
   const repository = state.repository;
   if (!repository) return;
-  if (!list.childNodes.length) list.replaceChildren(h("p", { class: "hollow" }, "Loading the facts…"));
+  if (!list.childNodes.length) refill(list, h("p", { class: "hollow" }, "Loading the facts…"));
   try {
     const [proposed, others] = await Promise.all([api.facts(repository, { state: "proposed" }), api.facts(repository, { closed: true, check: true })]);
     if (call === calls) show([...proposed, ...others]);
   } catch (error) {
-    if (call === calls) list.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+    if (call === calls) refill(list, h("p", { class: "hollow", role: "alert" }, error.message));
   }
 }
 
@@ -52,7 +52,7 @@ function show(facts) {
   const wanted = facts.filter((one) => shown === "all" || stateOf(one) === shown);
   const parts = ORDER.map((name) => [name, wanted.filter((one) => stateOf(one) === name).reverse()]).filter(([, all]) => all.length);
   const none = facts.length ? "No fact is in this state." : "Nothing is remembered yet. Facts that your questions state are proposed below their answers, and you can add one here.";
-  list.replaceChildren(...(parts.length ? parts.map(([name, all]) => h("section", {}, h("h3", {}, `${SHOWN[name]} (${all.length})`), h("ul", {}, all.map((one) => row(one, known))))) : [h("p", { class: "hollow" }, none)]));
+  refill(list, ...(parts.length ? parts.map(([name, all]) => h("section", {}, h("h3", {}, `${SHOWN[name]} (${all.length})`), h("ul", {}, all.map((one) => row(one, known))))) : [h("p", { class: "hollow" }, none)]));
 }
 
 function row(fact, known) {

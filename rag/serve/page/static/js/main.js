@@ -16,7 +16,7 @@ import { loadRepositories, selectRepository, startRepositories } from "./reposit
 import { drawReview } from "./review.js";
 import { drawSearch } from "./search.js";
 import { drawSources } from "./sources.js";
-import { on, state, emit } from "./state.js";
+import { ROOT, on, state, emit } from "./state.js";
 import { save } from "./storage.js";
 import { startThread } from "./thread.js";
 import { drawTrace } from "./trace.js";
@@ -70,7 +70,7 @@ function tabButton(drawing, name, key) {
 
 /** Return what the URL names: lines of a file (`/repos/NAME/view?path=…#L3-L9`) or a page (`/repos/NAME/wiki?page=…`). */
 function placeOfUrl() {
-  const [, name, kind] = /^\/repos\/(.+)\/(view|wiki)$/.exec(location.pathname) ?? [];
+  const [, name, kind] = /^\/repos\/(.+)\/(view|wiki)$/.exec(location.pathname.slice(ROOT.length)) ?? [];
   if (!name) return null;
   const asked = new URLSearchParams(location.search);
   const repository = name.split("/").map(decodeURIComponent).join("/");
@@ -124,6 +124,6 @@ startKeys();
 on("leave", begin);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));
 on("key-required", async () => { if (await askForKey()) fill(); });
-on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
+for (const event of ["conversation", "repositories"]) on(event, () => { if (!placeOfUrl()) document.title = [state.conversation?.title, state.repository, "rag"].filter(Boolean).join(" · "); });
 if (!placeOfUrl()) focusQuestion(); // before anything is loaded: later it would take the focus from what was opened since
 fill();

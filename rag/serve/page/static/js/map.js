@@ -1,7 +1,7 @@
 // A map of the repository: each chunk is a point, close points are similar; the sources of the turn are highlighted.
 
 import { api } from "./api.js";
-import { h, place, plural } from "./dom.js";
+import { h, place, plural, refill } from "./dom.js";
 import { freshnessOf, on, present, selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -11,14 +11,14 @@ const LABEL = { font: "600 12px system-ui, sans-serif", height: 20, padding: 7, 
 const ZOOM = { min: 1, max: 12, step: 1.2 };
 
 export function drawMap(body) {
-  body.replaceChildren(h("p", { class: "hollow" }, "Loading the map…"));
+  refill(body, h("p", { class: "hollow" }, "Loading the map…"));
   const lit = highlightedPlaces();
   const paths = [...new Set(lit.map((one) => one.path))].slice(0, 50);
   const name = state.repository;
   if (!name) return;
   api.map(name, paths).then(
     (map) => { if (body.isConnected) show(body, map, lit, name); },
-    (error) => body.replaceChildren(h("p", { class: "hollow" }, error.message)));
+    (error) => refill(body, h("p", { class: "hollow" }, error.message)));
 }
 
 /** Return the current places of the selected turn's sources, because the map shows the current code. */
@@ -35,7 +35,7 @@ function show(body, map, lit, name) {
   const legend = h("ul", { class: "map-legend", "aria-label": "Folders" }, map.groups.map((group, n) =>
     h("li", { class: `g${n}`, data: { group: n } }, h("i", { "aria-hidden": "true" }), group === "." ? "top" : group || "other folders")));
   const turn = selectedTurn();
-  body.replaceChildren(
+  refill(body,
     turn && h("p", { class: "panel-question" }, turn.question),
     h("div", { class: "map-box" }, canvas, tip),
     legend,

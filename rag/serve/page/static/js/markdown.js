@@ -4,7 +4,7 @@
 import { Marked } from "../vendor/marked.esm.js";
 import DOMPurify from "../vendor/purify.es.mjs";
 import { drawDiagram } from "./diagrams.js";
-import { h, iconButton, note } from "./dom.js";
+import { h, iconButton, note, refill } from "./dom.js";
 import { highlighted } from "./highlight.js";
 
 const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
@@ -62,7 +62,7 @@ export function showMarkdown(into, text, { cite = () => null, open = null, whole
   fragment.querySelectorAll("pre").forEach((pre) => showBlock(pre, whole));
   if (open) fragment.querySelectorAll(":not(pre) > code").forEach((code) => linkPlace(code, open));
   linkCitations(fragment, cite);
-  into.replaceChildren(fragment);
+  refill(into, fragment);
 }
 
 const INLINE_OPTIONS = { ALLOWED_TAGS: ["code", "em", "strong"], ALLOWED_ATTR: [], RETURN_DOM_FRAGMENT: true };

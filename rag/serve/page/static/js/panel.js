@@ -1,6 +1,6 @@
 // The side panel: what an answer rests on, what is known of the repository, and a file at its lines.
 
-import { byId, h, icon, iconButton } from "./dom.js";
+import { byId, h, icon, iconButton, refill } from "./dom.js";
 import { on, state } from "./state.js";
 
 const TABS = [
@@ -43,7 +43,7 @@ export const lastOpenTab = () => lastTab;
 export function openPanel(name, { quiet = false } = {}) {
   const panel = shown(name, quiet);
   const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
-  panel.replaceChildren(tabs(), body);
+  refill(panel, tabs(), body);
   lastTab = name;
   drawnFor = state.repository;
   renderers[name](body);
@@ -52,7 +52,7 @@ export function openPanel(name, { quiet = false } = {}) {
 
 /** Show other content in the panel, such as a file. */
 export function fillPanel(name, ...content) {
-  shown(name).replaceChildren(...content);
+  refill(shown(name), ...content);
 }
 
 function shown(name, quiet = false) {
@@ -67,7 +67,7 @@ function shown(name, quiet = false) {
 export function closePanel() {
   open = null;
   byId("panel").hidden = true;
-  byId("panel").replaceChildren();
+  refill(byId("panel"));
   delete byId("app").dataset.panel;
   if (before?.isConnected) before.focus({ preventScroll: true });
   before = null;

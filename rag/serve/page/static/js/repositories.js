@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { typedText } from "./dialogs.js";
-import { byId, h, icon, iconButton, note, plural } from "./dom.js";
+import { byId, h, icon, iconButton, note, plural, refill } from "./dom.js";
 import { currentRepository, on, state, emit } from "./state.js";
 import { save, saved } from "./storage.js";
 
@@ -73,7 +73,7 @@ function toggle() {
 
 function draw() {
   const one = currentRepository();
-  picker.replaceChildren(
+  refill(picker,
     h("span", { class: `light ${one ? light(one) : "failed"}`, "aria-hidden": "true" }),
     h("span", { class: "unseen" }, "Repository: "),
     h("b", {}, one?.name ?? "none"),
@@ -121,7 +121,7 @@ function drawPopup() {
     h("button", { type: "button", class: "other", data: { key: "other" }, onclick: other }, icon("plus"), "Another ref or URL"),
   ].filter(Boolean);
   if (many && filter.parentElement === popup) [...popup.children].slice(1).forEach((one) => one.remove());
-  else popup.replaceChildren(...(many ? [filter] : []));
+  else refill(popup, ...(many ? [filter] : []));
   popup.append(...fresh);
   if (focused) popup.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }

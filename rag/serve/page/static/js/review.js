@@ -1,7 +1,7 @@
 // Shows what a change of the selected repository makes false.
 
 import { api } from "./api.js";
-import { announce, h, icon, plural } from "./dom.js";
+import { announce, h, icon, plural, refill } from "./dom.js";
 import { copyText } from "./markdown.js";
 import { currentRepository, state } from "./state.js";
 import { openFile } from "./viewer.js";
@@ -19,7 +19,7 @@ export function drawReview(body) {
     event.preventDefault();
     run(range.value.trim(), results);
   } }, range, h("div", { class: "search-options" }, h("button", { type: "submit", class: "small" }, "Review")));
-  body.replaceChildren(form, results);
+  refill(body, form, results);
   if (last.found && last.repository === state.repository) show(results, last);
 }
 
@@ -33,7 +33,7 @@ async function run(range, results) {
   const repository = state.repository;
   if (!repository) return;
   last = { range, repository, found: null };
-  results.replaceChildren(h("p", { class: "hollow" }, "Comparing…"));
+  refill(results, h("p", { class: "hollow" }, "Comparing…"));
   try {
     const found = await api.review(repository, range);
     if (call !== calls) return;
@@ -41,7 +41,7 @@ async function run(range, results) {
     show(results, last);
     announce(summary(found));
   } catch (error) {
-    if (call === calls) results.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+    if (call === calls) refill(results, h("p", { class: "hollow", role: "alert" }, error.message));
   }
 }
 
@@ -55,7 +55,7 @@ function show(results, { found, repository }) {
   const open = (path, start, end) => (isIndexed ? () => openFile({ repository, path, start, end }) : null);
   const moved = Object.fromEntries(found.symbols.filter((one) => one.was).map((one) => [one.was, `, now ${one.path}:${one.name}`]));
   const symbols = found.symbols.filter((one) => one.change !== "comment" && !one.is_test);
-  results.replaceChildren(
+  refill(results,
     h("div", { class: "review-head" }, h("p", { class: "fine" }, summary(found)),
       h("button", { type: "button", class: "small", onclick: () => copyText(found.markdown) }, icon("copy"), "Copy as Markdown")),
     ...part("Still used, but gone", found.broken, (one) => [link(`${one.path}:${one.line}`, open(one.path, one.line, one.line)), ` uses ${one.symbol}${moved[one.symbol] ?? ""}${one.certain ? "" : " (possibly)"}`]),

@@ -1,7 +1,7 @@
 // Searches the code of the selected repository: for a question, an exact text or an expression.
 
 import { api } from "./api.js";
-import { announce, h, place, plural, qualified } from "./dom.js";
+import { announce, h, place, plural, qualified, refill } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { state } from "./state.js";
 import { dedented } from "./text.js";
@@ -26,7 +26,7 @@ export function drawSearch(body) {
     run({ question: question.value, mode: mode.value, path: path.value.trim() }, results);
   } }, question, h("div", { class: "search-options" }, mode, path, h("button", { type: "submit", class: "small" }, "Search")));
   mode.addEventListener("change", () => { if (question.value.trim()) form.requestSubmit(); });
-  body.replaceChildren(form, results);
+  refill(body, form, results);
   if (last.found && last.repository === state.repository) show(results, last);
 }
 
@@ -40,7 +40,7 @@ async function run({ question, mode, path }, results) {
   const repository = state.repository;
   if (!question.trim() || !repository) return;
   last = { question, mode, path, repository, found: null };
-  results.replaceChildren(h("p", { class: "hollow" }, "Searching…"));
+  refill(results, h("p", { class: "hollow" }, "Searching…"));
   try {
     const found = await api.search({ question, mode, repositories: [repository], paths: path ? [path] : [], k: MAX_HITS });
     if (call !== calls) return;
@@ -48,12 +48,12 @@ async function run({ question, mode, path }, results) {
     show(results, last);
     announce(summary(found));
   } catch (error) {
-    if (call === calls) results.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+    if (call === calls) refill(results, h("p", { class: "hollow", role: "alert" }, error.message));
   }
 }
 
 function show(results, { found, repository }) {
-  results.replaceChildren(
+  refill(results,
     h("p", { class: "fine" }, summary(found)),
     h("ol", { class: "search-hits" }, found.hits.map((hit) => h("li", {}, card(hit, repository)))));
 }

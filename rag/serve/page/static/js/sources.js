@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { changes } from "./changes.js";
-import { h, place, qualified } from "./dom.js";
+import { h, place, qualified, refill } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { freshnessOf, on, present, selectedTurn, servedName, state } from "./state.js";
 import { dedented } from "./text.js";
@@ -17,12 +17,12 @@ export function drawSources(body) {
   const turn = selectedTurn();
   if (!turn?.citations.length) {
     const message = { writing: "Sources appear as soon as they are found.", done: "This answer has no sources." }[turn?.state] ?? "There is no answer, so it has no sources.";
-    body.replaceChildren(h("p", { class: "hollow" }, turn ? message : "Ask a question to see the lines that the answer is based on."));
+    refill(body, h("p", { class: "hollow" }, turn ? message : "Ask a question to see the lines that the answer is based on."));
     return;
   }
   const used = turn.citations.filter((one) => one.used);
   const rest = turn.citations.filter((one) => !one.used);
-  body.replaceChildren(
+  refill(body,
     h("p", { class: "panel-question" }, turn.question),
     list("Cited", used, turn),
     list(used.length ? "Shown to the model, not cited" : "Shown to the model", rest, turn));
@@ -61,7 +61,7 @@ async function fill(code, cited) {
   try {
     if (!known.has(key)) known.set(key, api.source(name, cited.path, cited.start_line, end));
     const { text, language } = await known.get(key);
-    code.replaceChildren(highlighted(dedented(text), language));
+    refill(code, highlighted(dedented(text), language));
   } catch {
     known.delete(key);
     code.remove();

@@ -1,5 +1,8 @@
 // The state of the page, and events for its changes.
 
+/** The path prefix under which a proxy publishes the server, "" for none: this file is PREFIX/static/VERSION/js/state.js. */
+export const ROOT = new URL("../../..", import.meta.url).pathname.replace(/\/+$/, "");
+
 export const state = {
   repositories: [],
   /** The served name of the selected repository. */

@@ -5,7 +5,7 @@ import { ask, setAbout } from "./asking.js";
 import { changes } from "./changes.js";
 import { focusQuestion } from "./composer.js";
 import { confirmed } from "./dialogs.js";
-import { ago, byId, h, icon, iconButton, note, place, plural, qualified, took } from "./dom.js";
+import { ago, byId, h, icon, iconButton, note, place, plural, qualified, refill, took } from "./dom.js";
 import { proposals } from "./facts.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
@@ -35,10 +35,10 @@ export function startThread() {
 function drawAll() {
   const thread = byId("thread");
   if (!state.turns.length) {
-    thread.replaceChildren(empty());
+    refill(thread, empty());
     return;
   }
-  thread.replaceChildren(...state.turns.map((turn) => drawn(turn)));
+  refill(thread, ...state.turns.map((turn) => drawn(turn)));
   markSelected();
 }
 
@@ -64,7 +64,7 @@ function drawTurn(turn) {
     old.replaceWith(fresh);
     if (focused) fresh.focus({ preventScroll: true });
   } else {
-    if (state.turns.length === 1) byId("thread").replaceChildren();
+    if (state.turns.length === 1) refill(byId("thread"));
     byId("thread").append(fresh);
   }
   markSelected();

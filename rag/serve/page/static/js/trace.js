@@ -1,7 +1,7 @@
 // The trace of an answer: the searched question, the retrieval signals of each hit, and the timings.
 
 import { api } from "./api.js";
-import { h, place, qualified, took } from "./dom.js";
+import { h, place, qualified, refill, took } from "./dom.js";
 import { selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -23,10 +23,10 @@ const LEGS = [
 export function drawTrace(body) {
   const turn = selectedTurn();
   if (!turn || turn.state !== "done") {
-    body.replaceChildren(h("p", { class: "hollow" }, "Ask a question to see how its sources were found."));
+    refill(body, h("p", { class: "hollow" }, "Ask a question to see how its sources were found."));
     return;
   }
-  body.replaceChildren(h("p", { class: "panel-question" }, turn.question), facts(turn), hits(turn, body));
+  refill(body, h("p", { class: "panel-question" }, turn.question), facts(turn), hits(turn, body));
 }
 
 const percent = (share) => `${Math.round(share * 100)} %`;
@@ -59,7 +59,7 @@ function hits(turn, body) {
       turn.searchedAgain = true;
       if (body.isConnected) box.replaceWith(ranking(found, turn));
     },
-    (error) => box.replaceChildren(h("p", { class: "hollow" }, error.message)));
+    (error) => refill(box, h("p", { class: "hollow" }, error.message)));
   return box;
 }
 

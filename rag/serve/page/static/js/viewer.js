@@ -2,11 +2,11 @@
 
 import { api } from "./api.js";
 import { askAbout } from "./ask-about.js";
-import { h, iconButton, plural } from "./dom.js";
+import { h, iconButton, plural, refill } from "./dom.js";
 import { highlightedLines } from "./highlight.js";
 import { copyText } from "./markdown.js";
 import { closePanel, fillPanel, lastOpenTab, openPanel } from "./panel.js";
-import { state } from "./state.js";
+import { ROOT, state } from "./state.js";
 
 /** The number of lines to load around the requested ones. */
 const WINDOW = 1500;
@@ -39,7 +39,7 @@ export async function openFile({ repository, path, start, end, check = null, cit
     if (call === opened) show(body, file, { start, end, isLit: check?.state !== "gone" }, repository);
   } catch (error) {
     const message = check?.state === "gone" ? "There is no such file any more." : error.message;
-    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, message));
+    if (call === opened) refill(body, h("p", { class: "hollow", role: "alert" }, message));
   }
 }
 
@@ -59,7 +59,7 @@ function head(repository, path, start, end) {
 /** Return the URL of lines on this page. */
 export function fileUrl(repository, path, start, end) {
   const name = repository.split("/").map(encodeURIComponent).join("/");
-  return `/repos/${name}/view?${new URLSearchParams({ path })}#L${start}-L${end}`;
+  return `${ROOT}/repos/${name}/view?${new URLSearchParams({ path })}#L${start}-L${end}`;
 }
 
 function notice(check, cited) {
@@ -83,7 +83,7 @@ function show(body, file, wanted, repository) {
     const joined = from < first ? other.text + file.text : file.text + other.text;
     show(body, { ...file, start_line: Math.min(first, other.start_line), end_line: Math.max(last, other.end_line), text: joined }, wanted, repository);
   } }, label);
-  body.replaceChildren(
+  refill(body,
     h("p", { class: "fine file-facts" }, [plural(file.lines, "line"), file.language, file.commit && `at ${file.commit.slice(0, 7)}${file.dirty ? " + changes" : ""}`].filter(Boolean).join(" · ")),
     first > 1 ? more(`Lines ${Math.max(1, first - WINDOW)}–${first - 1}`, Math.max(1, first - WINDOW), first - 1) : "",
     list,

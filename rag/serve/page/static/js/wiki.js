@@ -2,9 +2,9 @@
 
 import { api } from "./api.js";
 import { askAbout } from "./ask-about.js";
-import { h, icon, iconButton, plural } from "./dom.js";
+import { h, icon, iconButton, plural, refill } from "./dom.js";
 import { copyText, inlineMarkdown, showMarkdown } from "./markdown.js";
-import { on, state } from "./state.js";
+import { ROOT, on, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
 /** The pages of the last repository: its name and the list that the server gives. */
@@ -17,7 +17,7 @@ export async function drawWiki(body) {
   const repository = state.repository;
   if (!repository) return;
   if (state.wiki?.repository !== repository) state.wiki = { repository, page: null };
-  body.replaceChildren(h("p", { class: "hollow" }, "Reading the code…"));
+  refill(body, h("p", { class: "hollow" }, "Reading the code…"));
   const isCurrent = () => call === calls && body.isConnected;
   try {
     if (known.repository !== repository) known = { repository, wiki: api.wiki(repository) };
@@ -30,7 +30,7 @@ export async function drawWiki(body) {
     }
   } catch (error) {
     known = { repository: null, wiki: null };
-    if (isCurrent()) body.replaceChildren(back(body), h("p", { class: "hollow", role: "alert" }, error.message));
+    if (isCurrent()) refill(body, back(body), h("p", { class: "hollow", role: "alert" }, error.message));
   }
 }
 
@@ -50,7 +50,7 @@ function contents(body, wiki) {
   const list = (pages) => h("ul", {}, pages.map((page) => h("li", {},
     h("button", { type: "button", class: "wiki-entry", onclick: () => go(body, page.id) }, h("b", {}, page.title), page.description && h("span", { class: "fine" }, inlineMarkdown(page.description))),
     parts.has(page.id) && list(parts.get(page.id)))));
-  body.replaceChildren(
+  refill(body,
     h("h2", { class: "wiki-title" }, `Wiki of ${state.repository}`),
     h("p", { class: "fine" }, `${plural(wiki.pages.length, "page")}, written from the code${wiki.commit ? ` at ${wiki.commit.slice(0, 7)}` : ""}, without a model.`),
     h("nav", { class: "wiki-contents", "aria-label": "Pages of the wiki" }, list(parts.get("") ?? wiki.pages)));
@@ -64,7 +64,7 @@ function show(body, wiki, page, repository) {
     const other = wiki.pages[number + by];
     return other ? h("button", { type: "button", class: "small", onclick: () => go(body, other.id) }, `${label}: ${other.title}`) : h("span");
   };
-  body.replaceChildren(
+  refill(body,
     h("div", { class: "wiki-head" }, back(body),
       h("span", { class: "wiki-actions" },
         h("button", { type: "button", class: "small", onclick: () => askAbout(questionOf(page)) }, icon("talk"), "Ask about this"),
@@ -87,4 +87,4 @@ function inPage(body, href, repository) {
 }
 
 /** Return the URL of a page of a wiki on this page. */
-const wikiUrl = (repository, page) => `/repos/${repository.split("/").map(encodeURIComponent).join("/")}/wiki?${new URLSearchParams({ page })}`;
+const wikiUrl = (repository, page) => `${ROOT}/repos/${repository.split("/").map(encodeURIComponent).join("/")}/wiki?${new URLSearchParams({ page })}`;

@@ -1,0 +1,283 @@
+"""Who uses a definition: the one look-up behind questions, searches, MCP and a model's second look.
+
+What is returned is complete for the indexed files: a reference of the name is listed as a certain or possible
+use or as one of unknown meaning, or it is counted among those that mean something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from rag.analysis import terms
+from rag.code.graph_files import MAX_FILES
+from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
+from rag.code.name_resolution import COMMON
+from rag.code.use_search import MAX_POSSIBLE
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.lookup import limit_of_uses, uses
+from rag.retrieval.rank import is_bundle
+from rag.top_k import distinct
+from rag.types import AttributedUses, CodeDefinition, CodeUse, Hit, UseRole
+
+MAX_SHOWN = 60
+"""The most places that are shown, as many as facts."""
+_MAX_UNKNOWN, _MAX_MENTIONS = 6, 12
+"""The most references of unknown meaning, and of mentions next to calls, that are shown."""
+_MAX_DEFINITIONS, _MAX_TARGETS = 40, 12
+_MAX_NAMED_FILES = 3
+_MAX_LINE_CHARS = 400
+_DOC = 2
+_IMPORT = re.compile(r"\s*(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)")
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Who uses what has a name. Each group has one place for a line, certain ones first, code before tests.
+
+    `found` are the uses, all of them calls if `are_calls`. `mentions` are places next to them that name it
+    without a call: it is passed on there, or is a type. Of `unknown` it is not known what they mean.
+    `others` mean something else of the name, and on the lines of `by_name` only the text has it. Without
+    `targets`, nothing of the name is defined, and what is found has the name alone. `limits` say in words
+    what was left out.
+    """
+
+    name: str
+    targets: tuple[CodeDefinition, ...]
+    found: tuple[CodeUse, ...] = ()
+    are_calls: bool = True
+    mentions: tuple[CodeUse, ...] = ()
+    unknown: tuple[CodeUse, ...] = ()
+    others: tuple[CodeUse, ...] = ()
+    by_name: tuple[CodeUse, ...] = ()
+    definitions: int = 0
+    notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    @property
+    def certain(self) -> int:
+        """The number of uses that certainly mean one of the definitions."""
+        return sum(use.certain for use in self.found)
+
+    @property
+    def shown(self) -> list[CodeUse]:
+        """The places to show: the uses, then the first that name it without a call or may mean it."""
+        rest = [*self.unknown[:_MAX_UNKNOWN], *self.by_name[:_MAX_UNKNOWN]]
+        is_class = any(one.unit == "class" for one in self.targets)
+        mentions = () if is_class else self.mentions[:_MAX_MENTIONS]  # of a class, these are its types
+        return [*self.found, *mentions][: MAX_SHOWN - len(rest)] + rest
+
+    def reason(self, use: CodeUse, verb: str = "calls") -> str:
+        """Return in words what a shown place is; a use "calls", "uses" or "raises" the name."""
+        name = (self.targets[0].name if self.targets else self.name) or self.name
+        if use in self.unknown or use in self.by_name:
+            return f"has the name {name}"
+        said = {"base": "extends", "mention": "mentions" if verb == "calls" else verb}
+        return f"{said.get(use.role, verb)} {name}"
+
+
+def definitions_meant(index: ChunkIndex, name: str) -> list[CodeDefinition]:
+    """Return the definitions that a name means on its own: those in tests and in bundles only if there are
+    no others.
+    """
+    found = index.graph.definitions(name.strip().removesuffix("()"))
+    return preferred(index, found)
+
+
+def preferred(index: ChunkIndex, found: Sequence[CodeDefinition]) -> list[CodeDefinition]:
+    """Return definitions of one name without those in bundles and tests, unless there are no others."""
+    some = list(found[:_MAX_DEFINITIONS])
+    originals = [one for one in some if not is_bundle(index, one.path)] or some
+    return [one for one in originals if kind_of_path(one.path) != "test"] or originals
+
+
+def uses_of_name(index: ChunkIndex, name: str, *, calls: bool = True) -> Uses:
+    """Return the uses of what a name means (`name`, `Outer.name`); of a name that nothing defines, the lines
+    that call it, else those that mention it.
+    """
+    every = index.graph.definitions(name.strip().removesuffix("()"))
+    meant = definitions_meant(index, name)
+    if meant:
+        return replace(uses_of(index, meant, calls=calls), definitions=len(every))
+    held = uses(index, name)
+    called = [use for use in held if use.calls and use.hit.kind in ("code", "test") and calls]
+    role: UseRole = "call" if called else "mention"
+    lines = [
+        CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
+        for use in called or held
+        for line in use.lines
+    ]
+    limit = limit_of_uses(index, name)
+    return Uses(name, (), _ordered(lines), bool(called), limits=(limit,) if limit else ())
+
+
+def uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], *, calls: bool = True) -> Uses:
+    """Return the uses of definitions of one name; with `calls` the calls alone if there are any."""
+    targets = meant[:_MAX_TARGETS]
+    target = targets[0]
+    every = index.graph.attributed(targets)
+    if language_of_path(target.path) == TEMPLATE:
+        every = AttributedUses()  # the manifests that include it are not in the graph
+    called = [use for use in every.uses if use.role == "call"]
+    are_calls = calls and bool(called)
+    found = called if are_calls else list(every.uses)
+    if calls and not found:
+        found = _qualified(index, target, every.unknown)
+        are_calls = bool(found)
+    taken = {(use.path, use.line) for use in found}
+    mentions = [use for use in every.uses if (use.path, use.line) not in taken]
+    unknown = [use for use in every.unknown if (use.path, use.line) not in taken]
+    by_name: list[CodeUse] = []
+    limits = _limits(index, target.name, every)
+    if not found and target.unit != "section":
+        known = {(use.path, use.line) for use in (*unknown, *every.others)}
+        written, imports = (
+            [
+                use
+                for use in uses_by_text(index, target.name, _is_code, imports=imports)
+                if (use.path, use.line) not in known and not _is_within(use, target)
+            ]
+            for imports in (False, True)
+        )
+        limits += [limit] if (limit := limit_of_uses(index, target.name)) else []
+        is_rare = target.name not in COMMON and len(index.graph.definitions(target.name)) == 1
+        found, by_name = (written, imports) if is_rare else ([], [*written, *imports])
+        are_calls = calls and any(use.role == "call" for use in found)
+    if len(meant) > _MAX_TARGETS:
+        limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")
+    kept, notes = _without_bundles(index, found)
+    names = {one.qualified_name for one in targets}
+    return Uses(
+        target.qualified_name if len(names) == 1 else target.name,
+        tuple(targets),
+        _ordered(kept),
+        are_calls or not found,
+        _ordered(mentions),
+        _ordered(unknown),
+        every.others,
+        _ordered(by_name),
+        len(meant),
+        tuple(notes),
+        tuple(limits),
+    )
+
+
+def uses_by_text(
+    index: ChunkIndex, name: str, wanted: Callable[[Hit], bool], *, imports: bool = False
+) -> Iterator[CodeUse]:
+    """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
+    comments; with `imports` these instead of uses. None of them is certain.
+    """
+    held = [use for use in uses(index, name) if wanted(use.hit)]
+    for use in ([] if imports else [use for use in held if use.calls]) or held:
+        role: UseRole = "call" if use.calls else "mention"
+        lines = lines_of(use.hit.text)
+        for line in use.lines:
+            text = lines[line - use.hit.start]
+            if not _COMMENT.match(text) and bool(_IMPORT.match(text)) == imports:
+                yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
+
+
+def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int) -> str:
+    """Return the answer in a sentence, without full stop: where it is used, and what else has its name.
+
+    `verbs` are the forms for "is called" and "calls"; `files` is the number of files that were read.
+    """
+    name, verb, count, certain = f"`{found.name}`", verbs[0], len(found.found), found.certain
+    if not count:
+        said = f"{name} is {verb} in 0 places in {indexed_files(files)}"
+    elif verb == "called" and not found.are_calls:
+        said = f"{name} is used in {_places(count)}, but not called there by its name"
+    elif not certain:
+        said = f"{name} is possibly {verb} in {_places(count)}"
+    else:
+        said = f"{name} is {verb} in {_places(count)}"
+        said += f", {certain} of them certain" if certain < count else ""
+    rest = [
+        (found.mentions, "more {place} {name} it without a call"),
+        (found.unknown, "{use} of that name could not be attributed"),
+        (found.others, "{use} of that name {mean} something else"),
+        (found.by_name, "other {line} of code {have} the name"),
+    ]
+    return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses)])
+
+
+def indexed_files(count: int) -> str:
+    """Return in words the files that were searched."""
+    return f"the {count:,} indexed file" + ("s" if count != 1 else "")
+
+
+def _counted(text: str, count: int) -> str:
+    """Return a count with its noun and verb in the right number."""
+    one = count == 1
+    forms = {word: word if one else f"{word}s" for word in ("place", "use", "line")}
+    forms |= {"name": "names" if one else "name", "mean": "means" if one else "mean"}
+    forms["have"] = "has" if one else "have"
+    return f"{count:,} {text.format_map(forms)}"
+
+
+def _places(count: int) -> str:
+    return f"{count:,} place" + ("s" if count != 1 else "")
+
+
+def _ordered(found: Iterable[CodeUse]) -> tuple[CodeUse, ...]:
+    """Return one use for each line: certain ones first, code before tests, in their order."""
+    lines: dict[tuple[str, int], CodeUse] = {}
+    for use in found:
+        lines.setdefault((use.path, use.line), use)
+    return tuple(sorted(lines.values(), key=lambda use: (not use.certain, kind_of_path(use.path) == "test")))
+
+
+def _qualified(index: ChunkIndex, target: CodeDefinition, unknown: Sequence[CodeUse]) -> list[CodeUse]:
+    """Return the calls of unknown meaning that name the class of the method: `Curl\\Util::execute(…)`."""
+    if not target.scope:
+        return []
+    owner = re.escape(re.split(r"\W+", target.scope)[-1])
+    names_class = re.compile(rf"(?<!\w){owner}\s*(?:::|->|\.)\s*{re.escape(target.name)}(?!\w)")
+    return [use for use in unknown if use.role == "call" and names_class.search(_line(index, use))]
+
+
+def _line(index: ChunkIndex, use: CodeUse) -> str:
+    chunks = index.chunks_of(use.path)
+    for chunk in chunks:
+        first, last = index.lines(chunk)
+        if first <= use.line <= last:
+            text = next(islice(lines_of(index.hit(chunk, 0.0, {}).text), use.line - first, None), "")
+            return text[:_MAX_LINE_CHARS]
+    return ""
+
+
+def _limits(index: ChunkIndex, name: str, every: AttributedUses) -> list[str]:
+    """Return which limits of the graph were met: it reads some of the files with a name, and returns some of
+    the possible uses.
+    """
+    limits = []
+    for term in terms(name)[-1:]:
+        chunks = index.postings(term).chunks
+        if len(distinct(index.file[chunks[index.kind[chunks] != _DOC]])) > MAX_FILES:
+            limits.append(f"only {MAX_FILES:,} files with the name were read")
+    if sum(not use.certain for use in every.uses) >= MAX_POSSIBLE:
+        limits.append(f"only {MAX_POSSIBLE} possible uses are counted")
+    return limits
+
+
+def _without_bundles(index: ChunkIndex, found: list[CodeUse]) -> tuple[list[CodeUse], list[str]]:
+    """Return the uses that are not in bundles, and a note on the others; all if every use is in one."""
+    bundles = {path for path in {use.path for use in found} if is_bundle(index, path)}
+    kept = [use for use in found if use.path not in bundles]
+    if not kept or not bundles:
+        return found, []
+    where = ", ".join(f"`{path}`" for path in sorted(bundles)[:_MAX_NAMED_FILES])
+    return kept, [f"{len(found) - len(kept)} more are in files that repeat this code: {where}"]
+
+
+def _is_code(hit: Hit) -> bool:
+    return hit.kind in ("code", "test", "config")
+
+
+def _is_within(use: CodeUse, target: CodeDefinition) -> bool:
+    return use.path == target.path and target.start <= use.line <= target.end

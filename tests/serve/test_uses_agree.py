@@ -1,0 +1,119 @@
+"""Questions, searches, MCP and the HTTP API give the same places for who calls something."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import jinja2
+import pytest
+import starlette
+import typer
+from live_server import Served, serving
+
+from rag.retrieval.uses import summary, uses_of_name
+from rag.schema import to_json
+from rag.service import Dialog, Engine, converse, locate
+from rag.service.search import SearchQuery, search_repositories
+from rag.settings import Settings
+from rag.types import Answer
+from tests.serve.test_mcp import called, connected
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data/sample_repo"
+SCRIPT = """export class Pot {
+  heat(by) { return this.warm(by); }
+  warm(by) { return by; }
+}
+export const glaze = (pot) => pot.heat(1);
+export function fire(pots) {
+  pots.forEach(glaze);
+  for (const pot of pots) { pot.heat(2); unknown().warm(3); }
+  return new Pot();
+}
+"""
+PACKAGES = (click, jinja2, starlette, typer)
+SOURCES = {one.__name__: Path(str(one.__file__)).parent for one in PACKAGES} | {"sample": SAMPLE}
+NAMES_OF_EACH = 38
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("agree")
+    script = home / "script"
+    script.mkdir()
+    (script / "pot.js").write_text(SCRIPT)
+    (script / "use.js").write_text("import { fire, glaze } from './pot.js';\nfire([]);\nglaze(null);\n")
+    sources = {name: locate(str(root)) for name, root in (SOURCES | {"script": script}).items()}
+    with closing(Engine(Settings(home=home / "rag-home", memory="memory:"))) as engine:
+        for source in sources.values():
+            engine.repository(source)
+    with serving(home, repositories=tuple(sources.items())) as running:
+        yield running.ready()
+
+
+def names_of(store: Any) -> list[str]:
+    """Some of the names that code defines, as they are written and with their class."""
+    every = {
+        name
+        for path, (_, kind) in store.files().items()
+        if kind == "code"
+        for one in store.graph.defined_in(path)
+        for name in (one.name, one.qualified_name)
+        if len(one.name) > 1 and name.replace(".", "").isidentifier()
+    }
+    return sorted(every, key=lambda name: zlib.crc32(name.encode()))[:NAMES_OF_EACH]
+
+
+def places_of(facts: Any) -> list[str]:
+    """The places of facts, without the definition that comes first if there are none."""
+    shown = (one for one in facts["items"] if not one["reason"].startswith("defines"))
+    return sorted(f"{one['path']}:{one['start_line']}" for one in shown)
+
+
+def lines_of_places(places: list[str]) -> list[str]:
+    found = []
+    for place in places:
+        path, _, numbers = place.rpartition(":")
+        for part in numbers.split(","):
+            first, _, last = part.partition("-")
+            found += [f"{path}:{number}" for number in range(int(first), int(last or first) + 1)]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("repository", [*SOURCES, "script"])
+def test_all_interfaces_give_the_same_places(served: Served, repository: str) -> None:
+    service = served.service
+    opened = service.engine.stored(dict(served.settings.repositories)[repository])
+    names = names_of(opened.store)
+
+    async def by_mcp() -> dict[str, tuple[str, list[str]]]:
+        async with connected(f"{served.url}/mcp") as session:
+            found = {}
+            for name in names:
+                text, values, _ = await called(session, "who_calls", repoName=repository, symbol=name)
+                found[name] = text.partition("\n")[0], lines_of_places(values["places"])
+            return found
+
+    mcp = asyncio.run(by_mcp())
+    for number, name in enumerate(names):
+        question = f"Who calls `{name}`?"
+        said, places = mcp[name]
+        looked_up = uses_of_name(opened.store, name)
+        assert summary(looked_up, files=opened.store.file_count) in said
+        assert sorted(f"{use.path}:{use.line}" for use in looked_up.shown) == places, name
+        found = search_repositories([opened], SearchQuery(question)).retrieval
+        assert found is not None and found.code_facts is not None, name
+        assert found.code_facts.summary.partition("; it is exported")[0] in said
+        assert places_of(to_json(found.code_facts)) == places, name
+        if number % 5:
+            continue  # these two run the same search
+        asked = served.post("/api/search", {"question": question, "repositories": [repository]}).json
+        assert places_of(asked["code_facts"]) == places, name
+        *_, answer = converse(Dialog(service.engine, [opened]), question, service.engine.generator())
+        assert isinstance(answer, Answer)
+        assert places_of(to_json(answer.code_facts)) == places, name

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import dropwhile, groupby, zip_longest
 
-from rag.analysis import term_set, terms, words
+from rag.analysis import WORD, term_set, terms, words
 from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.identifiers import QUALIFIED, composed
@@ -274,13 +274,13 @@ def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]
     """Yield the lines that use the names, calls first; those in the named paths or in code alone if there are
     any."""
     for name in names:
-        found = uses(repository.store, name)
+        found, sought = uses(repository.store, name), term_set(name)
         found = [use for use in found if _in_paths(use.hit.path, paths)] or found
         code = [use for use in found if use.hit.kind == "code"]
         for use in (code or found)[:_MAX_USES]:
             lines = lines_of(use.hit.text)
             numbers = use.lines[:_USE_LINES]
-            shown = tuple((number, short(lines[number - use.hit.start])) for number in numbers)
+            shown = tuple((n, short(lines[n - use.hit.start], sought)) for n in numbers)
             yield ExploredPlace(use.hit.path, use.hit.label, shown)
 
 
@@ -351,7 +351,7 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
         for number in sorted(best_lines):
             around = [one.qualified_name for one in defined if one.start <= number <= one.end]
             label = around[-1] if around else ""
-            places.append(ExploredPlace(path, label, ((number, short(lines[number - 1])),)))
+            places.append(ExploredPlace(path, label, ((number, short(lines[number - 1], asked)),)))
     return places
 
 
@@ -383,7 +383,9 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
     for n in sorted(chosen):
         if _OPENS_SERIES.search(lines[n]):
             chosen |= {*range(n + 1, n + 1 + room - len(chosen))} & {*held}
-    return ExploredPlace(hit.path, hit.label, tuple((hit.start + n, short(lines[n])) for n in sorted(chosen)))
+    return ExploredPlace(
+        hit.path, hit.label, tuple((hit.start + n, short(lines[n], weights.keys())) for n in sorted(chosen))
+    )
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
@@ -407,7 +409,12 @@ def _numbered(first: int, lines: Sequence[str]) -> tuple[tuple[int, str], ...]:
     return tuple((number, short(line)) for number, line in enumerate(lines, first))
 
 
-def short(line: str) -> str:
-    """Return a line as it is shown: with spaces for tabs, and cut if it is very long."""
+def short(line: str, sought: Set[str] = frozenset()) -> str:
+    """Return a line as it is shown: with spaces for tabs; a very long one is cut around a sought term."""
     text = line.expandtabs(4).rstrip()
-    return text if len(text) <= _MAX_LINE_CHARS else f"{text[:_MAX_LINE_CHARS]}…"
+    if len(text) <= _MAX_LINE_CHARS:
+        return text
+    named = (word.start() for word in WORD.finditer(text) if sought and not sought.isdisjoint(terms(word[0])))
+    first = max(0, min(next(named, 0) - _MAX_LINE_CHARS // 4, len(text) - _MAX_LINE_CHARS))
+    end = first + _MAX_LINE_CHARS
+    return f"{'…' if first else ''}{text[first:end]}{'…' if end < len(text) else ''}"

@@ -12,7 +12,7 @@ import pytest
 
 from rag.service import Engine, Repository, locate
 from rag.service.explore import explore, parts_of
-from rag.service.explored_places import _excerpts, _grouped
+from rag.service.explored_places import _excerpts, _grouped, short
 from rag.settings import Settings
 from rag.types import CodeFact, Hit, Span
 
@@ -250,3 +250,13 @@ def test_the_same_question_again_comes_to_all_places(engine: Engine, handlers: R
         for place in found.places:
             seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
     assert len(seen) == 60
+
+
+@pytest.mark.parametrize("at", [0, 100, 400, 880])
+def test_a_long_line_is_cut_around_what_is_sought(at: int) -> None:
+    line = f"{'x' * at} otter_token {'y' * (900 - at)}"
+    shown = short(line, {"otter"})
+    assert "otter_token" in shown
+    assert len(shown) <= 162
+    assert shown.startswith("…") == (at > 40)
+    assert short("otter", {"otter"}) == "otter"

@@ -15,6 +15,7 @@
     │   │   ├── StoreOutdated    written by an older version of rag; it is rebuilt automatically
     │   │   ├── StoreBusy        another process is building or writing it
     │   │   ├── StoreUnwritable  no permission, or the disk is full
+    │   │   │   └── StoreReadOnly  its file system is read-only
     │   │   └── StoreUnreachable the server that stores it does not answer, or refuses the login
     │   ├── ShelfError           the shared stores (RAG_STORES)
     │   │   ├── ShelfUnreachable no answer in time, or the service failed                      (exit code 3)

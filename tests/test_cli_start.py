@@ -58,7 +58,7 @@ def test_a_cold_search_does_without_faiss(sample_repo):
     [
         ("token", set()),
         ("Where is the token checked?", {"messages"}),
-        ("Who calls shorten?", {"messages", "callers"}),
+        ("Who calls shorten?", {"callers"}),
     ],
 )
 def test_a_cold_search_imports_the_rules_of_the_kinds_that_the_question_is_of(sample_repo, question, rules):

@@ -23,6 +23,7 @@ SAID = {
     errors.StoreOutdated: ({"path": "/x.pkl", "found": 1, "supported": 2}, "rag index SOURCE --rebuild"),
     errors.StoreBusy: ({"path": "/x.pkl", "waited_s": 30}, "wait for it to end"),
     errors.StoreUnwritable: ({"path": "/x.pkl", "why": "no room"}, "RAG_HOME"),
+    errors.StoreReadOnly: ({"path": "/x.db", "why": "its file system is read-only"}, "RAG_HOME"),
     errors.StoreUnreachable: ({"path": "redis://h:1/0", "why": "connection refused"}, "RAG_MEMORY"),
     errors.ShelfError: ({"shelf": "s3://b", "why": "it failed", "fix": "retry it"}, "retry it"),
     errors.ShelfUnreachable: ({"shelf": "s3://b", "why": "no answer in 30 s"}, "RAG_STORES"),

@@ -37,7 +37,7 @@ _NO_HEAD = (
     "{} has no commit: it is a new repository, or not a git server (such as a page that asks to log in); "
     "open the address in a browser"
 )
-"""git cannot tell the two apart over HTTP."""
+"""Over HTTP, git answers the same for both."""
 _NO_SUCH_REF = re.compile(
     r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
 )

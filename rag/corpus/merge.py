@@ -124,9 +124,7 @@ class _Merger:
         return Piece(first.start, last.end, self._label(group), first.owner, is_loose, is_head)
 
     def _label(self, group: list[Piece]) -> Label:
-        """Return the group's label: that of its only definition, its owner, or its longest definition, unless
-        that is a function or class which ends above other lines of the group.
-        """
+        """Return the group's label: that of its only definition, its owner, or its longest definition."""
         defined = [piece for piece in group if not piece.is_loose or piece.label.symbol]
         if not defined:
             return group[0].label
@@ -148,9 +146,7 @@ class _Merger:
         ):
             return owner
         share = sum(self._size(piece.start, piece.end) for piece in defined)
-        ends_above = longest.label.unit in ("function", "class") and longest.label != group[-1].label
-        is_most = 2 * share >= self._size(group[0].start, group[-1].end)
-        return longest.label if is_most and not ends_above else owner
+        return longest.label if 2 * share >= self._size(group[0].start, group[-1].end) else owner
 
     def _is_tiny(self, group: _Group) -> bool:
         """Return whether the group is loose and almost empty; the head of a class names the class."""

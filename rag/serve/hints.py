@@ -20,6 +20,7 @@ _HINTS = {
     "which turn states it (--turn)": ("which turn states it (`turn`)",) * 2,
     "with --conversation NAME": ("for the conversation",) * 2,
     "raise --context-tokens, lower --answer-tokens, or ask": ("ask",) * 2,
+    "--ref": ("ref",) * 2,
     "; index them with `rag index`": ("; ask about one of them by its name",) * 2,
 }
 """Hints for the command line, each with that of the HTTP interfaces and that of MCP."""

@@ -39,7 +39,6 @@ OF_OPERATORS = {
     "rag/service/namespaces.py",
     "rag/service/shared_stores.py",
     "rag/service/storage.py",
-    "rag/service/watch.py",
 }
 SOURCES = Path(rag.__file__).parent
 

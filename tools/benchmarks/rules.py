@@ -171,18 +171,16 @@ RULES = (
     Rule(
         "callers: uses by their text",
         (
-            "retrieval.kinds.callers.uses_by_text",
+            "retrieval.uses.uses_by_text",
             "retrieval.kinds.tested.uses_by_text",
         ),
         _nothing,
     ),
     Rule("callers: subtypes by their text", ("retrieval.kinds.callers.subtypes_by_text",), _nothing),
-    Rule("callers: calls that name the class", ("retrieval.kinds.callers._qualified",), _empty(list)),
-    Rule(
-        "callers: bundles left out", ("retrieval.kinds.callers._without_bundles",), lambda _, uses: (uses, "")
-    ),
+    Rule("callers: calls that name the class", ("retrieval.uses._qualified",), _empty(list)),
+    Rule("callers: bundles left out", ("retrieval.uses._without_bundles",), lambda _, uses: (uses, "")),
     Rule("callers: of it", ("retrieval.kinds.callers._in_focus",), _always(None)),
-    Rule("callers: none found", ("retrieval.kinds.callers._unused",), _always(None)),
+    Rule("callers: none found", ("retrieval.kinds.callers._unrelated",), _always(None)),
     Rule("lists: subclasses of a name", ("retrieval.kinds.lists._derived",), _always(None)),
     Rule("lists: classes by name", ("retrieval.kinds.lists._classes",), _always(None)),
     Rule("lists: folders", ("retrieval.kinds.lists._folder",), _always(None)),
@@ -238,7 +236,7 @@ RULES = (
         "bundles in the best files",
         (
             "retrieval.kinds.asked.is_bundle",
-            "retrieval.kinds.callers.is_bundle",
+            "retrieval.uses.is_bundle",
         ),
         _always(False),
     ),

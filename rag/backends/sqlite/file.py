@@ -326,7 +326,8 @@ class SqliteFile:
         version = self._version(connection)
         if self._is_frozen:
             if version < len(self._migrations):
-                raise StoreReadOnly(path=str(self.path), why="it has an older version, and is read-only")
+                why = "it has an older version, and is read-only"
+                raise StoreReadOnly(path=str(self.path), why=why)
             return
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self._write_ahead(connection)

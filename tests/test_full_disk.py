@@ -149,3 +149,19 @@ def test_a_server_answers_on_and_stores_nothing_that_it_does_not_acknowledge(
         disk.free()
         assert server.post("/api/ask", body).status == 200
         assert len(server.get("/api/conversations/about").json["all_turns"]) == acknowledged + 1
+
+
+def test_a_read_only_disk_is_read_and_an_answer_says_that_it_is_not_stored(
+    disk: SmallDisk, sample_repo: Path
+) -> None:
+    assert rag("ask", sample_repo, QUESTION, "--conversation", "k").code == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.folder)], check=True)
+    again = rag("ask", sample_repo, "Where is a token checked?", "--conversation", "k")
+    assert (again.code, "authenticate" in again.out) == (0, True)
+    assert "not stored" in again.err
+    assert "read-only" in again.err
+    assert questions() == [QUESTION]
+    for command in ("turns list", "turns search signed", "turns check", "facts list"):
+        shown = rag(*command.split())
+        assert (shown.code, bool(shown.out)) == (0, True), command
+    assert rag("search", sample_repo, "token").code == 0

@@ -25,6 +25,7 @@ MAX_WORDS = 12
 """How many words that an expression itself holds are fed to it too."""
 WHOLE = ("match", "fullmatch")
 MATCHED = {
+    "rag.backends.openai.reasoning._BEGINS",
     "rag.code.headings._TEX",
     "rag.code.use_search._SHELL_DEFINING",
     "rag.retrieval.kinds.declared._KCONFIG_PART",

@@ -9,8 +9,9 @@ import pytest
 from rag.answer.not_found import warning
 from rag.retrieval.answerability import judge
 from rag.retrieval.exact import find_text
-from rag.retrieval.lookup import callers, definitions
+from rag.retrieval.lookup import definitions
 from rag.retrieval.search import search
+from rag.retrieval.uses import uses_of_name
 
 DECOMPOSED = "nfd.py"
 FILES = {
@@ -114,11 +115,7 @@ def test_a_name_is_defined_where_it_is(store, name, form):
 def test_its_callers_are_found(store, name, form):
     _, place = CALLED[name]
     facts = search([store], normalize(form, f"Who calls `{name}`?")).code_facts
-    by_name = {
-        f"{one.path}:{line}"
-        for one in callers(store.index, normalize(form, name)).found
-        for line in one.lines
-    }
+    by_name = {f"{use.path}:{use.line}" for use in uses_of_name(store.index, normalize(form, name)).found}
 
     assert [f"{one.path}:{one.start}" for one in facts.items] == [place]
     assert place in by_name

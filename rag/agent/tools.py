@@ -18,7 +18,7 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain
 from rag.quoting import visible
-from rag.retrieval.defined import definitions
+from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
 from rag.retrieval.uses import indexed_files, summary, uses_of_name
 from rag.types import Citation, DialogTurn, Hit

@@ -22,6 +22,7 @@ from rag.analysis import terms, words
 from rag.errors import SearchInvalid
 from rag.identifiers import composed, spellings
 from rag.ports import ChunkIndex
+from rag.retrieval.shown_definition import lines_of_hit
 from rag.top_k import find_sorted
 from rag.types import Hit, PatternMatches
 
@@ -306,5 +307,5 @@ def _best(index: ChunkIndex, places: Sequence[_Place], k: int) -> list[_Place]:
 def _hit(index: ChunkIndex, place: _Place) -> Hit:
     hit = index.hit(place.chunk, 0.0, {})
     score = 1.0 if place.is_definition else _ORDER[hit.kind]
-    span = replace(hit.span, start=place.first, end=place.last)
-    return replace(hit, span=span, text=place.text, score=score, blank_end="")
+    shown = lines_of_hit(index, hit, place.first, place.last)
+    return replace(shown, text=place.text, score=score, blank_end="")

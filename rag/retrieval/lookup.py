@@ -13,7 +13,7 @@ from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.shown_definition import hit_of_lines
-from rag.types import Hit, Span
+from rag.types import CodeDefinition, Hit, Span
 
 _DEFINES = (
     r"\b(?:def|func|fun|function\*?|fn|sub|proc|procedure|class|struct|interface|trait|enum|module|macro)"
@@ -24,6 +24,8 @@ _BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
 _NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
 _MAX_LINE_CHARS = 500
 """Whether a line is a definition is read from this much of it."""
+_MAX_VALUE_LINES = 24
+"""Lines of a value that are shown."""
 _MAX_CHUNKS_READ = 2_000
 """Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 
@@ -41,18 +43,31 @@ def definitions(index: ChunkIndex, name: str) -> list[Hit]:
     """Return where a symbol is defined: `name` or `Outer.name`, ignoring case, by path and line.
 
     A scope must be the end of the scope the symbol is in (`Shelf.put` finds `store.Shelf.put`). Matches with
-    the given spelling come first, small ones that share a chunk with their own lines. Empty when nothing of
-    that name is defined.
+    the given spelling come first, small ones that share a chunk with their own lines, then the values of that
+    name that no chunk is named after. Empty when nothing of that name is defined.
     """
     scope, symbol = _split_name(name)
     hits = [index.hit(chunk, 1.0, {}) for chunk in index.defining(symbol)]
     for one in index.graph.definitions(symbol):
         if not any(hit.path == one.path and hit.start <= one.end and one.start <= hit.end for hit in hits):
-            span = Span("", one.path, one.start, one.end, symbol=one.name, scope=one.scope)
-            if (hit := hit_of_lines(index, span, one.unit)) is not None:
-                hits.append(replace(hit, score=1.0))
+            hits += _shown(index, one, one.end)
     within = [hit for hit in hits if not scope or _ends_with(hit.scope, scope)]
-    return sorted(within, key=lambda hit: (hit.symbol != symbol, hit.path, hit.start))
+    found = sorted(within, key=lambda hit: (hit.symbol != symbol, hit.path, hit.start))
+    named = [hit for hit in found if hit.symbol]
+    for one in index.graph.values(name):
+        if not any(_shows(hit, one) for hit in named):
+            found += _shown(index, one, min(one.end, one.start + _MAX_VALUE_LINES - 1))
+    return found
+
+
+def _shown(index: ChunkIndex, one: CodeDefinition, end: int) -> list[Hit]:
+    span = Span("", one.path, one.start, end, symbol=one.name, scope=one.scope)
+    hit = hit_of_lines(index, span, one.unit)
+    return [] if hit is None else [replace(hit, score=1.0)]
+
+
+def _shows(hit: Hit, one: CodeDefinition) -> bool:
+    return (hit.path, hit.symbol) == (one.path, one.name) and hit.start <= one.start <= hit.end
 
 
 def uses(index: ChunkIndex, name: str) -> list[Use]:

@@ -15,6 +15,37 @@ from rag.ports import ChunkIndex
 from rag.types import CodeDefinition, Hit, Span, Unit
 
 
+def definition_at(index: ChunkIndex, path: str, line: int) -> CodeDefinition | None:
+    """Return the innermost definition, or else value, that has a line of a file; None outside of all."""
+    graph = index.graph
+    return _innermost(graph.defined_in(path), line) or _innermost(graph.values_in(path), line)
+
+
+def label_at(index: ChunkIndex, path: str, line: int) -> str:
+    """Return the qualified name of `definition_at`, "" outside of all."""
+    found = definition_at(index, path, line)
+    return found.qualified_name if found else ""
+
+
+def lines_of_hit(index: ChunkIndex, hit: Hit, first: int, last: int) -> Hit:
+    """Return a hit with the place of some of its lines, named by the definition that has the first of them.
+
+    Sections of documents and keys of data are no definitions: their lines keep the hit's name.
+    """
+    span = replace(hit.span, start=first, end=last)
+    if hit.unit == "section":
+        return replace(hit, span=span)
+    found = definition_at(index, hit.path, first)
+    if found is None:
+        return replace(hit, span=replace(span, symbol="", scope=""), unit="block")
+    return _named(replace(hit, span=span), found)
+
+
+def _innermost(found: Iterable[CodeDefinition], line: int) -> CodeDefinition | None:
+    around = (one for one in found if one.start <= line <= one.end)
+    return max(around, key=lambda one: (one.start, -one.end), default=None)
+
+
 def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str]) -> Hit:
     """Return a hit named by the first of some names, without their scopes, that its lines define.
 

@@ -20,6 +20,7 @@ from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import limit_of_uses, uses
 from rag.retrieval.rank import is_bundle
+from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
 from rag.types import AttributedUses, CodeDefinition, CodeUse, Hit, UseRole
 
@@ -107,7 +108,7 @@ def uses_of_name(index: ChunkIndex, name: str, *, calls: bool = True) -> Uses:
     called = [use for use in held if use.calls and use.hit.kind in ("code", "test") and calls]
     role: UseRole = "call" if called else "mention"
     lines = [
-        CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
+        CodeUse(use.hit.path, line, label_at(index, use.hit.path, line), role, certain=False)
         for use in called or held
         for line in use.lines
     ]
@@ -179,7 +180,8 @@ def uses_by_text(
         for line in use.lines:
             text = lines[line - use.hit.start]
             if not _COMMENT.match(text) and bool(_IMPORT.match(text)) == imports:
-                yield CodeUse(use.hit.path, line, use.hit.label, role, certain=False)
+                within = label_at(index, use.hit.path, line)
+                yield CodeUse(use.hit.path, line, within, role, certain=False)
 
 
 def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int) -> str:

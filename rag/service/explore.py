@@ -34,8 +34,8 @@ _MORE_LINES = (1, 2, 3)
 """How many times more lines are tried, in this order, as long as all places fit."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
-_FILES_NAMED, _LINES_NAMED = 12, 16
-"""Files that are named with places that were sent before, and lines of each."""
+_PLACES_NAMED = 60
+"""Places that are named if they were sent before."""
 _MAX_FACTS = 24
 """The facts of a part of the question that come before all other places."""
 
@@ -257,9 +257,11 @@ def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, Non
         places = f"{len(more)} more place{'s' * (len(more) > 1)} in {len(files)} file{'s' * (len(files) > 1)}"
         notes.append(f"{places} ({named}); {next_places}.")
     if repeated:
+        every = [(path, number) for path, lines in repeated.items() for number in lines]
         files = [
-            f"{visible(path)}:{','.join(map(str, list(lines)[:_LINES_NAMED]))}"
-            for path, lines in repeated.items()
+            f"{visible(path)}:{','.join(str(number) for _, number in group)}"
+            for path, group in groupby(every[:_PLACES_NAMED], lambda place: place[0])
         ]
-        notes.append(f"Also here, but sent before: {'; '.join(files[:_FILES_NAMED])}.")
+        rest = f", and {len(every) - _PLACES_NAMED:,} more lines" if len(every) > _PLACES_NAMED else ""
+        notes.append(f"Also here, but sent before: {'; '.join(files)}{rest}.")
     return " ".join(notes)

@@ -23,6 +23,7 @@ from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import uses
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
+from rag.retrieval.shown_definition import label_at
 from rag.retrieval.uses import uses_of_name
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, Hit
@@ -62,6 +63,8 @@ _LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
+_LEAVES = re.compile(r"\s*(?:[^#/\"']*\W)?(?:return|raise|throw|panic)\b")
+"""A line of code that ends a function, which says what it decides."""
 _OPENS_SERIES = re.compile(r"[=:(,]\s*[\[{(]$")
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
@@ -129,8 +132,9 @@ def places_of(
     ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
     excerpts = _excerpts(ranked, part, more_lines, few=bool(names), with_weak=with_weak)
     worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
-    for row in zip_longest(excerpts, worded):
-        found.places += [place for place in row if place is not None]
+    for excerpt, place in zip_longest(excerpts, worded):
+        found.places += _by_definition(repository, excerpt) if excerpt else ()
+        found.places += [place] if place else []
     found.places += _grouped(last)
     for places in (found.facts, found.places):
         places.sort(key=lambda place: not _in_paths(place.path, paths))
@@ -240,7 +244,7 @@ def _definitions(
     in the named paths alone if there are any."""
     places = []
     for name in names:
-        found = repository.store.graph.definitions(name)
+        found = [*repository.store.graph.definitions(name), *repository.store.graph.values(name)]
         found = [one for one in found if _in_paths(one.path, paths)] or found
         found = [one for one in found if _is_code(one.path)] or found
         few = len(found) <= _MAX_DEFINITIONS
@@ -281,7 +285,7 @@ def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]
             lines = lines_of(use.hit.text)
             numbers = use.lines[:_USE_LINES]
             shown = tuple((n, short(lines[n - use.hit.start], sought)) for n in numbers)
-            yield ExploredPlace(use.hit.path, use.hit.label, shown)
+            yield from _by_definition(repository, ExploredPlace(use.hit.path, use.hit.label, shown))
 
 
 def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[ExploredPlace]:
@@ -318,6 +322,16 @@ def _of_file(
     return ExploredPlace(path, label, kept) if kept else None
 
 
+def _by_definition(repository: Repository, place: ExploredPlace) -> Iterator[ExploredPlace]:
+    """Yield the lines of a place by the definitions that have them; all as they are if the file has none."""
+    store, path = repository.store, place.path
+    if not store.graph.defined_in(path):
+        yield place
+        return
+    for label, lines in groupby(place.lines, lambda line: label_at(store, path, line[0])):
+        yield ExploredPlace(path, label, tuple(lines))
+
+
 def _is_code(path: str) -> bool:
     return kind_of_path(path) == "code"
 
@@ -347,10 +361,8 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
         enough = max(scores.values(), default=0.0) * _SHARE_OF_BEST
         scores = {n: score for n, score in scores.items() if score >= enough}
         best_lines = sorted(scores, key=lambda n: (-scores[n], n))[:_FILE_LINES]
-        defined = repository.store.graph.defined_in(path)
         for number in sorted(best_lines):
-            around = [one.qualified_name for one in defined if one.start <= number <= one.end]
-            label = around[-1] if around else ""
+            label = label_at(repository.store, path, number)
             places.append(ExploredPlace(path, label, ((number, short(lines[number - 1], asked)),)))
     return places
 
@@ -380,6 +392,10 @@ def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace
     scores = {n: _score(lines[n], weights) for n in held if n not in heads} if others else {}
     best = sorted(scores, key=lambda n: (-scores[n], n))[:others]
     chosen = {*heads, *(n for n in best if scores[n])} or {*best[:1]}
+    leaving = [n for n in scores if _LEAVES.match(lines[n])]
+    if others > 1 and hit.unit == "function" and leaving and chosen.isdisjoint(leaving):
+        chosen -= {*best[others - 1 :]}
+        chosen.add(max(leaving, key=lambda n: (scores[n], n)))
     for n in sorted(chosen):
         if _OPENS_SERIES.search(lines[n]):
             chosen |= {*range(n + 1, n + 1 + room - len(chosen))} & {*held}

@@ -9,7 +9,7 @@ from rag.corpus.secrets import find_secret
 from rag.errors import NotFound
 from rag.memory.freshness import check_turns, line_difference
 from rag.ports import ChunkIndex
-from rag.retrieval.defined import definitions
+from rag.retrieval.lookup import definitions
 from rag.service.engine import Engine
 from rag.service.snapshots import states
 from rag.types import Citation, DialogTurn, Freshness, Source

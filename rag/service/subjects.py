@@ -11,7 +11,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import ChunkIndex
-from rag.retrieval.defined import definitions
+from rag.retrieval.lookup import definitions
 from rag.service.repository import Repository
 from rag.types import Hit, Subject
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
@@ -260,3 +261,32 @@ def test_a_long_line_is_cut_around_what_is_sought(at: int) -> None:
     assert len(shown) <= 162
     assert shown.startswith("…") == (at > 40)
     assert short("otter", {"otter"}) == "otter"
+
+
+def test_the_line_that_decides_is_shown() -> None:
+    text = (
+        "def check(sock, limit):\n    sock.count = limit(1)\n    sock.size = limit(2)\n    log(sock, 3)\n"
+        "    if sock.size > 4:\n        raise Refused()\n    wait(5)\n"
+    )
+    lines = [
+        [text for _, text in place.lines]
+        for place in _excerpts(
+            [replace(hit(text, "check"), unit="function")], "sock limit", 1, few=False, with_weak=False
+        )
+    ]
+    assert [[line.strip() for line in one] for one in lines] == [
+        ["def check(sock, limit):", "sock.count = limit(1)", "sock.size = limit(2)", "raise Refused()"]
+    ]
+
+
+def test_a_value_is_found_by_its_name(engine: Engine, registry: Repository) -> None:
+    found = explore(registry, "EXPORTERS", counter=engine.counter)
+    assert ("registry.py", 3) in [(place.path, number) for place in found.places for number, _ in place.lines]
+
+
+def test_places_that_were_sent_before_are_named(engine: Engine, handlers: Repository) -> None:
+    seen = {f"part_{n}.py": {1, 2} for n in range(60)}
+    found = explore(handlers, "packet", counter=engine.counter, budget_tokens=5_000, seen=seen)
+    named = re.findall(r"part_\d+\.py:\d+(?:,\d+)*", found.text)
+    assert sum(one.count(",") + 1 for one in named) == 60
+    assert re.search(r", and \d+ more lines\.$", found.text)

@@ -14,7 +14,7 @@ from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.rank import chunk_at, is_bundle
-from rag.retrieval.shown_definition import named_at
+from rag.retrieval.shown_definition import lines_of_hit, named_at
 from rag.top_k import distinct
 from rag.types import CodeFact, CodeFacts, Hit, Kind
 from rag.types.question_kinds import TRACE
@@ -230,7 +230,7 @@ def _fact(place: FactPlace) -> CodeFact:
     file, end = place.file, place.end or place.line
     hit = file.index.hit(file.chunk_at(place.line), 0.0, {})
     return CodeFact(
-        span=replace(hit.span, start=place.line, end=end),
+        span=lines_of_hit(file.index, hit, place.line, end).span,
         text="\n".join(file.lines[place.line - 1 : end]),
         reason=place.reason,
         certain=place.certain,

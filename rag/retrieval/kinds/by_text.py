@@ -10,6 +10,7 @@ from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked
+from rag.retrieval.shown_definition import label_at
 from rag.types import CodeUse
 
 _TYPE = (
@@ -30,4 +31,4 @@ def subtypes_by_text(asked: Asked, index: ChunkIndex, name: str) -> Iterator[Cod
         if hit.kind in ("code", "test"):
             for number, line in enumerate(lines_of(composed(hit.text)), hit.start):
                 if declares.search(line):
-                    yield CodeUse(hit.path, number, hit.label, "base", certain=False)
+                    yield CodeUse(hit.path, number, label_at(index, hit.path, number), "base", certain=False)

@@ -12,6 +12,7 @@ from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, code_facts, named
 from rag.retrieval.mentions import is_path
+from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
 from rag.types import CodeFacts, CodeUse
 from rag.types.question_kinds import CALLERS
@@ -113,4 +114,5 @@ def _unresolved(asked: Asked, index: ChunkIndex, path: str) -> Iterator[CodeUse]
         if hit.kind in ("code", "test") and hit.path != path:
             for number, line in enumerate(lines_of(hit.text), hit.start):
                 if importing.match(line):
-                    yield CodeUse(hit.path, number, hit.label, "import", certain=False)
+                    within = label_at(index, hit.path, number)
+                    yield CodeUse(hit.path, number, within, "import", certain=False)

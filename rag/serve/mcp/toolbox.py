@@ -21,8 +21,8 @@ from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
-from rag.retrieval.defined import definitions
 from rag.retrieval.kinds.asked import INCOMPLETE
+from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown

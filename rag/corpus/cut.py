@@ -18,7 +18,7 @@ _LATEST = 1.35
 
 _SHOWN_CHARS = 80
 """Of a long value."""
-_MAX_LINE_CHARS = 16_000
+MAX_LINE_CHARS = 16_000
 """More of one line is data, or is not read by anyone."""
 _MARKS = " \t\r\n;,)}]>\"'`/"
 _PAUSE = re.compile(r"[\s,;)}\]]")
@@ -91,7 +91,7 @@ def _within(line: str, offset: int, max_chars: int, *, is_last: bool) -> Iterato
         if begin < end and (is_last or len(begins) == 1 or line[begin:end].strip(_MARKS))
         for part in _divided(line, begin, end, max_chars)
     )
-    left = max(_MAX_LINE_CHARS, max_chars)
+    left = max(MAX_LINE_CHARS, max_chars)
     for start, end in parts:
         if left > 0 or (is_last and end == len(line)):
             yield offset + start, offset + end

@@ -30,6 +30,7 @@ AROUND = "outside the folder"
 NOT_YET = "not indexed yet"
 UNDECODED = "not text"
 NOT_FETCHED = "not fetched"
+LONG_LINE = "long line that is not indexed to its end"
 BEYOND = "larger than the limit of the search"
 CACHE = "caches of tools"
 

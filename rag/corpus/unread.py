@@ -13,13 +13,14 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import AnyStr
 
 from rag.corpus import skip
+from rag.corpus.cut import MAX_LINE_CHARS
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import blob_sizes, read_blobs
 from rag.corpus.read import file_bytes
@@ -97,7 +98,7 @@ def find_unread(
     words = _Words(names, ignore_case, whole)
     search = _Search(root, words, reasons, indexed, time.monotonic() + max_seconds)
     try:
-        search.run({one.path for one in walked.files}, around=around)
+        search.run({one.path: one.size_bytes for one in walked.files}, around=around)
     except _Ended as limit:
         search.found.limit = str(limit)
     return search.found
@@ -192,12 +193,12 @@ class _Search:
             if path.endswith("/") or reason == SUBMODULE
         )
 
-    def run(self, listed: Collection[str], *, around: bool) -> None:
-        """Search everything, the most likely places first. Raises _Ended."""
+    def run(self, listed: Mapping[str, int], *, around: bool) -> None:
+        """Search everything, the most likely places first; `listed` are sizes by path. Raises _Ended."""
         for path, reason in sorted(self.reasons.items()):
             if not path.endswith("/") and reason not in (SUBMODULE, skip.NOT_CHECKED_OUT, skip.ODD_NAME):
                 self.file(path, reason)
-        for path in sorted(set(listed) - set(self.indexed)):
+        for path in sorted(listed.keys() - set(self.indexed)):
             self.file(path, skip.NOT_YET)
         top = work_tree(self.root)
         inner = "" if top is None or top == self.root else f"{self.root.relative_to(top).as_posix()}/"
@@ -206,6 +207,7 @@ class _Search:
             self._tree(top, "", skip.AROUND, without=inner)
         elif inner:
             self.found.left_out[skip.AROUND] += 1
+        self._long_lines(path for path, size in listed.items() if size > MAX_LINE_CHARS)
         self._tree(self.root, "", skip.GIT_IGNORED)
         while self._vendored:
             folder = self._vendored.pop()
@@ -247,6 +249,16 @@ class _Search:
             self.found.places.append(UnreadPlace(printable, line, reason))
         if len(self.found.places) >= _MAX_PLACES:
             raise _Ended(f"it ended after {_MAX_PLACES} places")
+
+    def _long_lines(self, paths: Iterable[str]) -> None:
+        """Search the lines of indexed files that are not indexed to their ends."""
+        for path in paths:
+            self._check_time()
+            content = file_bytes(self.root, path) if path in self.indexed else None
+            lines = content.split(b"\n") if content else []
+            if any(len(line) > MAX_LINE_CHARS for line in lines):
+                long = b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
+                self._content(path, long, skip.LONG_LINE)
 
     def _check_time(self) -> None:
         if time.monotonic() > self._until:
@@ -295,17 +307,17 @@ class _Search:
     # ------------------------------------------------------------ what is not checked out
 
     def _blobs(self, top: Path | None, inner: str) -> None:
-        """Search the files that git tracks and has not checked out, as they are in its index."""
+        """Search the files of the last commit that are not checked out."""
         if top is None:
             return
         try:
-            listing = run_git(["ls-files", "-t", "--stage", "-z"], cwd=top, timeout_s=self._left_s)
+            listing = run_git(["ls-tree", "-r", "-z", "HEAD"], cwd=top, timeout_s=self._left_s)
         except (GitError, SourceError):
             return
         blobs: dict[str, str] = {}
         for entry in listing.decode("utf-8", "surrogateescape").split("\0"):
             head, _, path = entry.partition("\t")
-            if head.startswith("S 100"):  # a regular file
+            if head.startswith("100") and not os.path.lexists(f"{top}/{path}"):  # a regular file
                 blobs[path] = head.split(" ")[2]
         kept = dict(islice(blobs.items(), _MAX_BLOBS))
         self.found.left_out[skip.NOT_CHECKED_OUT] += len(blobs) - len(kept)
@@ -327,7 +339,7 @@ class _Search:
         self._check_time()
         contents = read_blobs(top, set(group.values()))
         for path, blob in group.items():
-            if blob in contents and not os.path.lexists(f"{top}/{path}"):
+            if blob in contents:
                 shown = os.path.relpath(path, inner) if inner else path
                 self._content(shown, contents[blob], skip.NOT_CHECKED_OUT)
 

@@ -50,7 +50,7 @@ def with_unread(
     elif facts.kind == CALLERS:
         notes = [_count_note(one, _name(facts)) for one in of]
     else:
-        notes = [_count_note(one) for one in of if several_files]
+        notes = [_count_note(one, _name(facts)) for one in of if several_files]
     note = "; ".join(filter(None, (facts.note, *notes)))
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
 

@@ -86,6 +86,22 @@ def part_of_a_repository(root: Path) -> Path:
     return inner
 
 
+def without_checkout(root: Path) -> Path:
+    written("web/ship.py", CALLING)(root)
+    committed(root)
+    copy = root.with_name("copy")
+    git(root, "clone", "-q", "--no-checkout", ".", os.fspath(copy))
+    git(copy, "checkout", "HEAD", "--", "core")
+    assert not (copy / "web").exists()
+    return copy
+
+
+def without_an_index(root: Path) -> Path:
+    copy = without_checkout(root)
+    (copy / ".git/index").unlink()
+    return copy
+
+
 UNREAD = {
     "too large": (written("ship.py", CALLING + "# a comment\n" * 200_000), "ship.py:5"),
     "long lines": (written("ship.py", CALLING + LONG * 8), "ship.py:5"),
@@ -107,6 +123,16 @@ UNREAD = {
     "ragignored": (ragignored, "ship.py:5 (ignored by .ragignore)"),
     "sparse checkout": (sparse, "web/ship.py:5 (not checked out)"),
     "skip-worktree": (skip_worktree, "ship.py:5 (not checked out)"),
+    "long line": (
+        written(
+            "ship.py",
+            "".join(f"x{n} = {n}\n" for n in range(300))
+            + f"T = '{'ab ' * 9_000}', seal_parcel(1), ['{'cd ' * 9_000}']\n# end\n",
+        ),
+        "ship.py:301 (long line",
+    ),
+    "without a checkout": (without_checkout, "web/ship.py:5 (not checked out)"),
+    "without an index": (without_an_index, "web/ship.py:5 (not checked out)"),
     "part of a repository": (part_of_a_repository, "../web/ship.py:5 (outside the folder)"),
 }
 

@@ -14,16 +14,16 @@ from rag.service.explore import explore
 from rag.service.search import SearchQuery, search_repositories
 
 FILES = {
-    "pot.py": "import os\n\n\ndef heat(pot):\n    return pot\n\n\nheat(1)\n\n\nclass Pot:\n    depth = heat(2)\n\n"
+    "pot.py": "import os\n\n\ndef heat(pot):\n    return pot\n\n\nheat(1)\n\n\nclass Pot:\n    depth = heat(2)\n\n"  # noqa: E501
     "    def warm(self):\n        return heat(self)\n\n    wide = heat(3)\n\n\nheat(4)\n",
     "pot.rb": "module Pots\n  def self.heat(pot)\n    pot\n  end\n\n  heat(1)\n\n  class Pot\n    heat 2\n\n"
     "    def warm\n      heat(self)\n    end\n\n    private :warm\n  end\nend\n\nheat(4)\n",
-    "pot.go": 'package pots\n\nimport "fmt"\n\nfunc Heat(pot int) int {\n\treturn pot\n}\n\nvar warm = Heat(1)\n'
+    "pot.go": 'package pots\n\nimport "fmt"\n\nfunc Heat(pot int) int {\n\treturn pot\n}\n\nvar warm = Heat(1)\n'  # noqa: E501
     "\ntype Pot struct {\n\tdepth int\n}\n\nfunc (p Pot) Warm() int {\n\treturn Heat(p.depth)\n}\n"
     "\nvar _ = Heat(2)\n",
     "pot.ts": "export function heat(pot: number) { return pot; }\n\nheat(1);\n\nexport class Pot {\n"
     "  depth = heat(2);\n  warm() { return heat(this.depth); }\n  wide = heat(3);\n}\n\nheat(4);\n",
-    "pot.c": "#include <stdio.h>\n\nint heat(int pot) { return pot; }\n\n#define WARM heat(1)\n\nstatic int deep;\n"
+    "pot.c": "#include <stdio.h>\n\nint heat(int pot) { return pot; }\n\n#define WARM heat(1)\n\nstatic int deep;\n"  # noqa: E501
     "\nint warm(int pot)\n{\n    return heat(pot);\n}\n\nint wide = heat(2);\n",
 }
 

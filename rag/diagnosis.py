@@ -14,6 +14,7 @@ from typing import Any, Literal
 from rag import backends, processes
 from rag.database.locate import stores
 from rag.errors import BackendMissing, RagError, SettingsError, ShelfError, SourceError, StoreError
+from rag.quoting import without_secrets
 from rag.service.remotes import git_version
 from rag.service.stored_secrets import StoredSecret, stored_secrets
 from rag.settings import Settings
@@ -167,7 +168,7 @@ def _memory(settings: Settings, *, scan: bool) -> Iterator[Finding]:
     except RagError as error:
         yield Finding("memory", "bad", str(error), "rag … --memory sqlite:///ANOTHER/FILE")
         return
-    where = backends.without_secrets(settings.memory) or settings.home / "turns.db"
+    where = without_secrets(settings.memory) or settings.home / "turns.db"
     yield Finding("memory", "ok", f"{count} conversation{'' if count == 1 else 's'} in {where}")
     if secrets is not None:
         yield _stored_secrets(secrets)

@@ -78,3 +78,13 @@ def counted(number: int, noun: str) -> str:
     """Return a count with its noun: `1 turn`, `2 turns`, `2 indexes`."""
     plural = "es" if noun.endswith("x") else "s"
     return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
+def without_secrets(url: str) -> str:
+    """Return the URL of a turn store for display: without user and password, even if it is malformed."""
+    if url.startswith("sqlite:"):
+        return url
+    without = re.sub(r"(?i)(passw(?:or)?d\s*=\s*)('[^']*'|[^&\s]*)", r"\1…", url)
+    head, at, tail = without.rpartition("@")
+    scheme = re.match(r"[\w+.-]*:/*", head)
+    return f"{scheme[0] if scheme else ''}…@{tail}" if at else tail

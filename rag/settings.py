@@ -71,7 +71,8 @@ MAX_NUMBER = 10**9
 _MAX_FILE_BYTES = 1 << 20
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
-_SECRET = ("api_key", "embedding_api_key", "git_token", "shared")
+SECRETS = ("api_key", "embedding_api_key", "git_token", "shared")
+"""Settings whose values are not shown."""
 
 
 def default_home() -> Path:
@@ -317,9 +318,9 @@ def _updated(
                     value = parse_size(value)
             converted[name] = _convert(value, types[name])
         except (TypeError, ValueError) as error:
-            shown = "…" if name in _SECRET else repr(value)
+            shown = "…" if name in SECRETS else repr(value)
             raise SettingsError(f"{begins} = {shown}, which cannot be used: {error}") from error
-    known = {name: (set_by[name], value) for name, value in converted.items() if name not in _SECRET}
+    known = {name: (set_by[name], value) for name, value in converted.items() if name not in SECRETS}
     return replace(settings, **converted, set_by={**settings.set_by, **known})
 
 

@@ -24,8 +24,8 @@ from command import Ran, command, rag, rag_process
 
 import rag as rag_module
 from rag import Engine, load_settings
-from rag.backends import without_secrets
 from rag.database import format as store_format
+from rag.quoting import without_secrets
 from tests.servers.provider import ProviderServer
 
 SIGNED = "How are sessions signed?"

@@ -81,6 +81,8 @@ COMMANDS = {
     "keys remove": ("keys", "remove", HOSTILE),
     "memory sweep": ("memory", "sweep"),
     "memory persistence": ("memory", "persistence"),
+    "settings": ("settings", "--memory", f"sqlite:///{HOSTILE}.db"),
+    "admin": ("admin",),
     "cache stats": ("cache", "stats"),
     "cache list": ("cache", "list"),
     "cache clear": ("cache", "clear"),
@@ -139,7 +141,7 @@ def test_no_command_fails_on_invalid_settings_with_a_traceback(sample_repo, tmp_
     places = {"REPO": sample_repo, "OUT": tmp_path / "wiki", "FILE": tmp_path / "none.jsonl"}
     done = {name: rag(*(places.get(word, word) for word in words)) for name, words in COMMANDS.items()}
     without = {name for name, one in done.items() if one.code not in (2, 3) or "config.toml" not in one.err}
-    assert without == {"agents list", "agents install", "agents uninstall"}
+    assert without == {"admin", "agents list", "agents install", "agents uninstall"}
 
 
 def test_raw_output_is_as_it_is_and_json_escapes(hostile_repo):

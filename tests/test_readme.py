@@ -22,6 +22,7 @@ from live_server import Served
 import rag
 import rag.wiki
 from rag.cli import app
+from rag.cli.settings_options import split_options
 from rag.prompt.templates import _ANSWER_VARIABLES
 from rag.schema import OLD_OUTPUT
 from rag.serve.settings import ServerSettings
@@ -70,10 +71,11 @@ def commands() -> dict[str, Any]:
 
 def parse(words: list[str]) -> None:
     """Parse a command line without running it; raises when there is no such command or option."""
+    root: Any = typer.main.get_command(app)
     if words[0].startswith("-"):
-        root: Any = typer.main.get_command(app)
         assert words[0] in [option for each in root.params for option in each.opts]
         return
+    words = split_options(root.params, words)[1]
     name = " ".join(words[:2]) if " ".join(words[:2]) in commands() else words[0]
     command = commands()[name]
     arguments = words[len(name.split()) :]

@@ -6,12 +6,12 @@ package.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.errors import BackendMissing, SettingsError
+from rag.quoting import without_secrets
 from rag.resources import user_path
 from rag.settings import Settings
 
@@ -149,16 +149,6 @@ def open_shared_state(settings: Settings) -> SharedState | None:
         missing = error.name or "psycopg[binary]"
         raise BackendMissing(backend="what servers share", missing=missing, extra="queue") from error
     return PostgresSharedState(settings.shared)
-
-
-def without_secrets(url: str) -> str:
-    """Return the URL of a turn store for display: without user and password, even if it is malformed."""
-    if url.startswith("sqlite:"):
-        return url
-    without = re.sub(r"(?i)(passw(?:or)?d\s*=\s*)('[^']*'|[^&\s]*)", r"\1…", url)
-    head, at, tail = without.rpartition("@")
-    scheme = re.match(r"[\w+.-]*:/*", head)
-    return f"{scheme[0] if scheme else ''}…@{tail}" if at else tail
 
 
 def _open_memory(url: str) -> MemoryStore:

@@ -10,35 +10,42 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
+
+from rag.cli.settings_options import EPILOG, SettingsGroup, setting_parameters, use_settings
 
 _COMMANDS = {
     "ask": ("ask", "ask"),
     "chat": ("chat", "chat"),
     "search": ("search", "search"),
     "index": ("index", "index"),
-    "wiki": ("wiki", "wiki"),
     "turns": ("turns", "app"),
-    "review": ("review", "review"),
     "facts": ("facts", "app"),
+    "review": ("review", "review"),
+    "wiki": ("wiki", "wiki"),
+    "serve": ("serve", "serve"),
+    "settings": ("settings", "settings"),
+    "mcp": ("mcp", "mcp"),
+    "agents": ("agents", "app"),
+    "doctor": ("doctor", "doctor"),
     "prefer": ("facts", "prefer"),
     "memory": ("memory", "app"),
     "storage": ("storage", "app"),
     "cache": ("cache", "app"),
-    "eval": ("evaluate", "evaluate"),
-    "serve": ("serve", "serve"),
     "keys": ("keys", "app"),
     "worker": ("worker", "worker"),
     "jobs": ("jobs", "app"),
-    "mcp": ("mcp", "mcp"),
-    "agents": ("agents", "app"),
-    "doctor": ("doctor", "doctor"),
+    "eval": ("evaluate", "evaluate"),
+    "admin": ("admin", "app"),
 }
 """The commands in the order of the help: the module of each, and its name there."""
+UNDER_ADMIN = tuple(_COMMANDS)[9:-1]
+"""The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
 _GC_THRESHOLDS = (100_000, 50, 100)
 """Garbage collection thresholds. With Python's defaults, a tenth of the time of a search goes into collecting
 newly imported modules."""
@@ -48,27 +55,31 @@ _OF_WORDS = frozenset({"ask", "search"})
 
 def commands(names: Iterable[str] = _COMMANDS, *, named_only: Iterable[str] = ()) -> typer.Typer:
     """Return the command line with these commands; those that are `named_only` do nothing."""
+    names = tuple(names)
     made = typer.Typer(
         name="rag",
+        cls=SettingsGroup,
         no_args_is_help=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=EPILOG,
     )
     for name in names:
         module, attribute = _COMMANDS[name]
         command = getattr(import_module(f"rag.cli.{module}"), attribute)
+        hidden = name in UNDER_ADMIN
         if isinstance(command, typer.Typer):
-            made.add_typer(command, name=name)
+            made.add_typer(command, name=name, hidden=hidden, epilog=EPILOG)
         elif name in _OF_WORDS:
             from rag.cli.options import WordsCommand
 
-            made.command(name, cls=WordsCommand)(command)
+            made.command(name, cls=WordsCommand, epilog=EPILOG)(command)
         else:
-            made.command(name)(command)
+            made.command(name, hidden=hidden, epilog=EPILOG)(command)
     for name in named_only:
-        made.command(name)(_nothing)
-    made.callback()(_root)
+        made.command(name, hidden=name in UNDER_ADMIN)(_nothing)
+    made.callback()(_root())
     return made
 
 
@@ -97,19 +108,27 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-def _root(
-    version: Annotated[
-        bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = None,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Keep control characters if the output does not go to a terminal."),
-    ] = False,
-) -> None:
-    """Ask questions about any code repository. Answers cite the lines they are based on."""
-    from rag.cli.terminal import write_raw
+def _root() -> Callable[..., None]:
+    """Return the function of `rag` without a command: it keeps the settings that the options give."""
 
-    write_raw(raw)
+    def root(raw: bool, version: bool | None = None, **settings: Any) -> None:
+        """Ask questions about any code repository. Answers cite the lines they are based on."""
+        from rag.cli.terminal import write_raw
+
+        use_settings(settings)
+        write_raw(raw)
+
+    shown = typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    kept = typer.Option("--raw", help="Keep control characters if the output does not go to a terminal.")
+    kind = Parameter.KEYWORD_ONLY
+    parameters = [
+        Parameter("version", kind, default=None, annotation=Annotated[bool | None, shown]),
+        Parameter("raw", kind, default=False, annotation=Annotated[bool, kept]),
+        *setting_parameters(),
+    ]
+    root.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    root.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return root
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ import typer
 from rag.cli import options
 from rag.cli.screen import ShownAnswer, print_screen
 from rag.cli.selectors import title
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     INTERRUPTED,
     NOTHING_FOUND,
@@ -50,7 +51,6 @@ def ask(
     conversation: options.ConversationOptions,
     json: options.Json = False,
     full: options.Full = False,
-    answering: options.AnswerOptions,
     within: options.FilterOptions,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
@@ -73,7 +73,7 @@ def ask(
     rag ask @all "Where do we validate tokens?"
     """
     with errors_as_exit_codes():
-        settings = answering.settings()
+        settings = settings_from()
         sources, question = split_words(words, repo or [])
         with opened_engine(settings, yes=yes) as engine:
             dialog = open_dialog(

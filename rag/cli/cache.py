@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     confirm,
     errors_as_exit_codes,
@@ -15,7 +16,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
     table,
 )
 from rag.quoting import counted

@@ -39,7 +39,6 @@ def chat(
     *,
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,
-    answering: options.AnswerOptions,
     index: options.IndexOptions,
     full: options.Full = False,
     yes: options.Yes = False,
@@ -52,7 +51,7 @@ def chat(
     """
     with errors_as_exit_codes():
         sources = [*(repo or []), *([source] if source else [])]
-        with opened_engine(answering.settings(), yes=yes) as engine:
+        with opened_engine(yes=yes) as engine:
             dialog = open_dialog(engine, sources, index=index, conversation=conversation)
             Session(engine, dialog, full=full).run()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, out_json, table
 from rag.errors import ConfigError
 
@@ -68,7 +69,6 @@ class ServedOptions:
 def doctor(
     *,
     json: options.Json = False,
-    answering: options.ServiceOptions,
     quick: Annotated[bool, typer.Option("--quick", help="Contact no server.")] = False,
     server: Annotated[
         bool, typer.Option("--server", help="Also check what `rag serve` needs.", rich_help_panel=_SERVER)
@@ -84,7 +84,7 @@ def doctor(
     with errors_as_exit_codes():
         from rag.diagnosis import diagnose
 
-        settings = answering.settings()
+        settings = settings_from()
         if server:
             from rag.serve.config import with_shared_memory
 

@@ -18,7 +18,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
 )
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
@@ -77,7 +76,6 @@ def list_facts(
     every: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
     scope: Scope = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """List the confirmed facts, oldest first.
 
@@ -87,7 +85,7 @@ def list_facts(
     """
     from rag.service.facts import facts_at, facts_of, sources_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = facts_of(engine)
         if at is None:
             facts = of.list(_location(repo), scope=_scope(scope), closed=every)
@@ -108,7 +106,6 @@ def proposed(
     repo: Repository = None,
     rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected ones instead.")] = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """List the proposed facts, oldest first: found in conversations, not confirmed yet.
 
@@ -116,7 +113,7 @@ def proposed(
     """
     from rag.service.facts import facts_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = facts_of(engine)
         facts = of.list(_location(repo), state="rejected" if rejected else "proposed")
         _show(facts, json=json, known=of.list())
@@ -134,7 +131,6 @@ def propose(
     ] = None,
     conversation: Of = None,
     *,
-    asking: options.TurnModelOptions,
     json: options.Json = False,
     yes: options.Yes = False,
 ) -> None:
@@ -147,7 +143,7 @@ def propose(
     from rag.service.facts import facts_of
     from rag.service.propose_facts import propose_facts
 
-    with errors_as_exit_codes(), opened_engine(asking.settings(), yes=yes) as engine:
+    with errors_as_exit_codes(), opened_engine(yes=yes) as engine:
         turns = chosen(engine, which, conversation)
         of = engine.conversation_of(turns[0]) if which else named(engine, conversation)
         found = propose_facts(engine, of, turns)
@@ -167,7 +163,6 @@ def confirm(
     supersedes: Supersedes = None,
     scope: Scope = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Confirm a proposed fact: from now on every prompt about its repository shows it.
 
@@ -177,20 +172,20 @@ def confirm(
     """
     from rag.service.facts import confirm_fact, facts_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         kept = confirm_fact(engine, fact, scope=_scope(scope), supersedes=supersedes or ())
         _show([kept], json=json, one=True, known=facts_of(engine).list())
 
 
 @app.command()
-def reject(fact: FactId, json: options.Json = False, memory: options.Memory = None) -> None:
+def reject(fact: FactId, json: options.Json = False) -> None:
     """Reject a proposed fact, so that it is not proposed again.
 
     rag facts reject 3f2c
     """
     from rag.service.facts import reject_fact
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         gone = reject_fact(engine, fact)
         if json:
             out_json(to_json(gone))
@@ -215,7 +210,6 @@ def add(
     supersedes: Supersedes = None,
     scope: Scope = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Store a fact. With --turn, it depends on the lines that the turn cites.
 
@@ -227,7 +221,7 @@ def add(
     """
     from rag.service.facts import add_fact, facts_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         stated = chosen(engine, turn, conversation)[0] if turn is not None else None
         fact = add_fact(
             engine,
@@ -250,7 +244,7 @@ def forget(
     """
     from rag.service.facts import forget_fact
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         gone = forget_fact(engine, fact, scope=_scope(scope))
         if json:
             out_json(to_json(gone))
@@ -264,7 +258,6 @@ def check(
     as_of: AsOf = None,
     scope: Scope = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Check which facts are still true: the state of the lines they depend on.
 
@@ -274,7 +267,7 @@ def check(
     """
     from rag.service.facts import check_facts, facts_of, sources_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         facts = facts_of(engine).list(_location(repo), scope=_scope(scope))
         if not facts:
             say("rag: there are no facts to check")
@@ -288,7 +281,6 @@ def prefer(
     value: Annotated[str | None, typer.Argument(help="The value: JSON or text.", metavar="VALUE")] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove the preference.")] = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Show or change your preferences, which are part of every prompt. `language` is the language of answers.
 
@@ -301,7 +293,7 @@ def prefer(
     from rag.memory.preferences import Preferences
     from rag.service.recall import USER
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         kept = Preferences(engine.turns, namespace=engine.settings.namespace)
         if forget and (key is None or value is not None):
             raise ConfigError("--forget needs a key and no value: `rag prefer KEY --forget`")

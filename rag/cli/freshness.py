@@ -21,7 +21,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
 )
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
@@ -46,7 +45,6 @@ def check(
     as_of: AsOf = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show how the cited lines differ now.")] = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Check which answers are still valid: the state of the lines they cite.
 
@@ -58,7 +56,7 @@ def check(
     """
     from rag.service.freshness import checked, differences
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = named(engine, conversation)
         turns = engine.turns.turns(of.id, namespace=engine.settings.namespace)
         if not turns:
@@ -94,7 +92,6 @@ def about(
     ] = None,
     as_of: AsOf = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """List the answers that cite a file, lines of it or a definition, even if the lines have moved since.
 
@@ -106,7 +103,7 @@ def about(
     """
     from rag.service.freshness import turns_about, turns_about_symbol
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         path, lines = _place(place.removeprefix("./"))
         source, inside = _asked_about(engine, path, repo)
         found = turns_about(engine, source, inside, lines=lines, as_of=as_of)
@@ -133,7 +130,6 @@ def replay(
     conversation: Of = None,
     as_of: AsOf = None,
     *,
-    asking: options.TurnModelOptions,
     json: options.Json = False,
     yes: options.Yes = False,
 ) -> None:
@@ -145,7 +141,7 @@ def replay(
     """
     from rag.service.replay import replay as ask_again
 
-    with errors_as_exit_codes(), opened_engine(asking.settings(), yes=yes) as engine:
+    with errors_as_exit_codes(), opened_engine(yes=yes) as engine:
         (turn,) = chosen(engine, which, conversation)
         result = ask_again(engine, turn, as_of=as_of)
         turn, answer = result.turn, result.answer

@@ -12,6 +12,7 @@ import typer
 
 from rag.cli import completion, options
 from rag.cli.index_list import BulkOptions, index_list
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     errors_as_exit_codes,
     megabytes,
@@ -19,7 +20,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
     table,
 )
 from rag.errors import ConfigError, NotFound, StoreError

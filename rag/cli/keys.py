@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, settings_from, table
+from rag.cli.settings_options import settings_from
+from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import BackendMissing, ConfigError, SettingsError
 from rag.parsing import parse_age, parse_expiry
 from rag.types import now_utc

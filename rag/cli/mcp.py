@@ -10,6 +10,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.serve import named_source, report_renamed
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes
 from rag.errors import BackendMissing
 
@@ -34,14 +35,13 @@ def mcp(
             help="Also serve every https URL of this host. Repeatable.",
         ),
     ] = None,
-    answering: options.ServiceOptions,
 ) -> None:
     """Serve the Model Context Protocol on stdin and stdout.
 
     rag mcp --repo .
     """
     with errors_as_exit_codes():
-        settings = replace(answering.settings(), shared="")  # it indexes by itself, like `rag ask`
+        settings = replace(settings_from(), shared="")  # it indexes by itself, like `rag ask`
         try:
             from rag.serve.mcp.server import make_mcp
             from rag.serve.service import Service

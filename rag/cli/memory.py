@@ -17,7 +17,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
     table,
 )
 from rag.errors import ConfigError
@@ -44,7 +43,7 @@ def _default(context: typer.Context) -> None:
 
 
 @app.command()
-def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
+def sweep(json: options.Json = False) -> None:
     """Remove stored files, prompts and cached answers whose turns no longer exist.
 
     This happens automatically when turns are deleted or expire. The command checks all of them, and so also
@@ -54,20 +53,20 @@ def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
     """
     from rag.service.retention import KeptFiles
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()
         out_json({"removed": gone}) if json else out(f"removed {counted(gone, 'stored file')}")
 
 
 @app.command()
-def namespaces(json: options.Json = False, memory: options.Memory = None) -> None:
+def namespaces(json: options.Json = False) -> None:
     """List the namespaces of the turn store, and what each holds.
 
     rag memory namespaces
     """
     from rag.service.namespaces import holdings
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         found = [holdings(engine.turns, name) for name in engine.turns.namespaces()]
         if json:
             out_json([asdict(one) for one in found])
@@ -95,7 +94,6 @@ def delete(
     ] = None,
     yes: options.Yes = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Delete everything in a namespace: turns, facts, preferences, cached answers and stored files.
 
@@ -105,7 +103,7 @@ def delete(
     """
     from rag.service.namespaces import delete_namespace, holdings
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         before = None if older_than is None else now_utc() - _age(older_than)
         named = _named(namespace)
         if before is None:
@@ -140,7 +138,6 @@ def retention(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what expires.")] = False,
     yes: options.Yes = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Show or set for how long a namespace keeps turns, facts and cached answers.
 
@@ -159,7 +156,7 @@ def retention(
     """
     from rag.service.namespace_retention import RetentionPolicy, expire, policies, policy_of, set_policy
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         store = engine.turns
         if namespace is None:
             chosen = policies(store)
@@ -237,7 +234,6 @@ def persistence(
     ] = False,
     bgsave: Annotated[bool, typer.Option("--bgsave", help="Write a snapshot in the background.")] = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Show or set the persistence of a Redis or Valkey server, on every node of a cluster.
 
@@ -249,7 +245,7 @@ def persistence(
 
     rag memory persistence --set aof-always --save --memory redis://127.0.0.1:6379
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         store = engine.turns
         if not isinstance(store, PersistentStore):
             raise ConfigError(

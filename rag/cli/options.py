@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from rag.cli import completion
-from rag.cli.terminal import settings_from
+from rag.cli.settings_options import settings_from
 from rag.settings import Settings
 from rag.types import Filters, SearchFilter
 

@@ -16,7 +16,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
 )
 from rag.errors import NotFound
 from rag.quoting import counted, one_line
@@ -44,7 +43,6 @@ def search(
     ] = None,
     limit: Annotated[int, typer.Option("-k", min=1, help="The maximum number of results.")] = 10,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Search in conversations, best match first. Names are split into words; Chinese needs no spaces.
 
@@ -57,7 +55,7 @@ def search(
     from rag.analysis import terms
     from rag.service.recall import recall_said
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         query = " ".join(words)
         shown = recall_said(engine, query, conversation=conversation, k=limit)
         sought = set(terms(query))
@@ -77,7 +75,6 @@ def consolidate(
         int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest N turns.")
     ] = 0,
     *,
-    asking: options.TurnModelOptions,
     json: options.Json = False,
 ) -> None:
     """Update the summary of a conversation. The turns do not change.
@@ -91,7 +88,7 @@ def consolidate(
     """
     from rag.service.facts import consolidate_conversation
 
-    with errors_as_exit_codes(), opened_engine(asking.settings()) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = named(engine, conversation)
         done = consolidate_conversation(engine, of, keep_recent=keep_recent)
         if json:

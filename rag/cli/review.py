@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rag.cli import completion, options
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json
 from rag.errors import ConfigError
 from rag.schema import to_json
 
@@ -35,7 +35,6 @@ def review(
     ] = None,
     json: options.Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
-    memory: options.Memory = None,
 ) -> None:
     """Report what a change breaks: callers, tests to run, and stored answers that are no longer true.
 
@@ -55,7 +54,7 @@ def review(
         if json and markdown:
             raise ConfigError("use either --json or --markdown")
         parsed = ReviewRange.parse(range_)
-        with opened_engine(settings_from(memory=memory)) as engine:
+        with opened_engine() as engine:
             found = reviewed(engine, locate(repo), parsed)
         if json:
             out_json(to_json(found))

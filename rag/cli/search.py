@@ -15,6 +15,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.ask import chosen_for, split_words
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     NOTHING_FOUND,
     errors_as_exit_codes,
@@ -24,7 +25,6 @@ from rag.cli.terminal import (
     out_json,
     say,
     seconds,
-    settings_from,
 )
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, StoreCorrupt, StoreError
@@ -64,7 +64,6 @@ def search(
     ] = False,
     within: options.FilterOptions,
     json: options.Json = False,
-    embedder: options.Embedder = None,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
     yes: options.Yes = False,
@@ -82,7 +81,7 @@ def search(
     rag search . --batch < questions.jsonl
     """
     with errors_as_exit_codes():
-        settings = settings_from(embedder=embedder)
+        settings = settings_from()
         if batch:
             sources, question = [*(repo or []), *words], ""
         else:

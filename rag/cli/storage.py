@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     confirm,
     errors_as_exit_codes,
@@ -16,7 +17,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
     table,
 )
 from rag.errors import ConfigError
@@ -40,7 +40,7 @@ def _default(context: typer.Context, json: options.Json = False) -> None:
 
 
 @app.command()
-def show(json: options.Json = False, memory: options.Memory = None) -> None:
+def show(json: options.Json = False) -> None:
     """Show what the data folder holds, the largest first, with the time of last use.
 
     rag storage show
@@ -52,7 +52,7 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
     from rag.service.storage import storage
 
     with errors_as_exit_codes():
-        settings = settings_from(memory=memory)
+        settings = settings_from()
         found = storage(settings)
         if not settings.memory and not any(one.kind == "turns" for one in found.items):
             settings = replace(settings, memory="memory:")  # opening the store would create it

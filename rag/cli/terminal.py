@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from rag.cli.settings_options import settings_from
 from rag.errors import ConfigError, RagError, StoreError
 from rag.quoting import CONTROLS, counted, visible
-from rag.settings import Settings, load_settings
+from rag.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,22 +134,18 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def settings_from(**flags: Any) -> Settings:
-    """Return the settings of this run; a flag that is None is not set."""
-    return load_settings({name: value for name, value in flags.items() if value is not None})
-
-
 @contextmanager
-def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
+def opened_engine(settings: Settings | None = None, *, yes: bool = False) -> Iterator[Engine]:
     """Open an engine whose progress and notices go to stderr, and close it at the end.
 
+    Without `settings`, those of the command line are used.
     What expired conversations have left in its store is removed when the command has done its work.
     """
     from rag.service import Engine
 
     progress = _Progress()
     engine = Engine(
-        settings,
+        settings or settings_from(),
         progress=progress.show,
         notice=progress.interrupted_by(lambda text: say(f"rag: {text}")),
         confirm=progress.interrupted_by(_Confirmation(yes)),

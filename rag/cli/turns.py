@@ -30,7 +30,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
     table,
 )
 from rag.cli.terminal_markdown import TerminalMarkdown
@@ -57,12 +56,12 @@ def _default(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_conversations(json: options.Json = False, memory: options.Memory = None) -> None:
+def list_conversations(json: options.Json = False) -> None:
     """List the conversations, the most recent first.
 
     rag turns list
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         kept = engine.turns.conversations(namespace=engine.settings.namespace)
         if json:
             out_json([to_json(conversation) for conversation in kept])
@@ -107,7 +106,6 @@ def show(
     ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show the exact prompt of the turn.")] = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Show a conversation or one of its turns, with citations; stale ones are marked.
 
@@ -119,7 +117,7 @@ def show(
 
     rag turns show --mark important
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         turns = [
             turn
             for turn in chosen(engine, which, conversation)
@@ -145,7 +143,6 @@ def delete(
     conversation: Of = None,
     yes: options.Yes = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Delete one turn, or a whole conversation.
 
@@ -155,7 +152,7 @@ def delete(
     """
     from rag.service.retention import delete_conversation, delete_turn
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         if which is not None:
             of, turn = turn_to_change(engine, which, conversation)
             announce("delete", of, [turn], yes=yes)

@@ -10,7 +10,7 @@ import typer
 
 from rag.cli import completion, options
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json
 from rag.decoding import text_of
 from rag.errors import ConfigError, NotFound
 from rag.quoting import counted
@@ -33,13 +33,12 @@ def fork(
     conversation: Of = None,
     name: Annotated[str, typer.Option("--name", help="The name of the new conversation.")] = "",
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Start a conversation that continues another one after a turn. Default: after its last turn.
 
     rag turns fork 2 --conversation login --name login-by-key
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = named(engine, conversation)
         at = None if which is None else chosen(engine, which, conversation)[0].order
         made = engine.turns.fork(of.id, at=at, name=name, namespace=engine.settings.namespace)
@@ -54,13 +53,12 @@ def rewind(
     conversation: Of = None,
     yes: options.Yes = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Remove all turns after this one. Forks keep their turns.
 
     rag turns rewind 2 --conversation login --yes
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = to_change(engine, conversation)
         to = -1 if which == "0" else chosen(engine, which, conversation)[0].order or 0
         after = engine.turns.turns(of.id, namespace=engine.settings.namespace, after=to)
@@ -74,7 +72,6 @@ def undo(
     conversation: Of = None,
     yes: options.Yes = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Remove the last turn, or the last few, after listing them.
 
@@ -84,7 +81,7 @@ def undo(
 
     rag turns undo 2 --conversation login
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = to_change(engine, conversation)
         last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=turns)
         if len(last) < turns:
@@ -100,7 +97,6 @@ def edit(
     answer: Annotated[str | None, typer.Option("--answer", help="The new answer; `-` reads stdin.")] = None,
     yes: options.Yes = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Correct a turn's question or answer. The earlier version is kept.
 
@@ -108,7 +104,7 @@ def edit(
     """
     from rag.service.corrections import correct_turn
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         if question is None and answer is None:
             raise ConfigError("nothing to change: give --question, --answer, or both")
         of, turn = turn_to_change(engine, which, conversation)
@@ -127,13 +123,12 @@ def mark(
     which: Some = None,
     conversation: Of = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Add a mark to turns, to filter by it later.
 
     rag turns mark important 2 --conversation login
     """
-    _changed_marks(mark, None, which, conversation, json, memory)
+    _changed_marks(mark, None, which, conversation, json)
 
 
 def unmark(
@@ -141,26 +136,24 @@ def unmark(
     which: Some = None,
     conversation: Of = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Remove a mark from turns.
 
     rag turns unmark important --conversation login
     """
-    _changed_marks(None, mark, which, conversation, json, memory)
+    _changed_marks(None, mark, which, conversation, json)
 
 
 def rename(
     name: Annotated[str, typer.Argument(help="The new name.", metavar="NAME")],
     conversation: Of = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Rename a conversation.
 
     rag turns rename login-2026 --conversation login
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = to_change(engine, conversation)
         renamed = engine.turns.rename(of.id, name, namespace=engine.settings.namespace)
         if json:
@@ -185,9 +178,8 @@ def _changed_marks(
     which: list[str] | None,
     conversation: str | None,
     json: bool,
-    memory: str | None,
 ) -> None:
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         of = named(engine, conversation)
         wanted: Sequence[str | None] = which or [None]
         turns = [turn for one in wanted for turn in chosen(engine, one, conversation)]

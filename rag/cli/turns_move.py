@@ -17,6 +17,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.selectors import Of, named
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     errors_as_exit_codes,
     json_text,
@@ -25,7 +26,6 @@ from rag.cli.terminal import (
     out,
     out_json,
     say,
-    settings_from,
 )
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, NotFound
@@ -55,7 +55,6 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The output file. Default: stdout.")
     ] = None,
-    memory: options.Memory = None,
 ) -> None:
     """Write conversations as JSON lines: first the conversations, then each turn and message.
 
@@ -67,7 +66,7 @@ def export(
     """
     with (
         errors_as_exit_codes(),
-        opened_engine(settings_from(memory=memory, namespace=namespace)) as engine,
+        opened_engine(settings_from(namespace=namespace)) as engine,
     ):
         if namespace is not None and namespace not in engine.turns.namespaces():
             raise NotFound(f"there is no namespace {namespace!r}; `rag memory namespaces` lists them")
@@ -96,7 +95,6 @@ def import_(
         ),
     ] = None,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Read conversations from JSON lines. Existing ones do not change.
 
@@ -104,7 +102,7 @@ def import_(
     """
     with (
         errors_as_exit_codes(),
-        opened_engine(settings_from(memory=memory, namespace=namespace)) as engine,
+        opened_engine(settings_from(namespace=namespace)) as engine,
     ):
         try:
             new = engine.turns.restore(_lines(source), namespace=engine.settings.namespace)
@@ -148,7 +146,6 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The output file.", metavar="FILE")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Write everything in the turn store, in all namespaces, to one file, and verify it.
 
@@ -158,7 +155,7 @@ def backup(
     """
     from rag.service.backup import back_up
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         held = back_up(engine, file, force=force)
         if json:
             out_json({"file": str(file), **_held(held)})
@@ -169,7 +166,6 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file written by `backup`.", metavar="FILE")],
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
     """Restore a backup. Existing data does not change.
 
@@ -179,7 +175,7 @@ def restore(
     """
     from rag.service.backup import restore_backup
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         held, new = restore_backup(engine, file)
         if json:
             out_json({"file": str(file), **_held(held), "new_conversations": new})

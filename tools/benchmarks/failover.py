@@ -17,7 +17,7 @@ from rag.backends.postgres.turns import PostgresTurnStore
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import StoreError
 from rag.ports import TurnStore
-from rag.testing.sample_turns import new_turn
+from tests.contracts.sample_turns import new_turn
 from tests.servers import postgres
 from tests.servers.postgres import LocalPostgres
 from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here

@@ -2,7 +2,7 @@
 
 A script gets what a transaction has read, and its changes. If the server would reply the same as it did, the
 changes are made; if not, nothing is, and the script returns what it would reply now. So a transaction is
-atomic, and no lock is held. A script uses keys with one hash tag: it runs on a cluster like on a server.
+atomic, and no lock is held. A script uses keys with one hash tag.
 
 The keys of a namespace; the key of an item has 8 bytes, see `item_key`:
 

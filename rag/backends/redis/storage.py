@@ -30,7 +30,7 @@ _MAX_EXPECTED = 1_000
 
 
 class RedisStorage:
-    """The storage on one server or cluster."""
+    """The storage on one server."""
 
     is_swept = False
 

@@ -115,17 +115,16 @@ class Settings:
     embedding_dim: int | None = None
     """Reduce the vectors to this many dimensions, if the model supports it."""
     memory: str = field(default="", repr=False)
-    """Where turns are stored: `sqlite:///PATH`, `redis://HOST:PORT/DB`, `redis+cluster://HOST:PORT` (both
-    need the extra `redis`), `postgresql://USER:PASSWORD@HOST/DATABASE` (extra `postgres`), or `memory:` to
-    store nothing. Default: `turns.db` in the data folder."""
+    """Where turns are stored: `sqlite:///PATH`, `redis://HOST:PORT/DB` (extra `redis`),
+    `postgresql://USER:PASSWORD@HOST/DATABASE` (extra `postgres`), or `memory:` to store nothing.
+    Default: `turns.db` in the data folder."""
     shared: str = field(default="", repr=False)
     """The database in which servers and workers share jobs (extra `queue`):
     `postgresql://USER:PASSWORD@HOST/DATABASE`. Default: none; each program runs its own."""
     template: str | None = None
     """The prompt template: a file, or a name in `templates/` of the data folder. Default: `answer.j2`."""
     context_tokens: int = 16_000
-    """The limit for prompt and answer together. It is never exceeded. For a GGUF file: at most what the model
-    was trained for, and 4,096 if not set."""
+    """The limit for prompt and answer together. It is never exceeded. For a GGUF file: 4,096 if not set."""
     answer_tokens: int = 1_500
     """The part of `context_tokens` that is reserved for the answer."""
     timeout_s: float = 120.0

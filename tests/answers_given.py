@@ -6,8 +6,8 @@ import pytest
 
 from rag.answer_cache.cache import TTL_S, AnswerCache, CacheStats
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
 from rag.types import Citation, Span
+from tests.contracts.clock import SteppedClock
 
 QUESTION, SAME, OTHER = "Where is the token set?", " where is the  TOKEN set", "Where is the token deleted?"
 

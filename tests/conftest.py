@@ -25,7 +25,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from rag.retrieval.search import Searcher
 
-pytest.register_assert_rewrite("rag.testing")
+pytest.register_assert_rewrite("tests.contracts")
 collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
 pytest_plugins = ["real_model", "live_server", "postgres_server", "small_repositories"]
 pytest_plugins += ["fuzz_inputs", "chromium"]

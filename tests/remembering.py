@@ -25,9 +25,9 @@ from rag.ports import MemoryStore
 from rag.service.namespace_retention import apply_policies, expire, policies, set_policy
 from rag.service.namespaces import Holdings
 from rag.service.retention import EXPIRING, KeptFiles
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import full_turn, new_turn
 from rag.types import Conversation, DialogTurn, Message, now_utc
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import full_turn, new_turn
 
 _SAID = (
     ("Which servers stand in 北京?", "Two."),

@@ -32,16 +32,16 @@ def test_what_a_server_writes_is_shown_and_set_to_last() -> None:
             ("aof-always", False, "always"),
         ):
             done = run("--set", kind, "--json", *where)
-            (told,) = json.loads(done.stdout)
+            told = json.loads(done.stdout)
             assert (bool(told["snapshots"]), told["log"], done.stderr) == (snapshots, log, "")
         server.command("SET", "k", "v")
         assert run("--save", *where).exit_code == 0
-        (told,) = json.loads(run("--json", *where).stdout)
+        told = json.loads(run("--json", *where).stdout)
         assert (told["unsaved"], told["failed"]) == (0, False)
         assert run("--bgsave", *where).exit_code == 0
         server.kill()
         server.start()
-        assert json.loads(run("--json", *where).stdout)[0]["log"] == "always"
+        assert json.loads(run("--json", *where).stdout)["log"] == "always"
         assert server.command("GET", "k") == b"v"
 
 

@@ -42,7 +42,7 @@ SUSPICIOUS_S, FLOOR_S = 0.002, 0.02
 
 def modules() -> Iterator[Any]:
     for found in pkgutil.walk_packages([str(ROOT)], "rag."):
-        if not found.name.startswith(("rag.testing", "rag.notebook", "rag.__main__")):
+        if not found.name.startswith(("rag.notebook", "rag.__main__")):
             with suppress(BackendMissing, ImportError):
                 yield importlib.import_module(found.name)
 

@@ -24,8 +24,6 @@ from rag.schema import (
     with_new_names,
     with_old_names,
 )
-from rag.testing.turn_store import LAMP, SHELF, full_turn
-from rag.testing.turn_values import citations, counts, dialog_turns, messages, moments, scores, spans, texts
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -43,6 +41,17 @@ from rag.types import (
     Subject,
     Usage,
     UserQuery,
+)
+from tests.contracts.turn_store import LAMP, SHELF, full_turn
+from tests.contracts.turn_values import (
+    citations,
+    counts,
+    dialog_turns,
+    messages,
+    moments,
+    scores,
+    spans,
+    texts,
 )
 
 

@@ -189,11 +189,8 @@ MEMORIES: dict[str, Callable[[str], MemoryStore]] = {
     "postgresql": _open_postgres,
     "postgres": _open_postgres,
     "unix": _open_redis,
-    **{
-        f"{scheme}{kind}": _open_redis
-        for scheme in ("redis", "rediss", "valkey", "valkeys")
-        for kind in ("", "+cluster")
-    },
+    **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), _open_redis),
+    **dict.fromkeys(("redis+cluster", "rediss+cluster", "valkey+cluster", "valkeys+cluster"), _open_redis),
 }
 """The functions that open a turn store, by the scheme of its URL."""
 
@@ -202,7 +199,6 @@ MEMORY_URLS = (
     "sqlite:///PATH",
     "postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE",
     "redis://HOST:PORT/DB",
-    "redis+cluster://HOST:PORT",
 )
 """The URL formats of turn stores, for messages."""
 
@@ -277,21 +273,14 @@ LOCAL_CONTEXT_TOKENS = 4_096
 
 
 def fitted(settings: Settings) -> Settings:
-    """Return the settings with a context that the model file, if one is named, supports.
+    """Return the settings with a smaller context for a model file, unless one is set.
 
-    The answer gets at most half of it. A file that cannot be read changes nothing here: asking it raises the
-    error.
+    The answer gets at most half of it.
     """
-    if (path := settings.local_model) is None:
+    if settings.local_model is None:
         return settings
-    from rag.backends.llama.gguf import read_model_file
-
-    try:
-        most = read_model_file(path).context_length or LOCAL_CONTEXT_TOKENS
-    except SettingsError:
-        most = LOCAL_CONTEXT_TOKENS
-    wanted = LOCAL_CONTEXT_TOKENS if settings.is_default("context_tokens") else settings.context_tokens
-    context = min(wanted, most)
+    is_unset = settings.is_default("context_tokens")
+    context = LOCAL_CONTEXT_TOKENS if is_unset else settings.context_tokens
     return replace(settings, context_tokens=context, answer_tokens=min(settings.answer_tokens, context // 2))
 
 

@@ -223,7 +223,7 @@ def _held(one: Holdings) -> str:
 @app.command()
 def persistence(
     show: Annotated[
-        bool, typer.Option("--show", help="Show the settings of each server (the default).")
+        bool, typer.Option("--show", help="Show the settings of the server (the default).")
     ] = False,
     kind: Annotated[
         str | None,
@@ -235,7 +235,7 @@ def persistence(
     bgsave: Annotated[bool, typer.Option("--bgsave", help="Write a snapshot in the background.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Show or set the persistence of a Redis or Valkey server, on every node of a cluster.
+    """Show or set the persistence of a Redis or Valkey server.
 
     Kinds: `rdb` writes periodic snapshots; `aof` logs every write and syncs once a second; `aof-always` syncs
     before a write is acknowledged, so that a crash loses nothing; `rdb+aof` and `rdb+aof-always` do both;
@@ -263,21 +263,20 @@ def persistence(
 def _set(store: PersistentStore, kind: str) -> None:
     for known in get_args(PersistenceKind):
         if kind == known:
-            for node in store.set_persistence(known):
-                say(f"rag: {node} cannot write its settings file: the change is lost when it stops")
+            if not store.set_persistence(known):
+                say("rag: the server cannot write its settings file: the change is lost when it stops")
             return
     raise ConfigError(f"--set is one of {', '.join(get_args(PersistenceKind))}, not {kind!r}")
 
 
-def _show(nodes: list[Persistence], *, json: bool) -> None:
+def _show(found: Persistence, *, json: bool) -> None:
     if json:
-        out_json([{**node._asdict(), "saved": node.saved.isoformat()} for node in nodes])
+        out_json({**found._asdict(), "saved": found.saved.isoformat()})
         return
-    rows = [(node.node, _snapshots(node.snapshots), node.log or "none", _since(node)) for node in nodes]
-    table("", ("server", "snapshot after", "log synced", "last snapshot"), rows)
-    for node in nodes:
-        if node.failed:
-            out(f"{node.node}: the last write failed; check its log and its free disk space")
+    row = (found.server, _snapshots(found.snapshots), found.log or "none", _since(found))
+    table("", ("server", "snapshot after", "log synced", "last snapshot"), [row])
+    if found.failed:
+        out(f"{found.server}: the last write failed; check its log and its free disk space")
 
 
 def _snapshots(setting: str) -> str:
@@ -286,6 +285,6 @@ def _snapshots(setting: str) -> str:
     return ", ".join(f"{seconds} s with {writes} writes" for seconds, writes in pairs) or "never"
 
 
-def _since(node: Persistence) -> str:
-    busy = ", writing" if node.busy else ""
-    return f"{node.saved.astimezone():%Y-%m-%d %H:%M:%S}, {node.unsaved} writes ago{busy}"
+def _since(found: Persistence) -> str:
+    busy = ", writing" if found.busy else ""
+    return f"{found.saved.astimezone():%Y-%m-%d %H:%M:%S}, {found.unsaved} writes ago{busy}"

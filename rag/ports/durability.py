@@ -12,7 +12,7 @@ second (aof) or before a write is acknowledged (aof-always), both, or nothing.""
 
 
 class Persistence(NamedTuple):
-    """The persistence settings and state of a server node.
+    """The persistence settings and state of a server.
 
     `snapshots` is the schedule: pairs of seconds and writes, "" for never. `log` is the sync mode of the
     append log ("always", "everysec", "no"), "" for no log. `unsaved` is the number of writes since the last
@@ -20,7 +20,7 @@ class Persistence(NamedTuple):
     one failed.
     """
 
-    node: str
+    server: str
     snapshots: str
     log: str
     unsaved: int
@@ -33,19 +33,19 @@ class Persistence(NamedTuple):
 class PersistentStore(Protocol):
     """A store on a server whose persistence can be read and set."""
 
-    def persistence(self) -> list[Persistence]:
-        """Return the persistence of each node."""
+    def persistence(self) -> Persistence:
+        """Return the persistence of the server."""
         ...
 
-    def set_persistence(self, kind: PersistenceKind) -> list[str]:
-        """Set the persistence of every node; return the nodes where the setting will not survive a restart.
+    def set_persistence(self, kind: PersistenceKind) -> bool:
+        """Set the persistence; return whether the setting survives a restart of the server.
 
-        That is the case for a server without a configuration file.
+        It does not on a server without a configuration file.
         """
         ...
 
     def save(self, *, background: bool) -> None:
-        """Write a snapshot on every node: in the background, or now, which blocks all other clients."""
+        """Write a snapshot: in the background, or now, which blocks all other clients."""
         ...
 
 

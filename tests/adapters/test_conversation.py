@@ -6,8 +6,8 @@ import pytest
 
 from rag.adapters.conversation import StoredConversation
 from rag.backends.memory.turns import MemoryTurnStore
-from rag.testing.clock import SteppedClock
 from rag.types import Message
+from tests.contracts.clock import SteppedClock
 
 HOUR_S = 3_600.0
 

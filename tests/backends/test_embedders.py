@@ -21,8 +21,8 @@ from rag.backends.static_embedder import StaticEmbedder
 from rag.errors import BackendMissing, ConfigError
 from rag.ports import takes_bags
 from rag.resources import shipped
-from rag.testing.embedder import TEXTS, EmbedderContract
-from rag.testing.hashing_embedder import HashingEmbedder
+from tests.contracts.embedder import TEXTS, EmbedderContract
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 TABLE = shipped("data/embedding/table.bin")
 

@@ -16,9 +16,9 @@ from rag.backends.redis.values import Brief, conversations_of, item_of, lasting_
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import RagError, StoreCorrupt
 from rag.schema import to_json, turn_record
-from rag.testing.sample_turns import full_turn, new_turn
 from rag.turns.model import ConversationRecord, TurnSpan, stored_turn
 from rag.types import Conversation, Message
+from tests.contracts.sample_turns import full_turn, new_turn
 
 Damaged = Callable[[str], Iterator[SqliteTurnStore]]
 EARLIEST, LATEST = "0001-01-01T00:00:00.000000+14:00", "9999-12-31T23:59:59.000000-14:00"

@@ -24,8 +24,8 @@ from rag.errors import (
     ShelfUnreachable,
 )
 from rag.settings import Settings
-from rag.testing.store_shelf import StoreShelfContract
 from tests.backends.test_store_shelf import cached_files, killed_publisher_in, opener  # noqa: F401
+from tests.contracts.store_shelf import StoreShelfContract
 from tests.servers.object_store import MotoServer, S3rver, s3rver_script
 from tests.servers.proxy import (
     AfterThat,

@@ -18,9 +18,9 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import add_turns
-from rag.testing.store_moves import over_json
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import add_turns
+from tests.contracts.store_moves import over_json
 from tests.servers.postgres import LocalPostgres
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

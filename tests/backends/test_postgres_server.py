@@ -43,9 +43,9 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.settings import Settings
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import add_turns, full_turn, new_turn
-from rag.testing.store_moves import filled, over_json
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import add_turns, full_turn, new_turn
+from tests.contracts.store_moves import filled, over_json
 from tests.servers.postgres import LocalPostgres, missing
 
 SECRET = "pa/ss:w@rd"
@@ -300,7 +300,7 @@ def test_any_number_of_turns_takes_the_same_statements(
 APPEND = """
 import sys
 from rag.backends.postgres.turns import PostgresTurnStore
-from rag.testing.sample_turns import full_turn
+from tests.contracts.sample_turns import full_turn
 store = PostgresTurnStore(sys.argv[1])
 while True:
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -367,7 +367,7 @@ def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
     import sys
     from rag.backends.postgres.turns import PostgresTurnStore
     from rag.errors import ConversationMismatch
-    from rag.testing.sample_turns import new_turn
+    from tests.contracts.sample_turns import new_turn
     store = PostgresTurnStore(sys.argv[1])
     try:
         store.create_conversation(name="demo")

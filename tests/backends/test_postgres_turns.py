@@ -15,9 +15,9 @@ from remembering import RememberingContract
 from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.turn_machine import MemoryStoreMachine
+from tests.contracts.clock import SteppedClock
+from tests.contracts.memory_store import MemoryStoreContract
+from tests.contracts.turn_machine import MemoryStoreMachine
 from tests.servers.postgres import LocalPostgres
 
 

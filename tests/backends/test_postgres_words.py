@@ -16,9 +16,9 @@ from rag.analysis import terms
 from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.errors import NotFound
-from rag.testing.sample_turns import add_turns, new_turn
-from rag.testing.turn_search import TurnSearchContract, counted, everything
 from rag.types import DialogTurn, Message
+from tests.contracts.sample_turns import add_turns, new_turn
+from tests.contracts.turn_search import TurnSearchContract, counted, everything
 from tests.servers.postgres import LocalPostgres
 
 _WORDS = [f"word{n}" for n in range(40)]

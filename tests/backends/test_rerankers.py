@@ -15,7 +15,7 @@ from rag.backends.student_reranker import StudentReranker
 from rag.errors import BackendMissing, ConfigError, SettingsError
 from rag.ports import Reranker
 from rag.settings import Settings
-from rag.testing.reranker import HITS, RerankerContract, passage, scores_of
+from tests.contracts.reranker import HITS, RerankerContract, passage, scores_of
 
 QUESTION = "where is the configuration read?"
 

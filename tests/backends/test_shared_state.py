@@ -10,7 +10,7 @@ import pytest
 from rag.backends.postgres.shared import PostgresSharedState
 from rag.errors import StoreError
 from rag.ports import SharedState
-from rag.testing.shared_state import SharedStateContract
+from tests.contracts.shared_state import SharedStateContract
 from tests.servers.postgres import LocalPostgres
 
 

@@ -20,11 +20,11 @@ from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.ports import MemoryStore
 from rag.searchable import term_counts
-from rag.testing.clock import SteppedClock
-from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import full_message, full_turn, new_turn
-from rag.testing.turn_search import counted
 from rag.types import DialogTurn, Message
+from tests.contracts.clock import SteppedClock
+from tests.contracts.memory_store import MemoryStoreContract
+from tests.contracts.sample_turns import full_message, full_turn, new_turn
+from tests.contracts.turn_search import counted
 
 
 class TestSqliteTurnStoreThatMerges(MemoryStoreContract):

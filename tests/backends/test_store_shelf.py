@@ -17,7 +17,7 @@ from rag.backends.shelf.folder import FolderObjects
 from rag.backends.shelf.shelf import ObjectShelf
 from rag.errors import SettingsError, ShelfRefused, ShelfUnreachable
 from rag.settings import Settings
-from rag.testing.store_shelf import StoreShelfContract
+from tests.contracts.store_shelf import StoreShelfContract
 
 KILLED = """
 import os, signal, sys
@@ -142,7 +142,7 @@ class TestFolderShelf(StoreShelfContract):
         self.publish(shelf, "app", made(store="one"))
 
     def test_what_a_killed_publisher_left_is_garbage_later(self, open_shelf, place, made):
-        from rag.testing.store_shelf import _later
+        from tests.contracts.store_shelf import _later
 
         self.publish(open_shelf(), "app", made(store="one"))
         left = place / "objects" / "ab" / ".abcdef.tmp"

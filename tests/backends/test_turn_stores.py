@@ -43,11 +43,11 @@ from rag.errors import (
 )
 from rag.ports import MemoryStore
 from rag.schema import OLD_NAMES, turn_record
-from rag.testing.clock import SteppedClock
-from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import full_turn, new_turn
-from rag.testing.turn_machine import MemoryStoreMachine
 from rag.types import DialogTurn, Filters, Source
+from tests.contracts.clock import SteppedClock
+from tests.contracts.memory_store import MemoryStoreContract
+from tests.contracts.sample_turns import full_turn, new_turn
+from tests.contracts.turn_machine import MemoryStoreMachine
 
 
 class TestMemoryTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
@@ -572,7 +572,7 @@ import sys
 from pathlib import Path
 from rag.backends.sqlite import words as sqlite_words
 from rag.backends.sqlite.turns import SqliteTurnStore
-from rag.testing.turn_store import full_turn
+from tests.contracts.turn_store import full_turn
 sqlite_words.GATHERED = 60  # every third append merges
 store = SqliteTurnStore(Path(sys.argv[1]))
 for _ in range(int(sys.argv[3])):
@@ -610,7 +610,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     from rag.backends.sqlite import words as sqlite_words
     from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import ConversationMismatch
-    from rag.testing.turn_store import new_turn
+    from tests.contracts.turn_store import new_turn
     sqlite_words.GATHERED = 2_000  # postings are merged as often as by four times as many turns
     store = SqliteTurnStore(Path(sys.argv[1]))
     try:
@@ -671,7 +671,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTur
     from pathlib import Path
     from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import StoreUnwritable
-    from rag.testing.turn_store import full_turn, new_turn
+    from tests.contracts.turn_store import full_turn, new_turn
     store = SqliteTurnStore(Path(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     kept = 0

@@ -18,7 +18,7 @@ from rag.database.update import Options, refresh
 from rag.errors import StoreCorrupt
 from rag.ports import Rows, ShortCodes
 from rag.retrieval.dense import nearest
-from rag.testing.hashing_embedder import HashingEmbedder
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(32)
 BY_SHORT_CODES = Options(approximate_from=20, shorten=shorten)

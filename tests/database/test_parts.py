@@ -31,8 +31,8 @@ from rag.database.store import Store
 from rag.database.update import Options, refresh
 from rag.errors import StoreCorrupt, StoreUnwritable
 from rag.retrieval.search import Searcher, search
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import IndexReport, blob_id
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 Indexed = Callable[..., tuple[Store, IndexReport]]
 WORDS = "token session link user store login parse file server cache index".split()
@@ -373,7 +373,7 @@ def test_a_builder_killed_between_part_and_list_leaves_the_old_store(indexed, sa
         from rag.corpus.acquire import acquire, resolve
         from rag.database import format as store_format
         from rag.database.update import Options, refresh
-        from rag.testing.hashing_embedder import HashingEmbedder
+        from tests.contracts.hashing_embedder import HashingEmbedder
         def wait(*how):
             print("writing", flush=True)
             sys.stdin.read()

@@ -15,7 +15,7 @@ from rag.database.quantise import quantised, restored
 from rag.database.store import Store
 from rag.database.update import Options, refresh
 from rag.errors import StoreCorrupt, StoreOutdated
-from rag.testing.hashing_embedder import HashingEmbedder
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(32)
 

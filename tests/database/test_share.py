@@ -17,8 +17,8 @@ from rag.database import share
 from rag.database.locate import disk_bytes, remove, store_path, stores
 from rag.database.store import Store
 from rag.database.update import Options, refresh
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Filters, IndexReport
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 
 class CountingEmbedder(HashingEmbedder):

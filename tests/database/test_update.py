@@ -19,8 +19,8 @@ from rag.database.lock import building
 from rag.database.store import Store
 from rag.database.update import Options, compare, refresh
 from rag.errors import DimensionMismatch, NothingToIndex, StoreBusy, StoreCorrupt
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Filters, IndexReport, Source
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(32)
 
@@ -252,7 +252,7 @@ def test_many_builders_at_once_leave_one_good_store(sample_repo, tmp_path):
         from pathlib import Path
         from rag.corpus.acquire import acquire, resolve
         from rag.database.update import Options, refresh
-        from rag.testing.hashing_embedder import HashingEmbedder
+        from tests.contracts.hashing_embedder import HashingEmbedder
         checkout = acquire(resolve({str(sample_repo)!r}), home=Path({str(tmp_path)!r}))
         store, report = refresh(checkout, Path({str(tmp_path / "s.pkl")!r}), HashingEmbedder(32), Options())
         print(report.action, store.live_count)
@@ -275,7 +275,7 @@ def test_a_builder_killed_in_the_middle_leaves_the_old_store(indexed, sample_rep
         from pathlib import Path
         from rag.corpus.acquire import acquire, resolve
         from rag.database.update import Options, refresh
-        from rag.testing.hashing_embedder import HashingEmbedder
+        from tests.contracts.hashing_embedder import HashingEmbedder
         def wait(stage, done, total):
             if stage == "write":
                 (Path({str(store.path.parent)!r}) / ".s.pkl.left.tmp").write_text("half")

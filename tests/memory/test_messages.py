@@ -16,8 +16,8 @@ from rag.errors import NotFound
 from rag.memory.messages import MessageMemory
 from rag.memory.state import Stateful
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
 from rag.types import Message
+from tests.contracts.clock import SteppedClock
 
 
 @pytest.fixture(params=["memory", "sqlite"])

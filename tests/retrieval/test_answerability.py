@@ -13,8 +13,8 @@ from rag.retrieval.answerability import judge, signals
 from rag.retrieval.search import Searcher, search, search_in_turn
 from rag.service import Engine
 from rag.settings import Settings
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Confidence
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from rag.retrieval.kinds.recognition import is_answered_by_rules
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.rank import RankingWeights
 from rag.retrieval.search import Searcher, search
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Checkout, Source, SourceFile, blob_id
+from tests.contracts.hashing_embedder import HashingEmbedder
 from tools.train.code_words import SOURCES, compiled
 
 TEXTS = {

@@ -12,8 +12,8 @@ from rag.database.update import Options, write_texts
 from rag.retrieval.copied_folders import copied_folders
 from rag.retrieval.rank import RankingWeights
 from rag.retrieval.search import Searcher, search
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Checkout, Kind, Source, SourceFile, blob_id
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 HASHED = HashingEmbedder(16)
 NOTICE = "# Copyright (c) 2019 Somebody Else\n"

@@ -10,8 +10,8 @@ from rag.analysis import terms
 from rag.database.store import Store
 from rag.database.update import Options, write_texts
 from rag.retrieval import lexical
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Checkout, Source, SourceFile, blob_id
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 TEXTS = [
     "def sign(session): return hmac(session)",

@@ -27,8 +27,8 @@ from rag.retrieval.search import Searcher, search
 from rag.retrieval.synonyms import synonyms
 from rag.service import Engine, locate
 from rag.settings import load_settings
-from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Checkout, Source, SourceFile, blob_id
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 DISK = '''
 def rmdir(path):

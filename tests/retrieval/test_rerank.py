@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from rag.retrieval.rerank import RERANKED, rerank
-from rag.testing.reranker import passage
 from rag.types import Hit
+from tests.contracts.reranker import passage
 
 
 class Scripted:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rag.backends.static_embedder import StaticEmbedder
 from rag.retrieval.search import search
 from rag.retrieval.spelling import corrected, corrections
-from rag.testing.hashing_embedder import HashingEmbedder
+from tests.contracts.hashing_embedder import HashingEmbedder
 
 SLIPS = ["sesions", "sessionns", "sessiosn", "sesxions"]
 

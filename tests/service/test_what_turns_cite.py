@@ -20,8 +20,8 @@ from rag.service.freshness import checked, turns_about
 from rag.service.replay import replay
 from rag.service.retention import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
-from rag.testing.clock import SteppedClock
 from rag.types import Answer, DialogTurn, Source, blob_id
+from tests.contracts.clock import SteppedClock
 
 SIGN = '''def sign_token(token, secret_key):
     """Sign a session token with the secret key of the shop."""

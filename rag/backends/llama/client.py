@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rag.backends.llama.gguf import read_model_file
-from rag.backends.llama.server import LlamaServer, check_installed, server_of
+from rag.backends.llama.server import LlamaServer, check_file, check_installed, server_of
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.streams import Request
 
@@ -26,13 +25,13 @@ class LlamaClient(OpenAICompatibleClient):
 
     Raises:
         BackendMissing: xllamacpp is not installed.
-        SettingsError: the file is missing, or is no GGUF file.
+        SettingsError: there is no such file.
     """
 
     def __init__(self, path: Path, context_tokens: int, **limits: Any) -> None:
         super().__init__(_UNUSED_URL, **limits)
         check_installed()
-        read_model_file(path)
+        check_file(path)
         self.path, self.context_tokens = path, context_tokens
         self.host = f"the local model {path.stem}"
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO
 
 from rag import processes
-from rag.backends.llama.gguf import ModelFile, read_model_file
 from rag.errors import BackendMissing, ProviderBroke, SettingsError
 
 PACKAGE = "xllamacpp"
@@ -79,7 +78,7 @@ class LlamaServer:
 
         Raises:
             BackendMissing: xllamacpp is not installed.
-            SettingsError: the file is no usable model, or needs more memory than is free.
+            SettingsError: the file is no usable model, or needs more memory than there is.
         """
         with self._lock:
             self._stop_waiting()
@@ -181,6 +180,12 @@ def check_installed() -> None:
         raise BackendMissing(backend="a model file", missing=PACKAGE, extra="local")
 
 
+def check_file(path: Path) -> None:
+    """Raise SettingsError if there is no such file. Whether it holds a model is found by loading it."""
+    if not path.is_file():
+        raise SettingsError(f"there is no model file {path}; name the file of a GGUF model, or a --base-url")
+
+
 def missing_instructions() -> list[str]:
     """Return what the package is built for and this processor lacks; [] if nothing, or not known."""
     with suppress(OSError):
@@ -190,41 +195,10 @@ def missing_instructions() -> list[str]:
     return []
 
 
-def check_memory(model: ModelFile, context_tokens: int, free_bytes: int | None) -> None:
-    """Raise SettingsError if a model needs more memory than is free; None is not known."""
-    needed = model.needed_bytes(context_tokens)
-    if free_bytes is not None and needed > free_bytes:
-        raise SettingsError(
-            f"{model.path.name} needs about {needed / 1e9:.1f} GB of memory with a context of "
-            f"{context_tokens:,} tokens, but {free_bytes / 1e9:.1f} GB are free; end other programs, lower "
-            "--context-tokens, or choose a smaller model"
-        )
-
-
-def free_memory() -> int | None:
-    """Return the bytes of memory that can be used without swapping; None where that is not known."""
-    found = []
-    with suppress(OSError, ValueError, AttributeError):
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        available = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
-        found.append(int(available[1]) * 1024 if available else 0)
-    with suppress(OSError, ValueError):  # a container's limit; "max" is no number
-        group = Path("/sys/fs/cgroup")
-        used = int((group / "memory.current").read_text(encoding="ascii"))
-        found.append(int((group / "memory.max").read_text(encoding="ascii")) - used + _reclaimable(group))
-    return min(found) if found else None
-
-
-def _reclaimable(group: Path) -> int:
-    """Return the bytes of a control group that hold content of files, which can be read again."""
-    text = (group / "memory.stat").read_text(encoding="ascii")
-    return sum(map(int, re.findall(r"^(?:in)?active_file (\d+)", text, re.MULTILINE)))
-
-
 def _started(path: Path, name: str, context_tokens: int) -> _Child:
     """Start a child and wait until its model is loaded."""
     check_installed()
-    check_memory(read_model_file(path), context_tokens, free_memory())
+    check_file(path)
     key = secrets.token_urlsafe(32)
     messages = tempfile.TemporaryFile()  # noqa: SIM115 - open while the child runs
     process = processes.start(
@@ -290,7 +264,8 @@ def _why(process: processes.Process[bytes], messages: IO[bytes]) -> str:
 
 
 _SIGNALS = {
-    signal.SIGKILL: "killed, probably because the memory was used up",
+    signal.SIGKILL: "killed, probably because the memory was used up; lower --context-tokens or choose "
+    "a smaller model",
     signal.SIGILL: "this processor lacks instructions that the package needs",
 }
 

@@ -1,1 +1,1 @@
-"""Turns, messages and records on a Redis or Valkey, one server or a cluster. `turns` is the store."""
+"""Turns, messages and records on a Redis or Valkey. `turns` is the store."""

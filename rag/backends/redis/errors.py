@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rag.errors import StoreCorrupt, StoreError, StoreUnreachable, StoreUnwritable
 
 _UNWRITABLE = {
@@ -14,47 +12,16 @@ _UNWRITABLE = {
     "ACL": "grant the user of the address the permission",
     "NOPERM": "grant the user of the address the permission",
 }
+_OF_A_CLUSTER = ("CLUSTERDOWN", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN")
+"""Replies of the nodes of a cluster."""
 _UNREACHABLE = {
     "LOADING": "it is still loading its data",
     "BUSY": "a script has been running on it for too long",
-    "CLUSTERDOWN": "some slots of the cluster are not served now",
     "MASTERDOWN": "it is a replica that has lost its primary",
-    "TRYAGAIN": "keys are being moved",
     "NOAUTH": "it requires a password",
     "WRONGPASS": "it rejects the user or the password",
     "DENIED": "it runs in protected mode",
 }
-
-
-def turned_away(result: Any) -> tuple[str, tuple[str, int]]:
-    """Return how a node redirected or refused a call that can be retried, and the node to ask.
-
-    MOVED, ASK, NOSCRIPT, CLUSTERDOWN, TRYAGAIN, GONE (the node is gone); "" for other results. Older versions
-    of the library have no class for some of them.
-    """
-    import redis.exceptions as known
-
-    if isinstance(result, known.ConnectionError):
-        return "GONE", ("", 0)
-    if not isinstance(result, known.ResponseError):
-        return "", ("", 0)
-    kinds = {
-        known.MovedError: "MOVED",
-        known.AskError: "ASK",  # after MOVED, its subclass
-        known.NoScriptError: "NOSCRIPT",
-        known.ClusterDownError: "CLUSTERDOWN",
-        known.TryAgainError: "TRYAGAIN",
-    }
-    reply = str(result).split()
-    word = reply[0] if reply and reply[0] in kinds.values() else ""
-    word = word or next((name for kind, name in kinds.items() if isinstance(result, kind)), "")
-    host, _, port = reply[-1].rpartition(":") if word == "ASK" else ("", "", "0")
-    return word, (host, int(port))
-
-
-def is_not_there(error: Exception) -> bool:
-    """Whether no connection could be made, so that certainly nothing was sent."""
-    return "connecting to" in str(error)
 
 
 def translated(error: Exception, path: str, password: str | None) -> StoreError:
@@ -69,6 +36,10 @@ def translated(error: Exception, path: str, password: str | None) -> StoreError:
         return StoreUnreachable(path=path, why=f"{_UNREACHABLE[word]} ({why})")
     if word in _UNWRITABLE:
         return StoreUnwritable(path=path, why=why, fix=_UNWRITABLE[word])
+    if word in _OF_A_CLUSTER or isinstance(error, (known.ClusterError, known.AskError, known.TryAgainError)):
+        return StoreError(
+            f"{path} is a node of a cluster, which is not supported ({why}); name a server that is in none"
+        )
     if word == "WRONGTYPE":
         return StoreCorrupt(path=path, why=why, fix="choose another prefix= in its address")
     if isinstance(error, (known.ConnectionError, known.TimeoutError, known.InvalidResponse, OSError)):
@@ -93,9 +64,7 @@ def _first_word(error: Exception, why: str) -> str:
         known.OutOfMemoryError: "OOM",
         known.ReadOnlyError: "READONLY",
         known.NoPermissionError: "NOPERM",
-        known.ClusterDownError: "CLUSTERDOWN",
         known.MasterDownError: "MASTERDOWN",
-        known.TryAgainError: "TRYAGAIN",
         known.AuthenticationWrongNumberOfArgsError: "NOAUTH",
         known.AuthenticationError: "NOAUTH",
     }

@@ -1,9 +1,7 @@
 """The hash tags of namespaces and shelves on a server, and a list of the existing ones.
 
-The keys of a namespace's conversations have one hash tag, those of each shelf another; keys with the same tag
-are on the same node of a cluster. A tag is registered before its keys are created, so that keys are never
-scanned. A namespace is not spread over nodes: its calls promise to be atomic, and a script, which is, runs on
-one node. Ids are unique in a namespace, forks share items, and a search is of one state.
+The keys of a namespace's conversations have one hash tag, those of each shelf another. A tag is registered
+before its keys are created, so that keys are never scanned.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _SETTINGS: dict[PersistenceKind, tuple[str, bool, str]] = {
 
 
 class RedisPersistence:
-    """The persistence of every node of a server, including the replicas of a cluster."""
+    """The persistence of a server."""
 
     _server: RedisServer
 
@@ -32,58 +32,13 @@ class RedisPersistence:
         """The server."""
         return self._server
 
-    def persistence(self) -> list[Persistence]:
-        """Return the persistence of each node, see `PersistentStore`."""
-        return [self._persistence(node) for node in self._server.nodes()]
-
-    def set_persistence(self, kind: PersistenceKind) -> list[str]:
-        """Set the persistence of every node, see `PersistentStore`."""
-        snapshots, log, sync = _SETTINGS[kind]
-        given = {"appendfsync": sync, "appendonly": "yes" if log else "no", "save": snapshots}
-        passing = []
-        for node in self._server.nodes():
-            for name, value in given.items():
-                self._server.command("CONFIG", "SET", name, value, node=node)
-            if log:
-                self._await_log(node)
-            try:
-                self._server.command("CONFIG", "REWRITE", node=node)
-            except StoreError:
-                passing.append(_named(node))
-        return passing
-
-    def save(self, *, background: bool) -> None:
-        """Write a snapshot on every node, see `PersistentStore`."""
-        for node in self._server.nodes():
-            self._server.command(*(("BGSAVE", "SCHEDULE") if background else ("SAVE",)), node=node)
-
-    def _await_log(self, node: tuple[str, int]) -> None:
-        """Wait until a new log contains all existing data, which a crash would lose before."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            reply = self._server.command("INFO", "persistence", node=node)
-            if not int(reply["aof_rewrite_in_progress"]) and not int(reply.get("aof_rewrite_scheduled", 0)):
-                break
-            if time.monotonic() > deadline:
-                raise StoreError(
-                    f"{_named(node)} has been writing its first AOF for {_PATIENCE_S:g} s; see its log"
-                )
-            time.sleep(0.02)
-        if reply["aof_last_bgrewrite_status"] != "ok":
-            raise StoreError(
-                f"{_named(node)} could not write its first AOF; free space on its disk, and see its log"
-            )
-
-    def _persistence(self, node: tuple[str, int]) -> Persistence:
-        def setting(name: str) -> str:
-            return _pairs(self._server.command("CONFIG", "GET", name, node=node)).get(name, "")
-
-        reply: Any = self._server.command("INFO", "persistence", node=node)
-        logs = setting("appendonly") == "yes"
+    def persistence(self) -> Persistence:
+        """Return the persistence of the server, see `PersistentStore`."""
+        reply: Any = self._server.command("INFO", "persistence")
         return Persistence(
-            node=_named(node),
-            snapshots=setting("save"),
-            log=setting("appendfsync") if logs else "",
+            server=str(self._server.address),
+            snapshots=self._setting("save"),
+            log=self._setting("appendfsync") if self._setting("appendonly") == "yes" else "",
             unsaved=int(reply["rdb_changes_since_last_save"]),
             saved=datetime.fromtimestamp(int(reply["rdb_last_save_time"]), UTC),
             busy=bool(int(reply["rdb_bgsave_in_progress"]) or int(reply["aof_rewrite_in_progress"])),
@@ -91,9 +46,41 @@ class RedisPersistence:
             or reply.get("aof_last_write_status", "ok") != "ok",
         )
 
+    def set_persistence(self, kind: PersistenceKind) -> bool:
+        """Set the persistence of the server, see `PersistentStore`."""
+        snapshots, log, sync = _SETTINGS[kind]
+        given = {"appendfsync": sync, "appendonly": "yes" if log else "no", "save": snapshots}
+        for name, value in given.items():
+            self._server.command("CONFIG", "SET", name, value)
+        if log:
+            self._await_log()
+        try:
+            self._server.command("CONFIG", "REWRITE")
+        except StoreError:
+            return False
+        return True
 
-def _named(node: tuple[str, int]) -> str:
-    return f"{node[0]}:{node[1]}"
+    def save(self, *, background: bool) -> None:
+        """Write a snapshot, see `PersistentStore`."""
+        self._server.command(*(("BGSAVE", "SCHEDULE") if background else ("SAVE",)))
+
+    def _await_log(self) -> None:
+        """Wait until a new log contains all existing data, which a crash would lose before."""
+        deadline, where = time.monotonic() + _PATIENCE_S, self._server.address
+        while True:
+            reply = self._server.command("INFO", "persistence")
+            if not int(reply["aof_rewrite_in_progress"]) and not int(reply.get("aof_rewrite_scheduled", 0)):
+                break
+            if time.monotonic() > deadline:
+                raise StoreError(f"{where} has been writing its first AOF for {_PATIENCE_S:g} s; see its log")
+            time.sleep(0.02)
+        if reply["aof_last_bgrewrite_status"] != "ok":
+            raise StoreError(
+                f"{where} could not write its first AOF; free space on its disk, and see its log"
+            )
+
+    def _setting(self, name: str) -> str:
+        return _pairs(self._server.command("CONFIG", "GET", name)).get(name, "")
 
 
 def _pairs(reply: Any) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 A script gets what a transaction has read, and its changes. If the server would reply the same as it did, the
 changes are made; if not, nothing is, and the script returns what it would reply now. So a transaction is
-atomic, and no lock is held. A script uses keys with one hash tag: it runs on a cluster like on a server.
+atomic, and no lock is held. A script uses keys with one hash tag.
 
 The keys of a namespace; the key of an item has 8 bytes, see `item_key`:
 
@@ -26,7 +26,6 @@ The keys of a namespace; the key of an item has 8 bytes, see `item_key`:
     Q  zset   items that are not indexed, see `index`
     P  hash   bucket and term → the items that contain the term (8 bytes), with its count (4 bytes)
     Z  hash   bucket → number of its items
-    W, T      of version 2, see `upgrade`
 
 The keys of a shelf: R hash (key → value), K zset (keys, in the order of their bytes), E zset (keys by
 expiry). If everything expires, the server deletes the keys an hour after the last expiry.
@@ -38,7 +37,7 @@ from rag.backends.redis.server import Script
 
 FORMAT = 3
 """The version of the layout of a namespace."""
-NAMESPACE_KEYS = "CNLEMGOYSIBJVXDQPZWT"
+NAMESPACE_KEYS = "CNLEMGOYSIBJVXDQPZ"
 SHELF_KEYS = "RKE"
 BUCKET = 256
 """The number of items in a bucket; an item stays in its bucket."""
@@ -306,40 +305,7 @@ local function finish()
   lifetime(KEYS, function() return call('ZCARD', E) < call('HLEN', C) end)
 end
 local function rest() return num(call('ZCARD', Q)) end
-if format and tonumber(format) > FORMAT then return {'foreign', format} end
-if format and tonumber(format) < FORMAT and not given[5] then return {'old', format} end
-"""
-
-_BEFORE = r"""
-local open = cmsgpack.unpack
-function reads.old_conversations()
-  local found = {}
-  for _, id in ipairs(call('ZRANGE', L, 0, -1)) do
-    local v = open(call('HGET', C, id))
-    for _, part in ipairs({id, v.h, v.n, num(v.c), num(v.u), num(v.k), v.p, num(v.a), num(v.o), num(v.ft),
-        num(v.fm), cjson.encode(v.s)}) do
-      found[#found + 1] = part
-    end
-  end
-  return found
-end
-function reads.old_items()  -- kind and id, origin, order, version, marks, and the texts of all versions
-  local found, all = {}, call('HGETALL', X)
-  for n = 1, #all, 2 do
-    local field, place = all[n], open(all[n + 1])
-    for _, part in ipairs({field, place[1], num(place[2]), num(place[4]), cjson.encode(place[5])}) do
-      found[#found + 1] = part
-    end
-    for version = 1, place[4] - 1 do
-      found[#found + 1] = call('HGET', V, num(version) .. ':' .. field:sub(2))
-    end
-    found[#found + 1] = call('HGET', I, field)
-  end
-  return found
-end
-function ops.clear() call('DEL', unpack(KEYS)) end
-rest = function() return '0' end
-if not format or tonumber(format) >= FORMAT then return {'moved', '0', {{}, {}}} end
+if format and tonumber(format) ~= FORMAT then return {'foreign', format} end
 """
 
 _SHELF = r"""
@@ -408,5 +374,3 @@ def _script(keys: str, body: str) -> Script:
 
 NAMESPACE = _script(NAMESPACE_KEYS, _NAMESPACE)
 SHELF = _script(SHELF_KEYS, _SHELF)
-BEFORE = _script(NAMESPACE_KEYS, _NAMESPACE + _BEFORE)
-"""Also reads a namespace of an older version, see `upgrade`."""

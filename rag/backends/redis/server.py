@@ -1,17 +1,13 @@
-"""A Redis or Valkey server or cluster, called through scripts that each use one hash tag.
+"""A Redis or Valkey server, called through scripts.
 
-A call that a cluster rejects because keys are being moved, or that cannot be sent because a node is down and
-will be replaced, is retried for `timeout_s`. A call is never sent twice when a connection breaks, as its
-outcome is unknown and it may not be idempotent (appending is: a turn whose id is stored is not stored again).
-A connection that the server has closed is detected before it is used.
+A call is never sent twice when a connection breaks, as its outcome is unknown and it may not be idempotent
+(appending is: a turn whose id is stored is not stored again). A connection that the server has closed is
+detected before it is used.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,10 +15,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rag.backends.redis.address import Address
-from rag.backends.redis.errors import is_not_there, too_few_replicas, translated, turned_away
+from rag.backends.redis.errors import too_few_replicas, translated
 from rag.errors import BackendMissing
 
-_A_MOMENT_S = 0.02
 Args = Sequence[str | bytes | int]
 
 
@@ -55,7 +50,7 @@ def key_part(text: str) -> str:
 
 
 class RedisServer:
-    """Runs scripts on a server, or on the node of a cluster that has their keys. Pickled as its address.
+    """Runs scripts on a server. Pickled as its address.
 
     Can be used by threads and after a fork: each process has its own connections.
 
@@ -66,187 +61,51 @@ class RedisServer:
     """
 
     def __init__(self, address: Address) -> None:
-        _redis()
         self.address = address
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._nodes: dict[tuple[str, int], Any] = {}  # clients
-        self._slots: list[tuple[str, int]] = []
-        self._seen: dict[tuple[str, int], None] = {}  # nodes of the cluster, including replicas
-        self._closed = False
+        self._client = _connected(address)
+        self._is_closed = False
 
     def __reduce__(self) -> tuple[type[RedisServer], tuple[Address]]:
         return RedisServer, (self.address,)
 
     def run(self, script: Script, tag: str, args: Args, *, writes: bool = False) -> Any:
-        """Run a script on the keys of a tag; `writes` waits for the required replicas."""
-        return self.run_each([(script, tag, args)], writes=writes)[0]
+        """Run a script on the keys of a tag, atomically; `writes` waits for the required replicas."""
+        wait = self.address.wait if writes else 0
+        commands = [_evalsha(script, tag, args)]
+        if wait:
+            commands.append(_command(["WAIT", wait, int(self.address.wait_s * 1000)]))
+        with self._translated() as client:
+            found = _replies(client, commands)
+            if type(found[0]).__name__ == "NoScriptError":
+                client.script_load(script.source)
+                found = _replies(client, commands)
+            for reply in found:
+                if isinstance(reply, Exception):
+                    raise reply
+        if wait and found[1] < wait:
+            raise too_few_replicas(str(self.address), found[1], wait, self.address.wait_s)
+        return found[0]
 
-    def run_each(self, calls: Sequence[tuple[Script, str, Args]], *, writes: bool = False) -> list[Any]:
-        """Run scripts, each atomic, in one round trip to each node; return their results in order."""
-        results: list[Any] = [None] * len(calls)
-        left, deadline = list(range(len(calls))), time.monotonic() + self.address.timeout_s
-        with self._translated():
-            while left := self._try_each(calls, left, results, writes):
-                if time.monotonic() > deadline:
-                    raise next(results[n] for n in left)
-            return results
-
-    def command(self, *words: str | int, node: tuple[str, int] | None = None) -> Any:
-        """Run a command on a node, or on the server of the address."""
-        with self._translated():
-            return self._client(node or (self.address.host, self.address.port)).execute_command(*words)
-
-    def nodes(self) -> list[tuple[str, int]]:
-        """Return all servers, including the replicas of a cluster."""
-        if not self.address.cluster:
-            return [(self.address.host, self.address.port)]
-        with self._translated():
-            self._slots = []
-            self._slot_map()
-            return sorted(self._seen)
+    def command(self, *words: str | int) -> Any:
+        """Run a command."""
+        with self._translated() as client:
+            return client.execute_command(*words)
 
     def close(self) -> None:
         """Close the connections. Closing twice is allowed."""
-        with self._lock:
-            self._closed = True
-            nodes, self._nodes = list(self._nodes.values()), {}
-        for node in nodes:
-            node.close()
-            node.connection_pool.disconnect()
-
-    # ---- internal
-
-    def _try_each(
-        self, calls: Sequence[tuple[Script, str, Args]], left: list[int], results: list[Any], writes: bool
-    ) -> list[int]:
-        """Run the calls that are left; return those to be retried, which were not executed."""
-        import redis.exceptions as known
-
-        nodes: dict[tuple[str, int], list[int]] = {}
-        try:
-            for n in left:
-                nodes.setdefault(self._node_of(calls[n][1]), []).append(n)
-        except known.ClusterDownError as error:
-            results[left[0]] = error
-            return self._later(left)
-        again: dict[int, str] = {}
-        for node, mine in nodes.items():
-            for n, result in zip(mine, self._sent(node, [calls[n] for n in mine], writes), strict=True):
-                results[n] = result
-                word, asked = turned_away(result)
-                if word == "ASK":
-                    results[n] = result = self._asked(asked, calls[n])
-                    word, _ = turned_away(result)
-                if word == "NOSCRIPT":
-                    self._client(node).script_load(calls[n][0].source)
-                if word:
-                    again[n] = word
-                elif isinstance(result, Exception):
-                    raise result
-        if "MOVED" in again.values():
-            self._slots = []
-        return sorted(again) if {*again.values()} <= {"MOVED", "NOSCRIPT"} else self._later(sorted(again))
-
-    def _later(self, again: list[int]) -> list[int]:
-        """Return them after a pause, in which the state of the cluster may change."""
-        self._slots = []
-        time.sleep(_A_MOMENT_S)
-        return again
-
-    def _sent(
-        self, node: tuple[str, int], calls: Sequence[tuple[Script, str, Args]], writes: bool
-    ) -> list[Any]:
-        """Return the results of calls on a node; or that it is gone, if the cluster will replace it."""
-        import redis.exceptions as known
-
-        try:
-            return self._on_node(node, calls, writes)
-        except known.ConnectionError as error:
-            if not (self.address.cluster and is_not_there(error)):
-                raise
-            return [error] * len(calls)
-
-    def _on_node(
-        self, node: tuple[str, int], calls: Sequence[tuple[Script, str, Args]], writes: bool
-    ) -> list[Any]:
-        wait = self.address.wait if writes else 0
-        commands = [_evalsha(*call) for call in calls]
-        if wait:
-            commands.append(_command(["WAIT", wait, int(self.address.wait_s * 1000)]))
-        found = _replies(self._client(node), commands)
-        if wait:
-            have = found.pop()
-            if isinstance(have, Exception):
-                raise have
-            if have < wait and not any(isinstance(one, Exception) for one in found):
-                raise too_few_replicas(str(self.address), have, wait, self.address.wait_s)
-        return found
-
-    def _asked(self, node: tuple[str, int], call: tuple[Script, str, Args]) -> Any:
-        """Run on a node that is importing the keys, which requires ASKING."""
-        client = self._client(node)
-        client.script_load(call[0].source)
-        return _replies(client, [_command(["ASKING"]), _evalsha(*call)])[1]
-
-    def _node_of(self, tag: str) -> tuple[str, int]:
-        if not self.address.cluster:
-            return (self.address.host, self.address.port)
-        from redis.crc import key_slot
-
-        return self._slot_map()[key_slot(tag.encode())]
-
-    def _slot_map(self) -> list[tuple[str, int]]:
-        import redis.exceptions as known
-
-        slots = self._slots
-        if slots:
-            return slots
-        problem: Exception | None = None
-        for node in dict.fromkeys([*self._seen, *self.address.seeds]):
-            try:
-                ranges = self._client(node).execute_command("CLUSTER", "SLOTS")
-            except (known.ConnectionError, known.TimeoutError) as error:
-                problem = error
-                continue
-            slots, seen = [("", 0)] * 16384, dict[tuple[str, int], None]()
-            for low, high, *serving in ranges:  # the one that takes writes first
-                places = [_place(each, node) for each in serving]
-                slots[low : high + 1] = [places[0]] * (high + 1 - low)
-                seen.update(dict.fromkeys(places))
-            self._seen = seen or self._seen
-            if ("", 0) in slots:
-                raise known.ClusterDownError("CLUSTERDOWN not all slots are served")
-            self._slots = slots
-            return slots
-        assert problem is not None
-        raise problem
-
-    def _client(self, node: tuple[str, int]) -> Any:
-        if self._pid != os.getpid():  # after a fork; what was inherited belongs to the parent
-            self._pid, self._lock, self._nodes = os.getpid(), threading.Lock(), {}
-        with self._lock:
-            if self._closed:
-                raise ValueError("the store is closed")
-            if node not in self._nodes:
-                self._nodes[node] = _connected(self.address, node)
-            return self._nodes[node]
+        self._is_closed = True
+        self._client.close()
+        self._client.connection_pool.disconnect()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Translate errors of the client library."""
-        library = _redis()
+    def _translated(self) -> Iterator[Any]:
+        """Yield the client, and translate its errors."""
+        if self._is_closed:
+            raise ValueError("the store is closed")
         try:
-            yield
-        except (library.exceptions.RedisError, OSError) as error:
-            self._slots = []  # a node may have been replaced
+            yield self._client
+        except (_redis().exceptions.RedisError, OSError) as error:
             raise translated(error, str(self.address), self.address.password) from error
-
-
-def _place(reply: Sequence[Any], by: tuple[str, int]) -> tuple[str, int]:
-    """Return host and port of a node from a reply; without a host, that of the replying node."""
-    host = reply[0].decode() if isinstance(reply[0], bytes) else reply[0]
-    return (host or by[0], int(reply[1]))
 
 
 def _replies(client: Any, commands: Sequence[bytes]) -> list[Any]:
@@ -290,12 +149,12 @@ def _bulks(args: Args) -> Iterator[bytes]:
         yield b"$%d\r\n%b\r\n" % (len(data), data)
 
 
-def _connected(address: Address, node: tuple[str, int]) -> Any:
+def _connected(address: Address) -> Any:
     library = _redis()
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    where: dict[str, Any] = {"host": node[0], "port": node[1]}
+    where: dict[str, Any] = {"host": address.host, "port": address.port}
     if address.scheme == "unix":
         where = {"path": address.host, "connection_class": library.UnixDomainSocketConnection}
     elif address.scheme in ("rediss", "valkeys"):

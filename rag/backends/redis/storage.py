@@ -18,7 +18,6 @@ from rag.backends.redis.packing import packed
 from rag.backends.redis.script import FORMAT, NAMESPACE, SHELF
 from rag.backends.redis.server import RedisServer, decoded
 from rag.backends.redis.transaction import Call, RedisTransaction
-from rag.backends.redis.upgrade import upgrade
 from rag.backends.redis.values import LETTERS, Reply, micros, pairs, written_out
 from rag.errors import StoreCorrupt, StoreError, StoreTooNew
 from rag.ports import Clock
@@ -30,7 +29,7 @@ _MAX_EXPECTED = 1_000
 
 
 class RedisStorage:
-    """The storage on one server or cluster."""
+    """The storage on one server."""
 
     is_swept = False
 
@@ -106,11 +105,7 @@ class RedisStorage:
         script = NAMESPACE if scope.shelf is None else SHELF
         state, rest, *replies = self.server.run(script, tag, [given], writes=bool(writes))
         if state == b"foreign":
-            path, fix = str(self.server.address), "or choose another prefix= in the address"
-            raise StoreTooNew(path=path, found=int(rest), supported=FORMAT, fix=fix)
-        if state == b"old":
-            upgrade(self.server, tag, scope.namespace)
-            return self.run(scope, checks, writes, asked)
+            raise _foreign(str(self.server.address), int(rest))
         return state == b"ok", int(rest), replies[0]
 
     # ---- internal
@@ -217,6 +212,17 @@ class RedisStorage:
         keys = tuple(key for key, *_ in pairs(items, 4))
         _, rest, _ = self.run(place, [(("these", keys), items)], [index.indexing(items)])
         return True, rest
+
+
+def _foreign(path: str, found: int) -> StoreError:
+    """Return the error for a namespace in another format."""
+    if found > FORMAT:
+        fix = "or choose another prefix= in the address"
+        return StoreTooNew(path=path, found=found, supported=FORMAT, fix=fix)
+    return StoreError(
+        f"the store {path} has format {found}, which is not read since rag 0.3; run `rag turns backup FILE` "
+        "with rag 0.2, and with this version `rag turns restore FILE` into an address with another prefix="
+    )
 
 
 def _foreseen(scope: Scope, writes: bool) -> list[Call]:

@@ -1,7 +1,6 @@
-"""Turns, messages and records in Redis or Valkey, a server or a cluster; `address` parses the URL.
+"""Turns, messages and records in Redis or Valkey; `address` parses the URL.
 
-Every call is atomic, and safe from threads and processes: see `script`. A namespace is on one node of a
-cluster; namespaces, and the shelves of records, are spread over the nodes. What a restore writes to shelves
+Every call is atomic, and safe from threads and processes: see `script`. What a restore writes to shelves
 follows its conversations, shelf by shelf. Expired conversations are removed by the first call after their
 expiry; a namespace in which everything has expired is also deleted by the server itself.
 

@@ -22,7 +22,7 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.errors import BackendMissing
 from rag.service import Engine
 from rag.settings import Settings
-from rag.testing.clock import SteppedClock
+from tests.contracts.clock import SteppedClock
 
 
 class SayingModel(ChatModelBase):

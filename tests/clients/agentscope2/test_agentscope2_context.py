@@ -20,7 +20,7 @@ import rag.adapters.agentscope2
 from rag.adapters.agentscope2 import KeptContext
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.errors import BackendMissing
-from rag.testing.clock import SteppedClock
+from tests.contracts.clock import SteppedClock
 
 
 class SayingModel(ChatModelBase):

@@ -6,7 +6,7 @@ from tools.fuzz.targets.base import Bounds, Refused, Target
 from tools.fuzz.targets.changes import ReviewedChange, Steps
 from tools.fuzz.targets.commands import Batch, Import
 from tools.fuzz.targets.files import Globs, Names, References, Source
-from tools.fuzz.targets.programs import AgentsFile, ModelDescription
+from tools.fuzz.targets.programs import AgentsFile
 from tools.fuzz.targets.questions import Ask, Search, Texts
 from tools.fuzz.targets.server import Http, Mcp
 from tools.fuzz.targets.settings import SettingsFile, StoreFile, TemplateText
@@ -29,7 +29,6 @@ TARGETS: dict[str, type[Target]] = {
     "template": TemplateText,
     "store": StoreFile,
     "agents": AgentsFile,
-    "gguf": ModelDescription,
     "review": ReviewedChange,
     "steps": Steps,
 }

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import struct
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from rag.backends.llama.gguf import read_model_file
-from rag.errors import RagError, SettingsError
 from rag.integrations.agents import AGENTS, AgentFolders, FileEdit, is_installed, plan, write
 from rag.integrations.edits import CannotEdit
 from tools.fuzz import text
@@ -84,51 +81,3 @@ class AgentsFile(Target):
             if change.action in ("add", "update", "remove"):
                 write(change, self.places)
         return changes
-
-
-class ModelDescription(Target):
-    """The beginning of a GGUF file: described, or refused."""
-
-    name, share = "gguf", 1.5
-
-    def make(self, rng: Random) -> Case:
-        """A header with entries of all types; some lengths and types are wrong."""
-        entries = [self._entry(rng) for _ in range(rng.choice((1, 3, 10, 100)))]
-        count = rng.choice((len(entries), len(entries), 2**63, 10_000, 0))
-        header = b"GGUF" + struct.pack("<IQQ", rng.choice((2, 3, 3, 3, 9)), rng.choice((1, 1, 2**62)), count)
-        made = header + b"".join(entries) + rng.randbytes(rng.choice((0, 8, 1_000)))
-        if rng.random() < 0.3:
-            at = rng.randrange(len(made))
-            made = made[:at] + rng.randbytes(rng.choice((1, 4, 8))) + made[at + rng.choice((0, 1, 8)) :]
-        return Case(self.name, "", made)
-
-    def _entry(self, rng: Random) -> bytes:
-        key = rng.choice(
-            (b"general.architecture", b"llama.block_count", b"a." + rng.randbytes(5), b"x" * 70_000)
-        )
-        return struct.pack("<Q", len(key)) + key + self._value(rng)
-
-    def _value(self, rng: Random, depth: int = 0) -> bytes:
-        kind = rng.choice((4, 5, 6, 7, 8, 8, 9, 9, 10, 12, rng.randrange(20)))
-        return struct.pack("<I", kind) + self._content(rng, kind, depth)
-
-    def _content(self, rng: Random, kind: int, depth: int) -> bytes:
-        if kind == 8:
-            words = rng.choice((b"llama", b"", b"\xff", b"y" * 300, rng.randbytes(20)))
-            return struct.pack("<Q", rng.choice((len(words), len(words), len(words), 2**40))) + words
-        if kind == 9:
-            inner, count = rng.choice((4, 8, 9, 99)), rng.choice((0, 1, 3, 20_000))
-            content = self._content(rng, inner, depth + 1) if depth < 8 else b""
-            written = min(count, 3) if inner == 9 else count
-            return struct.pack("<IQ", inner, rng.choice((count, count, 2**50))) + content * written
-        return rng.randbytes({4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 12: 8}.get(kind, 4))
-
-    def run(self, case: Case) -> None:
-        file = self.folder / "model.gguf"
-        file.write_bytes(case.content)
-        try:
-            read_model_file(file).needed_bytes(8_192)
-        except SettingsError:
-            pass
-        except RagError as error:
-            raise Refused(f"{type(error).__name__} is no error of a setting") from error

@@ -1,4 +1,4 @@
-"""Contract tests of dump and restore in a `MemoryStore`; see `rag.testing.memory_store`."""
+"""Contract tests of dump and restore in a `MemoryStore`; see `tests.contracts.memory_store`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import (
+from rag.types import Message, Source
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import (
     add_turns,
     contents,
     full_message,
@@ -19,7 +20,6 @@ from rag.testing.sample_turns import (
     new_turn,
     questions,
 )
-from rag.types import Message, Source
 
 WRONG_CONVERSATIONS: list[dict[str, Any]] = [
     {"id": 7},

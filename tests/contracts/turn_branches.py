@@ -1,4 +1,4 @@
-"""Contract tests of fork, rewind and clear in a `TurnStore`; see `rag.testing.memory_store`."""
+"""Contract tests of fork, rewind and clear in a `TurnStore`; see `tests.contracts.memory_store`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from rag.errors import ConversationChanged, ConversationMismatch, NotFound
 from rag.ports import TurnStore
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import add_turns, contents, new_turn, questions
 from rag.types import Message, Source
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import add_turns, contents, new_turn, questions
 
 
 class TurnBranchesContract:

@@ -1,4 +1,4 @@
-"""Contract tests of conversations and turns in a `TurnStore`; see `rag.testing.memory_store`."""
+"""Contract tests of conversations and turns in a `TurnStore`; see `tests.contracts.memory_store`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import TurnStore
-from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import add_turns, full_turn, new_turn, questions
 from rag.types import AssistantResponse, DialogTurn, Filters, Message, Source
+from tests.contracts.clock import SteppedClock
+from tests.contracts.sample_turns import add_turns, full_turn, new_turn, questions
 
 __all__ = ["TurnStoreContract", "full_turn", "new_turn"]
 

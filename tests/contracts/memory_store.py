@@ -21,10 +21,11 @@ import pytest
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import Grouping, MemoryStore
-from rag.testing.clock import SteppedClock
-from rag.testing.messages import MessagesContract
-from rag.testing.records import RecordsContract
-from rag.testing.sample_turns import (
+from rag.types import Message
+from tests.contracts.clock import SteppedClock
+from tests.contracts.messages import MessagesContract
+from tests.contracts.records import RecordsContract
+from tests.contracts.sample_turns import (
     add_turns,
     contents,
     full_message,
@@ -32,12 +33,11 @@ from rag.testing.sample_turns import (
     new_turn,
     questions,
 )
-from rag.testing.store_moves import StoreMovesContract
-from rag.testing.turn_branches import TurnBranchesContract
-from rag.testing.turn_marks import TurnMarksContract
-from rag.testing.turn_search import TurnSearchContract
-from rag.testing.turn_store import TurnStoreContract
-from rag.types import Message
+from tests.contracts.store_moves import StoreMovesContract
+from tests.contracts.turn_branches import TurnBranchesContract
+from tests.contracts.turn_marks import TurnMarksContract
+from tests.contracts.turn_search import TurnSearchContract
+from tests.contracts.turn_store import TurnStoreContract
 
 
 class GroupingContract:

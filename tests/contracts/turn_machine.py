@@ -25,10 +25,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import MemoryStore
-from rag.testing import turn_values as values
-from rag.testing.clock import SteppedClock
-from rag.testing.turn_search import counted
 from rag.types import DialogTurn, Message, Source
+from tests.contracts import turn_values as values
+from tests.contracts.clock import SteppedClock
+from tests.contracts.turn_search import counted
 
 _SOUGHT = ("token", "user", "getusername", "北京")
 _NAMESPACES = ("", "ada")

@@ -1,4 +1,4 @@
-"""Contract tests of messages in a `TurnStore`; see `rag.testing.memory_store`."""
+"""Contract tests of messages in a `TurnStore`; see `tests.contracts.memory_store`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from rag.errors import NotFound
 from rag.ports import TurnStore
-from rag.testing.sample_turns import add_turns, contents, full_message, new_turn, questions
 from rag.types import Message
+from tests.contracts.sample_turns import add_turns, contents, full_message, new_turn, questions
 
 CONTENTS = [
     "",

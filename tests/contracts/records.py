@@ -1,4 +1,4 @@
-"""Contract tests of `RecordStore`; see `rag.testing.memory_store`."""
+"""Contract tests of `RecordStore`; see `tests.contracts.memory_store`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rag.ports import RecordStore
-from rag.testing.clock import SteppedClock
+from tests.contracts.clock import SteppedClock
 
 
 class RecordsContract:

@@ -1,4 +1,4 @@
-"""Contract tests of full-text search and citations in a `TurnStore`; see `rag.testing.memory_store`."""
+"""Contract tests of full-text search and citations in a `TurnStore`; see `tests.contracts.memory_store`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import Holder, Matches, Recalled, TurnStore
 from rag.searchable import term_counts
-from rag.testing.sample_turns import add_turns, full_turn, new_turn
 from rag.types import Citation, DialogTurn, Message, Span
+from tests.contracts.sample_turns import add_turns, full_turn, new_turn
 
 Kind = Literal["turn", "message"]
 K1, B = 1.2, 0.75

@@ -1,1 +1,0 @@
-"""Contract test classes and fakes, for the tests of this package and of other backends."""

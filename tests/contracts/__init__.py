@@ -1,0 +1,1 @@
+"""Contract test classes that every backend of a port must pass, and the fakes that they use."""

@@ -17,7 +17,7 @@ from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
     from rag.wiki import WikiCheck, WikiOptions
-    from rag.wiki.report import PageResult, WikiReport
+    from rag.wiki.site.report import PageResult, WikiReport
 
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
 _WRITING = "Writing"
@@ -202,7 +202,7 @@ def _print(report: WikiReport) -> None:
 
 
 def _print_check(check: WikiCheck, *, json: bool, markdown: bool) -> None:
-    from rag.wiki.check import as_markdown, as_text
+    from rag.wiki.site.check import as_markdown, as_text
 
     for note in check.notes:
         say(f"rag: {visible(note)}")

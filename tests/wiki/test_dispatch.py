@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rag.wiki.call_graph import CallGraph
-from rag.wiki.dispatch import Dispatch
-from rag.wiki.flows import flow_from
+from rag.code.call_graph import CallGraph
+from rag.code.dispatch import Dispatch
+from rag.code.flows import flow_from
 from tests.wiki.surveys import survey_of
 
 

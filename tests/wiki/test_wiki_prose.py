@@ -13,11 +13,12 @@ from command import rag
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Usage
-from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
-from rag.wiki.build_state import Prose, ProseCitation
-from rag.wiki.links import CitationWriter, PlainLinks
-from rag.wiki.prose import as_markdown
-from rag.wiki.up_to_date import inputs_hash
+from rag.wiki import PageResult, WikiOptions, WikiReport
+from rag.wiki.site.writer import WikiBuilder
+from rag.wiki.models import Prose, ProseCitation
+from rag.wiki.pages.links import CitationWriter, PlainLinks
+from rag.wiki.prose.prose_writer import as_markdown
+from rag.wiki.site.up_to_date import inputs_hash
 from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")

@@ -48,10 +48,7 @@ from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery
 from rag.service.unread import unread_note
 from rag.types import Answer
-from rag.wiki.models import WikiStructure
-from rag.wiki.outline import structure_outline
-from rag.wiki.pages import page_markdown
-from rag.wiki.structure import wiki_structure
+from rag.wiki import WikiStructure, page_markdown, structure_outline, wiki_structure
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Called with done, total and a message."""

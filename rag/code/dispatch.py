@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rag.code.file_graph import BASE, CALL
+from rag.code.interfaces import go_interface, parameters
 from rag.code.survey import Call, Survey
 from rag.code.symbols import File, Symbol
 
@@ -27,9 +28,7 @@ MAX_TARGETS = 24
 _MAX_LINE_CHARS = 300
 _MAX_TABLE_LINES = 2_000
 _MIN_TABLE = 2
-_MAX_METHOD_LINES = 400
 _MAX_CLASSES = 500
-_GO_METHOD = re.compile(r"^\s*([^\W\d]\w*)\(")
 _IMPLEMENTS = re.compile(
     r"\s*(?:unsafe\s+)?impl\b(?:\s*<[^{]*?>)?\s+!?(?:\w+::)*(\w+)(?:<[^{]*?>)?\s+for\s+(?:&\s*)?(?:\w+::)*(\w+)"
 )
@@ -146,7 +145,7 @@ class Dispatch:
     def _go(self) -> Iterator[tuple[Symbol, Symbol]]:
         for interface, methods in self._interfaces.items():
             for type_, own in self._method_sets.items():
-                if methods.items() <= {name: _parameters(m.signature) for name, m in own.items()}.items():
+                if methods.items() <= {name: parameters(m.signature) for name, m in own.items()}.items():
                     yield interface, type_
 
     @cached_property
@@ -156,14 +155,8 @@ class Dispatch:
         for path in self.own:
             file = self.survey.files[path]
             for symbol in self.survey.symbols(path) if file.language == "go" else ():
-                if symbol.unit == "class" and re.search(r"\binterface\s*\{", file.lines[symbol.start - 1]):
-                    body = file.lines[symbol.start : symbol.end][:_MAX_METHOD_LINES]
-                    named = ((_GO_METHOD.match(line[:_MAX_LINE_CHARS]), line) for line in body)
-                    methods = {
-                        match[1]: _parameters(line[:_MAX_LINE_CHARS]) for match, line in named if match
-                    }
-                    if methods:
-                        found[symbol] = methods
+                if symbol.unit == "class" and (methods := go_interface(file.lines, symbol.start, symbol.end)):
+                    found[symbol] = methods
         return dict(list(found.items())[:_MAX_CLASSES])
 
     @cached_property
@@ -418,19 +411,6 @@ def _ends(file: File, number: int, start: int) -> bool:
     """Return whether a table that began on an earlier line ends on this one."""
     line = file.lines[number - 1]
     return line[:1] in tuple("}])") or (number == start and line.rstrip().endswith((";", "}", "]", ")")))
-
-
-def _parameters(signature: str) -> int:
-    """Return how many parameters the first list in parentheses after a name has; a receiver is none."""
-    text = re.sub(r"^(?:func\s*)?\([^()]*\)\s*", "", signature.strip())
-    depth, commas, inside = 0, 0, ""
-    for sign in text[text.find("(") :]:
-        depth += (sign in "([{") - (sign in ")]}")
-        commas += sign == "," and depth == 1
-        if depth == 0:
-            break
-        inside += sign
-    return commas + 1 if inside.strip("( ,") else 0
 
 
 def _rows(file: File, table: FunctionTable) -> Iterator[list[str]]:

@@ -14,11 +14,11 @@ from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Usage
 from rag.wiki import PageResult, WikiOptions, WikiReport
-from rag.wiki.site.writer import WikiBuilder
 from rag.wiki.models import Prose, ProseCitation
 from rag.wiki.pages.links import CitationWriter, PlainLinks
 from rag.wiki.prose.prose_writer import as_markdown
 from rag.wiki.site.up_to_date import inputs_hash
+from rag.wiki.site.writer import WikiBuilder
 from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")

@@ -620,6 +620,7 @@ def _by_definition(found: Uses) -> list[tuple[tuple[str, str, str], list[int]]]:
     rows: dict[tuple[str, str, str], list[int]] = {}
     for use in found.shown:
         is_call = use.role == "call" and use not in found.unknown and use not in found.by_name
+        is_call = is_call and not use.through
         note = "" if is_call else f", {found.reason(use)}"
         note += "" if use.certain else ", possibly"
         rows.setdefault((use.path, use.within, note), []).append(use.line)

@@ -10,7 +10,7 @@ The nodes are modules: a file, or in C a source with its header. Two modules are
   folder every module has the same tie, which decides nothing;
 - words in file names that few modules have (`cluster.c`, `cluster_legacy.c`).
 
-The communities are those of Louvain's algorithm with a fixed seed: it needs no number of groups, its
+The communities are those of Louvain's algorithm: it needs no number of groups, its
 resolution is one number, and it takes well under a second for thousands of files. A community with too much
 code is divided again, in its own part of the graph; tiny ones join the community that they have most to do
 with.
@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 
 from rag.code.survey import Survey
 from rag.code.symbols import File
+from rag.wiki.facts.communities import communities
 
 LINES_PER_CONCEPT = 900
 _MANY = 24
@@ -41,7 +42,6 @@ _NAME_AFFINITY = 0.6
 _MAX_SHARED_NAME = 8
 """A word in more file names joins nothing."""
 _RESOLUTIONS = (1.0, 1.5, 2.2, 3.3)
-_SEED = 1
 _C_SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh")
 _PLAIN_STEMS = frozenset("init index main mod lib util utils common test types doc setup".split())
 
@@ -202,16 +202,12 @@ def _divided(nodes: set[int], weights: Weights, sizes: Sequence[int], largest: f
 
 def _communities(nodes: set[int], weights: Weights, count: int, resolution: float) -> list[set[int]]:
     """Return communities of modules; the nodes from `count` on are folders, which are left out of them."""
-    import networkx as nx
-
-    graph = nx.Graph()
-    graph.add_nodes_from(sorted(nodes))  # numbers: the order of a set of names differs from run to run
-    graph.add_weighted_edges_from(
-        (one, other, weight)
+    inner = {
+        (one, other): weight
         for (one, other), weight in weights.items()
         if (one in nodes or one >= count) and (other in nodes or other >= count)
-    )
-    found = nx.community.louvain_communities(graph, weight="weight", resolution=resolution, seed=_SEED)
+    }
+    found = communities({*nodes, *(node for pair in inner for node in pair)}, inner, resolution)
     inside = ({node for node in group if node < count} for group in found)
     return sorted((group for group in inside if group), key=min)
 

@@ -10,6 +10,7 @@ from rag.code.call_graph import CallGraph
 from rag.code.flows import CallFlow
 from rag.code.symbols import Symbol
 from rag.quoting import counted
+from rag.wiki.facts.communities import cycles
 from rag.wiki.facts.facts import short_name
 from rag.wiki.models import WikiPage
 from rag.wiki.pages.links import CitationWriter
@@ -166,10 +167,6 @@ def left_out(diagram: Diagram, what: str, arrow: str) -> str:
     return f"Left out: {' and '.join(parts)}." if parts else "Nothing is left out."
 
 
-def cycles(between: Mapping[tuple[str, str], int]) -> list[list[str]]:
+def circles(between: Mapping[tuple[str, str], int]) -> list[list[str]]:
     """Return groups of pages that all reach each other, largest first."""
-    import networkx as nx
-
-    graph = nx.DiGraph(sorted(between))
-    found = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
-    return sorted(found, key=lambda group: (-len(group), group))
+    return sorted(map(sorted, cycles(between)), key=lambda group: (-len(group), group))

@@ -169,7 +169,7 @@ def architecture_parts(context: PageContext, page: WikiPage, cited: CitationWrit
             for source, target in arrows
         ]
         yield Part("## Where the arrows come from\n\n" + "\n".join(places), "the lines of the arrows")
-    if found := diagrams.cycles(context.between):
+    if found := diagrams.circles(context.between):
         circles = [
             ", ".join(cited.page(context.pages[n]) for n in group[:12]) for group in found[:_MAX_CIRCLES]
         ]

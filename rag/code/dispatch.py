@@ -1,10 +1,7 @@
-"""Calls that are possible, not certain: through interfaces, base classes and tables of functions.
+"""Calls that are possible, not certain: through interfaces and base classes; and tables of functions.
 
 - A call of a method of a base class or trait may run what overrides it in a class below it.
 - A call of a method of an interface of Go may run the method of each type that has all of its methods.
-- In C a call through a field (`p->handler(…)`) may run each function that a table or an assignment gives to
-  that field of the same structure. The structure is the declared type of `p`; where that is not known, the
-  call is left out.
 
 Which of them runs is decided at run time, so none of these is a certain call.
 """
@@ -40,12 +37,6 @@ _TABLE = re.compile(
     r"|^(?P<python>[^\W\d]\w*)(?:\s*:[^=]+)?\s*=\s*[\[{(]"
 )
 _TABLE_LANGUAGES = frozenset({"c", "cpp", "python", "javascript", "typescript", "tsx"})
-_FIELD_ASSIGNED = re.compile(r"\b(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*=\s*&?(\w+)\s*;")
-_FIELD_CALLED = re.compile(r"\b(\w+)(?:\[\w+\])?(?:->|\.)(\w+)\s*\)?\s*\(")
-_DECLARED = re.compile(r"\b([^\W\d]\w*)\s*[*\s]\s*\**\s*(\w+)(?=\s*(?:[,;)=\[]|$))")
-_TYPEDEF = re.compile(r"\btypedef\s+struct\s+(\w+)\s+(\w+)\s*;")
-_STRUCT_FIELD = re.compile(r"\(\s*\*\s*(\w+)\s*\)|(\w+)\s*(?:\[[^\]]*\]\s*)*(?::\s*\d+\s*)?$")
-_C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,107 +230,6 @@ class Dispatch:
                 name = match["name"] or match["script"] or match["python"]
                 yield FunctionTable(name, match["type"] or "", file.path, start, end, functions)
 
-    @cached_property
-    def _by_field(self) -> Mapping[tuple[str, str], Sequence[Symbol]]:
-        """The functions that a field of C is given, by structure and field."""
-        functions: dict[str, list[Symbol]] = defaultdict(list)
-        for path in self._c_paths:
-            for symbol in self.survey.symbols(path):
-                if symbol.unit == "function" and not symbol.scope:
-                    functions[symbol.name].append(symbol)
-        found: dict[tuple[str, str], set[Symbol]] = defaultdict(set)
-        for path, type_, field, name in (*self._in_tables(), *self._assigned()):
-            known = functions.get(name, [])
-            here = [symbol for symbol in known if symbol.path == path] or known
-            if type_ and len(here) == 1:
-                found[type_, field].add(here[0])
-        return {key: sorted(given, key=_place) for key, given in found.items()}
-
-    @cached_property
-    def _c_paths(self) -> Sequence[str]:
-        return [path for path in self.own if self.survey.files[path].language in ("c", "cpp")]
-
-    def _in_tables(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yield path, structure, field and function of the values of tables."""
-        for table in self.tables:
-            type_ = self._tags.get(table.type, table.type)
-            names = {symbol.name for symbol in table.functions}
-            for row in _rows(self.survey.files[table.path], table) if type_ in self._fields else ():
-                for field, value in zip(self._fields[type_], row, strict=False):
-                    written = re.match(r"\s*(?:\.(\w+)\s*=\s*)?&?(\w+)\s*$", value)
-                    if written and written[2] in names:
-                        yield table.path, type_, written[1] or field, written[2]
-
-    def _assigned(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yield path, structure, field and name for each value that is assigned to a field."""
-        for path in self._c_paths:
-            lines = self.survey.files[path].lines
-            for symbol in self.survey.symbols(path):
-                for number in range(symbol.start, min(symbol.end, len(lines)) + 1):
-                    line = lines[number - 1][:_MAX_LINE_CHARS]
-                    for match in _FIELD_ASSIGNED.finditer(line) if "=" in line else ():
-                        yield path, self._type_of(match[1], path, symbol), match[2], match[3]
-
-    def _type_of(self, name: str, path: str, function: Symbol) -> str:
-        """Return the structure that a variable of a function, or a field, is declared to point to; "" if that
-        is not known.
-        """
-        key = (path, function.start)
-        if key not in self._declarations:
-            lines = self.survey.files[path].lines[function.start - 1 : function.end]
-            found: dict[str, str] = {}
-            for line in lines:
-                for match in _DECLARED.finditer(line[:_MAX_LINE_CHARS]):
-                    found.setdefault(match[2], self._tags.get(match[1], match[1]))
-            self._declarations[key] = found
-        types = {self._declarations[key].get(name, "")} - {""} or self._field_types.get(name, set())
-        return next(iter(types)) if len(types) == 1 else ""
-
-    @cached_property
-    def _declarations(self) -> dict[tuple[str, int], Mapping[str, str]]:
-        return {}
-
-    @cached_property
-    def _tags(self) -> Mapping[str, str]:
-        """The tag of each structure of C, by the names of its type."""
-        found = {}
-        for path in self._c_paths:
-            text = self.survey.files[path].text
-            found.update({alias: tag for tag, alias in _TYPEDEF.findall(text)})
-        for name, tag, _ in self._structs:
-            found[name] = tag
-        return found
-
-    @cached_property
-    def _fields(self) -> Mapping[str, Sequence[str]]:
-        """The fields of each structure in order, by its tag."""
-        found: dict[str, Sequence[str]] = {}
-        for _, tag, parts in self._structs:
-            named = (_STRUCT_FIELD.search(part) for part in parts)
-            found.setdefault(tag, [one[1] or one[2] for one in named if one])
-        return found
-
-    @cached_property
-    def _field_types(self) -> Mapping[str, set[str]]:
-        """The structures that fields of each name point to, whichever structure they are in."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for _, _, parts in self._structs:
-            for part in parts:
-                for match in _DECLARED.finditer(part):
-                    found[match[2]].add(self._tags.get(match[1], match[1]))
-        return found
-
-    @cached_property
-    def _structs(self) -> Sequence[tuple[str, str, Sequence[str]]]:
-        """Each name of each structure of C, with its tag and the declarations of its fields."""
-        found = []
-        for path in self._c_paths:
-            for match in _STRUCT.finditer(self.survey.files[path].text):
-                parts = [part.strip() for part in _C_COMMENT.sub("", match["body"]).split(";")]
-                names = [name for name in (match["tag"], match["alias"]) if name]
-                found += [(name, names[0], [part for part in parts if part]) for name in names]
-        return found
-
     # ------------------------------------------------------------ calls
 
     def possible(self, certain: Mapping[Symbol, Sequence[Call]]) -> Mapping[Symbol, Sequence[Call]]:
@@ -359,22 +249,8 @@ class Dispatch:
                 if len(targets) <= MAX_TARGETS and "super" not in line:
                     yield from ((caller, Call(call.path, caller, one, call.line)) for one in targets)
         for path in self.own:
-            language = self.survey.files[path].language
-            if language in ("c", "cpp") and self._by_field:
-                yield from self._through_fields(path)
-            elif language == "go" and self._interfaces:
+            if self.survey.files[path].language == "go" and self._interfaces:
                 yield from self._through_interfaces(path)
-
-    def _through_fields(self, path: str) -> Iterator[tuple[Symbol, Call]]:
-        lines = self.survey.files[path].lines
-        for symbol in self.survey.symbols(path):
-            if symbol.unit != "function":
-                continue
-            for number in range(symbol.start, min(symbol.end, len(lines)) + 1):
-                for match in _FIELD_CALLED.finditer(lines[number - 1][:_MAX_LINE_CHARS]):
-                    targets = self._by_field.get((self._type_of(match[1], path, symbol), match[2]), ())
-                    if len(targets) <= MAX_TARGETS:
-                        yield from ((symbol, Call(path, symbol, one, number)) for one in targets)
 
     def _through_interfaces(self, path: str) -> Iterator[tuple[Symbol, Call]]:
         graph = self.survey.graph
@@ -395,9 +271,6 @@ class Dispatch:
                         yield caller, Call(path, caller, self._method_sets[type_][use.name], use.line)
 
 
-_STRUCT = re.compile(r"\bstruct\s+(?P<tag>\w+)?\s*\{(?P<body>[^{}]{1,20000})\}\s*(?P<alias>\w+)?\s*;")
-
-
 def _place(symbol: Symbol) -> tuple[str, int]:
     return (symbol.path, symbol.start)
 
@@ -411,12 +284,3 @@ def _ends(file: File, number: int, start: int) -> bool:
     """Return whether a table that began on an earlier line ends on this one."""
     line = file.lines[number - 1]
     return line[:1] in tuple("}])") or (number == start and line.rstrip().endswith((";", "}", "]", ")")))
-
-
-def _rows(file: File, table: FunctionTable) -> Iterator[list[str]]:
-    """Yield the values of each row of a table, in order."""
-    text = _C_COMMENT.sub("", "".join(file.lines[table.start - 1 : table.end])).partition("=")[2].strip()
-    body = text[1 : text.rfind("}")]
-    rows = re.findall(r"\{([^{}]*)\}", body) or [body]
-    for row in rows:
-        yield row.split(",")

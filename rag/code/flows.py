@@ -4,7 +4,7 @@ A flow begins at a declared entry point (a console script, a main function), or 
 repository itself never calls and that leads to much of it: users and frameworks call these, those first that
 are exported and that documents, tests and examples show. From there it follows certain calls, functions that
 are handed on to be called later (handlers, callbacks, threads), and a few calls that are possible: through
-interfaces, base classes and tables of functions. Of all calls those are shown
+interfaces and base classes. Of all calls those are shown
 that lead furthest; helpers that everything calls come last.
 """
 
@@ -46,7 +46,7 @@ class CallFlow:
 
     `handed_on` are the steps that are no calls: the caller passes or stores the function, and something else
     calls it. `possible` are those of which it is decided at run time whether they are called: what implements
-    an interface or overrides a method, and functions in tables. `left_out` counts the other certain calls in
+    an interface or overrides a method. `left_out` counts the other certain calls in
     the definitions that are shown.
     """
 

@@ -95,10 +95,6 @@ C = {
 }
 
 
-def test_a_call_through_a_field_of_c_may_run_what_that_field_of_the_structure_is_given():
-    assert possible(C) == {("run", "file_open"), ("run", "file_close")}
-
-
 def test_tables_of_functions():
     texts = C | {
         "app.py": (

@@ -1,8 +1,8 @@
 """Communities of a weighted graph by Louvain's algorithm, and its cycles.
 
 A node joins the neighbouring community that adds most to the modularity, until none moves; then each
-community becomes a node of a smaller graph, and it begins again. Nodes are visited in order: equal graphs have
-equal communities.
+community becomes a node of a smaller graph, and it begins again. Nodes are visited in order, so that equal
+graphs have equal communities.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def _dashed(flow: CallFlow) -> str:
     if shown & flow.handed_on:
         meanings.append("is handed on and called later")
     if shown & flow.possible:
-        meanings.append("may be called, through an interface, a base class or a table of functions")
+        meanings.append("may be called, through an interface or a base class")
     return f" A dashed arrow leads to a function that {', or that '.join(meanings)}." if meanings else ""
 
 

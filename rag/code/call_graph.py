@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from rag.code.dispatch import Dispatch
-from rag.code.made_functions import made_functions
 from rag.code.member_calls import member_calls
 from rag.code.namespaces import Namespaces
 from rag.code.survey import Call, Survey
@@ -105,14 +104,6 @@ class CallGraph:
     def written(self, symbol: Symbol) -> Mapping[Symbol, str]:
         """Return the callees of a definition that its lines call by another name, with that name."""
         return {call.callee: call.written for call in self.leads_to(symbol) if call.written}
-
-    @cached_property
-    def _made(self) -> Mapping[Symbol, Sequence[str]]:
-        return made_functions(self.survey, self.own)
-
-    def made(self, symbol: Symbol) -> Sequence[str]:
-        """Return the names of the functions made by other functions that a definition calls, by line."""
-        return self._made.get(self.constructed.get(symbol, symbol), ())
 
     @cached_property
     def dispatch(self) -> Dispatch:

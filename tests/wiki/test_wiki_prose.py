@@ -207,12 +207,6 @@ def test_no_page_is_begun_when_the_budget_is_spent(sample_repo, tmp_path):
     assert len(report.failed) == 5
 
 
-def test_a_budget_in_dollars_needs_a_price(sample_repo, tmp_path):
-    with ProviderServer(answers=[GOOD]) as server:
-        report = build(sample_repo, tmp_path / "wiki", server, budget_usd=1.0)
-    assert all("price is not known" in result.error for result in report.failed) and report.failed
-
-
 def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(sample_repo, tmp_path):
     folder, cancel = tmp_path / "wiki", threading.Event()
     with ProviderServer(answers=[GOOD]) as server:

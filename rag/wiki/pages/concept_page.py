@@ -18,7 +18,7 @@ from rag.wiki.pages.page_context import PageContext, Part
 
 _MAX_TYPES, _MAX_FIELDS, _MAX_METHODS, _MAX_ALL_METHODS = 5, 14, 12, 16
 _MAX_FILES, _MAX_ROWS, _MAX_NAMES, _MAX_SECTIONS = 14, 10, 24, 10
-_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS, _MAX_MADE = 4, 8, 20, 10, 4
+_MAX_DOCUMENTS, _MAX_TESTS, _MAX_OTHERS, _MAX_CALLS = 4, 8, 20, 10
 _MAX_INTERNAL, _MIN_REACH, _MAX_LINKED = 6, 3, 7
 _MAX_INTERNAL_TYPES, _MIN_TYPE_REACH = 3, 8
 _LINES_PER_ROW, _MOST_ROWS = 400, 20
@@ -286,12 +286,11 @@ def _row(context: PageContext, symbol: Symbol, cited: CitationWriter, name: str 
     """Return a definition with the calls in it that lead furthest, what it hands on and what it may run."""
     graph = context.facts.graph
     row = f"- {context.definition(cited, symbol, name)}"
-    written, made = graph.written(symbol), graph.made(symbol)[:_MAX_MADE]
+    written = graph.written(symbol)
     handed = [use.callee for use in graph.leads_to(symbol)[len(graph.called_by(symbol)) :]]
     may_run = [call.callee for call in graph.may_run(symbol)]
     for verb, found in (("Calls", graph.furthest(symbol)), ("Hands on", handed), ("May run", may_run)):
         names = [written.get(one, short_name(one)) for one in found[:_MAX_CALLS]]
-        names += made if verb == "Calls" else ()
         if names:
             row += f" {verb} {', '.join(map(code, dict.fromkeys(names)))}."
     return row

@@ -86,7 +86,7 @@ class WikiOptions:
     `max_pages` limits the pages that follow the code. With `prose` the engine's model writes prose where one
     is configured; with `plan` it also chooses the pages. `concurrency` pages are requested at once; the
     default is one for a model on this machine, which often answers one prompt at a time, and four for others.
-    No page is begun when `budget_tokens` or `budget_usd` is spent. With `copies` all cited files are copied,
+    No page is begun when `budget_tokens` are spent. With `copies` all cited files are copied,
     also where a forge shows them. `force` requests all prose again, and `overwrite` also overwrites files
     that were edited by hand. `mermaid` is a mermaid.min.js that is copied into the wiki, so that MkDocs'
     pages draw their diagrams.
@@ -97,7 +97,6 @@ class WikiOptions:
     plan: bool = False
     concurrency: int | None = None
     budget_tokens: int | None = None
-    budget_usd: float | None = None
     copies: bool = False
     force: bool = False
     overwrite: bool = False

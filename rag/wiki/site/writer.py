@@ -84,7 +84,7 @@ class WikiBuilder:
         self.options = options or WikiOptions()
         self.progress, self.cancel = progress, cancel or threading.Event()
         self.notes: list[str] = []
-        self._budget = ModelBudget(self.options.budget_tokens, self.options.budget_usd)
+        self._budget = ModelBudget(self.options.budget_tokens)
         self._state = WikiState()
         self._given_up: RagError | None = None
         self._second_pass = False

@@ -73,7 +73,7 @@ def _calls(service: Service) -> APIRouter:
 
 def _wiki(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["repositories"])
-    structures = _Structures()
+    structures = Structures()
 
     @router.get("/repositories/{name:path}/wiki")
     async def wiki(caller: CallerOf, name: Named) -> responses.Wiki:
@@ -137,7 +137,7 @@ class _PageLinks:
         return wiki_link(self._name, page.id)
 
 
-class _Structures:
+class Structures:
     """A cache of the pages of the most recently used stores."""
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ repository. Files that we write go to the user's folders.
 import errno
 import os
 import stat
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -119,3 +120,18 @@ def make_private(folder: Path) -> None:
             folder.mkdir(mode=0o700, exist_ok=True)
         except FileExistsError as error:  # a file, or a link to nothing
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder", str(folder)) from error
+
+
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file atomically, and create its folder if it is missing. Raises OSError."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -24,7 +24,7 @@ ROOMS = {
 }
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages lines cut_code top_k decoding"
-    " notebook_text".split()
+    " notebook_text markdown forges".split()
 ) | {"identifiers", "display", "isolated", "isolation", "processes", "request_context"}
 PORTS = {"ports", "settings", "job_queue", "store_shelf"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
@@ -129,6 +129,12 @@ PARTS = {
             "access", "api", "errors", "links", "openai", "repositories", "service", "settings", "sse"
         },
         "page": {"access", "api", "service"},
+    },
+    "rag.wiki": {
+        "facts": set(),
+        "pages": {"facts", "models"},
+        "prose": {"facts", "models", "pages"},
+        "site": {"facts", "models", "pages", "prose"},
     },
 }  # fmt: skip
 """What the sub-packages of a package may import of it."""

@@ -32,7 +32,7 @@ MATCHED = {
     "rag.retrieval.kinds.declared._RECORD_PART",
     "rag.retrieval.kinds.line_series._SHAPES",
     "rag.retrieval.kinds.list_fit._HOLDERS",
-    "rag.wiki.fields._TYPED",
+    "rag.code.fields._TYPED",
 }
 """Expressions under another name where they are used: with `match` or `fullmatch`, at the start of a line."""
 EVERY = frozenset({"finditer", *WHOLE})

@@ -21,8 +21,8 @@ from rag.service import Dialog, Engine
 from rag.service.read_lines import read_lines
 from rag.settings import Settings
 from rag.types import SourceFile, blob_id
-from rag.wiki.pages import wiki_contents
-from rag.wiki.structure import wiki_structure
+from rag.wiki.pages.structure import wiki_structure
+from rag.wiki.pages.text import wiki_contents
 
 ROOT = Path(__file__).resolve().parent.parent
 _LARGEST = 60_000

@@ -17,7 +17,7 @@ from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
     from rag.wiki import WikiCheck, WikiOptions
-    from rag.wiki.report import PageResult, WikiReport
+    from rag.wiki.site.report import PageResult, WikiReport
 
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
 _WRITING = "Writing"
@@ -58,10 +58,6 @@ class PageOptions:
             "--budget-tokens", min=1, help="Start no page after this many tokens.", rich_help_panel=_WRITING
         ),
     ] = None
-    budget_usd: Annotated[
-        float | None,
-        typer.Option("--budget-usd", min=0, help="Start no page after this cost.", rich_help_panel=_WRITING),
-    ] = None
     copies: Annotated[
         bool,
         typer.Option(
@@ -79,10 +75,6 @@ class PageOptions:
             "--overwrite", help="Overwrite files that were edited by hand.", rich_help_panel=_WRITING
         ),
     ] = False
-    mermaid: Annotated[
-        Path | None,
-        typer.Option("--mermaid", help="Another mermaid.min.js for the diagrams.", rich_help_panel=_WRITING),
-    ] = None
     draw: Annotated[
         bool,
         typer.Option(
@@ -97,7 +89,7 @@ class PageOptions:
         from rag.resources import packaged
         from rag.wiki import WikiOptions
 
-        values = {**vars(self), "mermaid": self.mermaid or (packaged(_MERMAID) if self.draw else None)}
+        values = {**vars(self), "mermaid": packaged(_MERMAID) if self.draw else None}
         del values["draw"]
         return WikiOptions(**values)
 
@@ -202,7 +194,7 @@ def _print(report: WikiReport) -> None:
 
 
 def _print_check(check: WikiCheck, *, json: bool, markdown: bool) -> None:
-    from rag.wiki.check import as_markdown, as_text
+    from rag.wiki.site.check import as_markdown, as_text
 
     for note in check.notes:
         say(f"rag: {visible(note)}")

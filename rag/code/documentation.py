@@ -10,19 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rag.code.definitions import plain_title
-
-_EMPHASIS = re.compile(
-    r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*`]+?)(?<=[^\s*])\1(?![\w*])"
-    r"|(?<![\w\\`.:/(])(?P<line>_{1,2})(?=[^\W_])(?P<words>[^_`\n]+ [^_`\n]+)(?<=[^\W_])(?P=line)(?!\w)"
-)
-
-
-def without_emphasis(text: str) -> str:
-    """Return `text` without the asterisks around emphasised `*words*`; those of `*args` are kept.
-
-    Underscores are removed around several words only: `_name_` may be a name.
-    """
-    return _EMPHASIS.sub(lambda match: match[2] or match["words"], text)
+from rag.markdown import without_emphasis
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,19 @@ class NameResolution:
         groups = self._bases(self.files.file(value.path), value.number, _MAX_DEPTH)
         return [base._replace(kind="def") for group in groups for base in group if base.number >= 0]
 
+    def owner(self, value: Value) -> Value | None:
+        """Return the class that a method belongs to, by its place or by its name; None for a function."""
+        file = self.files.file(value.path)
+        number = file.class_of(value.number)
+        if 0 <= number != value.number:
+            return Value("def", value.path, number)
+        found = self._owner(file, value.number, _MAX_DEPTH)
+        return found[0]._replace(kind="def") if len(found) == 1 else None
+
+    def member(self, value: Value, name: str) -> Values:
+        """Return what a class or one of its bases has by this name."""
+        return self._member(self.files.file(value.path), value.number, name, _MAX_DEPTH)[0]
+
     def has_unknown_base(self, file: LoadedFile, number: int) -> bool:
         """Return whether a class names a base that may be in the repository, but is not known."""
         return number >= 0 and not all(self._bases(file, number, _MAX_DEPTH))

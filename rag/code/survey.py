@@ -1,6 +1,6 @@
 """A whole repository's code at once: files, definitions, imports and calls.
 
-Files are given as texts (`rag.wiki.repository_graph` reads them from a store), with their graphs or parsed
+Files are given as texts (`rag.wiki.facts.survey_of` reads them from a store), with their graphs or parsed
 when first needed. `rag.code.graph` resolves names; imports and calls that do not resolve to one of the files
 are left out.
 """
@@ -81,6 +81,11 @@ class Survey:
         self._symbols: dict[str, tuple[Symbol, ...]] = {}
         self._graphs: dict[str, FileGraph] = {}
         self._lock = threading.RLock()
+
+    def part(self, keeps: Callable[[str], bool]) -> Survey:
+        """Return the same without some of the files; `keeps` says of a path whether it is kept."""
+        files = {path: file for path, file in self.files.items() if keeps(path)}
+        return Survey(self.name, files, self.checkout, self.read_graph)
 
     def of_kind(self, *kinds: Kind) -> list[File]:
         """Return the files of these kinds, by path."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
 from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
 from rag.code.graph_files import MAX_FILES, LoadedFile
+from rag.code.interfaces import Interfaces
 from rag.code.languages import HYPHENATED, JAVASCRIPT, TERRAFORM
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values, is_around
 from rag.code.reference_queries import has_references
@@ -163,7 +165,9 @@ class UseSearch:
         for reference in file.references.named(self.names):
             certain, values = self._judge(file, reference)
             if certain is not None:
-                yield file.use(reference, certain=certain), "certain" if certain else "possible"
+                use = file.use(reference, certain=certain)
+                through = "" if certain else self._through(file, reference, values)
+                yield replace(use, through=through), "certain" if certain else "possible"
             else:
                 is_open = file.language not in RESOLVED or all(value == RESULT for value in values)
                 yield file.use(reference, certain=False), "open" if is_open else "other"
@@ -201,12 +205,30 @@ class UseSearch:
             same = len(hits) == len(values) or all(value.path == hits[0].path for value in values)
             return resolved and same, values
         if values and resolved:
-            return False if self._is_dispatched(use, values) else None, values
+            return False if self._through(file, use, values) else None, values
         return False if self._is_possible(file, use) else None, values
 
-    def _is_dispatched(self, use: Reference, values: Values) -> bool:
-        """Return whether a call of a method may lead to a target that overrides it."""
-        return use.role == CALL and use.receiver != "super()" and any(v in self._overridden for v in values)
+    def _through(self, file: LoadedFile, use: Reference, values: Values) -> str:
+        """Return the interface or base class whose method a call names, if a target may run there."""
+        if use.role != CALL or use.receiver == "super()" or not self._owners:
+            return ""
+        named = [owner for value in values if value.kind == "def" and (owner := self.meanings.owner(value))]
+        for owner in (*named, *sorted(self.meanings.receivers(file, use))):
+            if owner not in self._owners and (owner in self._ancestors or self._satisfy(owner)):
+                return self.meanings.name(owner)
+        return ""
+
+    def _satisfy(self, interface: Value) -> bool:
+        return any(self._interfaces.satisfies(owner, interface) for owner in self._owners)
+
+    @cached_property
+    def _interfaces(self) -> Interfaces:
+        return Interfaces(self.meanings, self.files)
+
+    @cached_property
+    def _owners(self) -> set[Value]:
+        """The classes that have the targets as methods."""
+        return {owner for value in self.targets if (owner := self.meanings.owner(value))}
 
     @cached_property
     def _ancestors(self) -> set[Value]:
@@ -223,17 +245,6 @@ class UseSearch:
             found |= above
             pending += above
         return found
-
-    @cached_property
-    def _overridden(self) -> set[Value]:
-        """The methods of the bases that the targets override."""
-        own = {name for value in self.targets if (name := self.meanings.name(value))}
-        return {
-            Value("def", base.path, number)
-            for base in self._ancestors
-            for name in own
-            for number in self.files.file(base.path).members.get((base.number, name), ())
-        } - self.targets
 
     @cached_property
     def _are_members(self) -> bool:

@@ -33,14 +33,13 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from rag.errors import ConfigError, RagError
-from rag.resources import make_private, packaged
+from rag.resources import make_private, packaged, replace_file
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Filters, Source
 from rag.wiki import WikiOptions, WikiPage, WikiReport, write_wiki
-from rag.wiki.llms import LLMS_FILE, LLMS_FULL_FILE, ListedPage, llms_full_txt, llms_txt, with_page_links
-from rag.wiki.output_files import replace_file
-from rag.wiki.site import DRAWING_FILE, DRAWING_SCRIPT, MERMAID_FILE, STYLE_FILE
+from rag.wiki.site.llms import LLMS_FILE, LLMS_FULL_FILE, ListedPage, llms_full_txt, llms_txt, with_page_links
+from rag.wiki.site.mkdocs import DRAWING_FILE, DRAWING_SCRIPT, MERMAID_FILE, STYLE_FILE
 
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
 _NOT_IN_SITE = {LLMS_FILE, LLMS_FULL_FILE, STYLE_FILE, MERMAID_FILE, DRAWING_FILE}

@@ -78,7 +78,8 @@ class Uses:
         if use in self.unknown or use in self.by_name:
             return f"has the name {name}"
         said = {"base": "extends", "mention": "mentions" if verb == "calls" else verb}
-        return f"{said.get(use.role, verb)} {name}"
+        through = f" through {use.through}" if use.through else ""
+        return f"{said.get(use.role, verb)} {name}{through}"
 
 
 def definitions_meant(index: ChunkIndex, name: str) -> list[CodeDefinition]:

@@ -95,7 +95,7 @@ class Impact:
             found = self._users_of_constant(symbol)
         else:
             found = self._uses_of(symbol.new) if symbol.new else []
-        sites = {CallSite(use.path, use.line, use.within, use.certain): None for use in found}
+        sites = {CallSite(use.path, use.line, use.within, use.certain, use.through): None for use in found}
         own = symbol.new
         return [
             site

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rag.quoting import visible
-from rag.review.values import AffectedTest, BrokenUse, ChangedSymbol, Review, StaleStatement
+from rag.review.values import AffectedTest, BrokenUse, CallSite, ChangedSymbol, Review, StaleStatement
 
 SHOWN = 12
 """How many entries of each part are shown; JSON has more."""
@@ -175,11 +175,17 @@ def _symbol(one: ChangedSymbol, form: _Form) -> list[str]:
     mark = _MARKS.get(one.change, "~")
     lines = [form.entry(f"{mark} {form.code(one.name)} {what}{was}  {form.code(one.place)}{_called(one)}")]
     if one.change == "signature":
-        sites = [f"{site.path}:{site.line}{'' if site.certain else '?'}" for site in one.callers[:_CALLERS]]
+        sites = [_site(site) for site in one.callers[:_CALLERS]]
         more = [f"… {one.caller_count - _CALLERS} more"] if one.caller_count > _CALLERS else []
         if sites:
             lines.append(form.below(", ".join([*map(form.code, sites), *more])))
     return lines
+
+
+def _site(site: CallSite) -> str:
+    """Return a line that uses a symbol, as `path:1`; one that only may use it has a question mark."""
+    through = f" through {site.through}" if site.through else ""
+    return f"{site.path}:{site.line}{'' if site.certain else '?'}{through}"
 
 
 def _called(one: ChangedSymbol) -> str:

@@ -24,13 +24,15 @@ StatementKind = Literal["turn", "fact", "cached"]
 class CallSite:
     """A line that uses a changed symbol, within the definition of that name ("" at the top of the file).
 
-    It is `certain` if the name there means that symbol, else possible.
+    It is `certain` if the name there means that symbol, else possible; then it may be called `through` an
+    interface or a base class.
     """
 
     path: str
     line: int
     within: str
     certain: bool
+    through: str = ""
 
 
 @dataclass(frozen=True, slots=True)

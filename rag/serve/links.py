@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from rag.forges import forge_of
+from rag.markdown import url_path
 from rag.types import Checkout, Citation, CodeFact, Hit
-from rag.wiki.forges import forge_of
-from rag.wiki.markdown import url_path
 
 
 def citation_url(citation: Citation | CodeFact | Hit, checkout: Checkout | None, name: str, base: str) -> str:

@@ -195,8 +195,8 @@ class CodeDefinition:
 class CodeUse:
     """A line that uses a definition, within the definition of that qualified name ("" at the top).
 
-    `certain` is False where another definition of the same name may be meant. The role "types" is an import
-    that does not exist at run time.
+    `certain` is False where another definition of the same name may be meant; a call may lead there `through`
+    an interface or a base class of that name. The role "types" is an import that does not exist at run time.
     """
 
     path: str
@@ -204,6 +204,7 @@ class CodeUse:
     within: str
     role: UseRole
     certain: bool
+    through: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from rag.types import Usage
 
 if TYPE_CHECKING:
     from rag.code.survey import Survey
@@ -46,6 +49,11 @@ class WikiPage:
     notes: tuple[str, ...] = ()
     kind: PageKind = "asked"
 
+    @property
+    def takes_prose(self) -> bool:
+        """Whether a model writes prose for a page of this kind."""
+        return self.kind in ("overview", "architecture", "flow", "package", "asked")
+
 
 @dataclass(frozen=True, slots=True)
 class WikiSection:
@@ -83,3 +91,38 @@ class WikiStructure:
     def children(self, page_id: str) -> tuple[WikiPage, ...]:
         """Return the pages under a page ("" for the top), in order."""
         return tuple(page for page in self.pages if page.parent == page_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ProseCitation:
+    """A source that prose cites: its number in the text, its lines, and the blob that holds them."""
+
+    n: int
+    path: str
+    start: int
+    end: int
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """The text that a model wrote for a page. `fingerprint` identifies all inputs of the request.
+
+    `cut` is True if it reached its token limit; the text then ends with its last whole sentence.
+    `unsupported` says how many statements their sources do not support, and why; "" if none.
+    """
+
+    text: str
+    fingerprint: str
+    model: str
+    citations: tuple[ProseCitation, ...] = ()
+    invented: int = 0
+    conversation: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cut: bool = False
+    unsupported: str = ""
+
+
+def sha256(text: str) -> str:
+    """Return the SHA-256 of a text, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -134,7 +134,7 @@ def _published(engine: Engine, repository: Repository) -> dict[str, Any]:
 
 def _wiki(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
     from rag.wiki import write_wiki
-    from rag.wiki.report import PageResult
+    from rag.wiki.site.report import PageResult
 
     def progress(page: PageResult, done: int, total: int) -> None:
         send({"progress": ["pages", done, total]})

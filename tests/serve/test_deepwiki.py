@@ -20,7 +20,7 @@ from live_server import sample_copy
 from rag.serve.deepwiki.cache import is_error
 from rag.serve.deepwiki.prompts import as_stored, parse_request
 from rag.types import Source
-from rag.wiki.outline import parse_structure_xml
+from rag.wiki.pages.outline import parse_structure_xml
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "deepwiki"
 FIRST = "Where is a short code made?"

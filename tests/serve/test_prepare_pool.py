@@ -20,7 +20,7 @@ from rag.serve.workers.subprocesses import Child
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source
-from rag.wiki.prose import page_selection
+from rag.wiki.prose.prose_writer import page_selection
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 QUESTIONS = ("How are sessions signed?", "How is a password checked?", "Where are clicks counted?")

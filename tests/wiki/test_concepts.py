@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from surveys import survey_of
 
-from rag.wiki.compound_words import CompoundWords
-from rag.wiki.concept_names import concept_titles, path_words
-from rag.wiki.concepts import Concept, concepts
-from rag.wiki.roles import code_by_role, role_of
+from rag.code.roles import code_by_role, role_of
+from rag.wiki.facts.compound_words import CompoundWords
+from rag.wiki.facts.concept_names import concept_titles, path_words
+from rag.wiki.facts.concepts import Concept, concepts
 
 
 def grouped(texts: dict[str, str], limit: int = 24) -> list[set[str]]:

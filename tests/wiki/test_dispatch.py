@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rag.wiki.call_graph import CallGraph
-from rag.wiki.dispatch import Dispatch
-from rag.wiki.flows import flow_from
+from rag.code.call_graph import CallGraph
+from rag.code.dispatch import Dispatch
+from rag.code.flows import flow_from
 from tests.wiki.surveys import survey_of
 
 
@@ -93,10 +93,6 @@ C = {
         "int any(void) {\n    return unknown->open(1);\n}\n"
     ),
 }
-
-
-def test_a_call_through_a_field_of_c_may_run_what_that_field_of_the_structure_is_given():
-    assert possible(C) == {("run", "file_open"), ("run", "file_close")}
 
 
 def test_tables_of_functions():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.wiki.forges import Forge, forge_of
+from rag.forges import Forge, forge_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.wiki.sanitize import StreamSanitizer, sanitize
+from rag.markdown import StreamSanitizer, sanitize
 
 PIECES = st.lists(
     st.sampled_from(

@@ -18,10 +18,10 @@ from rag.errors import WikiUnwritable
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import WikiOptions, check_wiki, write_wiki
-from rag.wiki.build_state import read_state
-from rag.wiki.links import copy_name
-from rag.wiki.output_files import MAX_BYTES, OutputFiles, is_below
-from rag.wiki.site import DRAWING_FILE, MERMAID_FILE, STYLE_FILE
+from rag.wiki.pages.links import copy_name
+from rag.wiki.site.build_state import read_state
+from rag.wiki.site.mkdocs import DRAWING_FILE, MERMAID_FILE, STYLE_FILE
+from rag.wiki.site.output_files import MAX_BYTES, OutputFiles, is_below
 
 SECRET = "a secret of this machine\n"
 STATE = ".rag-wiki.json"

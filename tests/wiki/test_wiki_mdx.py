@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from surveys import outside_fences, survey_of
 
 from rag.answer.markdown import code_spans
-from rag.wiki.build_state import Prose, ProseCitation
-from rag.wiki.links import CitationWriter, PlainLinks
-from rag.wiki.markdown import block, blockquote, bullets, code, link, plain, table, title, words
-from rag.wiki.pages import wiki_contents
-from rag.wiki.prose import as_markdown
-from rag.wiki.structure import structure_of
+from rag.markdown import block, blockquote, bullets, code, link, plain, table, title, words
+from rag.wiki.models import Prose, ProseCitation
+from rag.wiki.pages.links import CitationWriter, PlainLinks
+from rag.wiki.pages.structure import structure_of
+from rag.wiki.pages.text import wiki_contents
+from rag.wiki.prose.prose_writer import as_markdown
 
 PIECES = (
     *"{}<>`~[]()!|\\#*_-+:;='\"&@$%^/. \n\t",

@@ -13,11 +13,11 @@ from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Checkout, Source
 from rag.wiki import page_markdown, wiki_contents, wiki_structure
-from rag.wiki.facts import short_name
-from rag.wiki.links import FileLinks, ForgeLinks, PlainLinks, copy_name
-from rag.wiki.mermaid import check
+from rag.wiki.facts.facts import short_name
 from rag.wiki.models import WikiPage, WikiStructure
-from rag.wiki.page_context import MAX_PAGE_BYTES, MAX_PAGE_LINES, PageContext
+from rag.wiki.pages.links import FileLinks, ForgeLinks, PlainLinks, copy_name
+from rag.wiki.pages.mermaid import check
+from rag.wiki.pages.page_context import MAX_PAGE_BYTES, MAX_PAGE_LINES, PageContext
 
 PLACE = re.compile(r"\[`([^`]*)`\]\(([^)#]+)#L(\d+)-L(\d+)\)")
 DIAGRAM = re.compile(r"```mermaid\n(.*?)\n```", re.DOTALL)

@@ -7,8 +7,8 @@ import pytest
 from surveys import survey_of
 
 from rag.code.survey import Survey
-from rag.wiki.project_summary import project_description, readmes
-from rag.wiki.structure import describe
+from rag.wiki.facts.project_summary import project_description, readmes
+from rag.wiki.pages.structure import describe
 
 BADGE = "[![Build Status](https://example.org/b.svg)](https://example.org)\n\n"
 
@@ -383,7 +383,7 @@ def test_a_manifest_that_cannot_be_read_is_none(text: str) -> None:
 def test_a_readme_that_is_a_link_is_read_where_it_leads(tmp_path, sample_repo) -> None:
     from rag.service import Engine, locate
     from rag.settings import load_settings
-    from rag.wiki.repository_graph import survey
+    from rag.wiki.facts.survey_of import survey
 
     (sample_repo / "README.md").rename(sample_repo / "snip/README.md")
     (sample_repo / "README.md").symlink_to("snip/README.md")

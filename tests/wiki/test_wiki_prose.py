@@ -13,11 +13,12 @@ from command import rag
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Usage
-from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
-from rag.wiki.build_state import Prose, ProseCitation
-from rag.wiki.links import CitationWriter, PlainLinks
-from rag.wiki.prose import as_markdown
-from rag.wiki.up_to_date import inputs_hash
+from rag.wiki import PageResult, WikiOptions, WikiReport
+from rag.wiki.models import Prose, ProseCitation
+from rag.wiki.pages.links import CitationWriter, PlainLinks
+from rag.wiki.prose.prose_writer import as_markdown
+from rag.wiki.site.up_to_date import inputs_hash
+from rag.wiki.site.writer import WikiBuilder
 from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -204,12 +205,6 @@ def test_no_page_is_begun_when_the_budget_is_spent(sample_repo, tmp_path):
         assert len(server.chats) == 1
     assert {"budget of 1 tokens is spent" in result.error for result in report.failed} == {True}
     assert len(report.failed) == 5
-
-
-def test_a_budget_in_dollars_needs_a_price(sample_repo, tmp_path):
-    with ProviderServer(answers=[GOOD]) as server:
-        report = build(sample_repo, tmp_path / "wiki", server, budget_usd=1.0)
-    assert all("price is not known" in result.error for result in report.failed) and report.failed
 
 
 def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(sample_repo, tmp_path):

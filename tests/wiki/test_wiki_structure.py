@@ -13,13 +13,13 @@ from rag.errors import WikiSteeringInvalid, WikiStructureInvalid
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import structure_outline, structure_xml, wiki_structure
-from rag.wiki.concepts import Concept
-from rag.wiki.devin_json import parse_steering
-from rag.wiki.facts import facts_of
+from rag.wiki.facts.concepts import Concept
+from rag.wiki.facts.facts import facts_of
 from rag.wiki.models import WikiPage
-from rag.wiki.outline import parse_structure_xml
-from rag.wiki.page_plan import checked_pages
-from rag.wiki.structure import _concept_description, files_about, structure_of
+from rag.wiki.pages.devin_json import parse_steering
+from rag.wiki.pages.outline import parse_structure_xml
+from rag.wiki.pages.structure import _concept_description, files_about, structure_of
+from rag.wiki.prose.page_plan import checked_pages
 
 
 @pytest.fixture

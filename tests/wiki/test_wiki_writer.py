@@ -20,7 +20,7 @@ from rag.errors import WikiUnwritable
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import WikiOptions, WikiReport, write_wiki
-from rag.wiki.site import STYLE, copy_html
+from rag.wiki.site.mkdocs import STYLE, copy_html
 
 
 def write(source: Path, folder: Path, **options: object) -> WikiReport:
@@ -87,7 +87,7 @@ def test_a_second_run_writes_nothing(sample_repo, tmp_path):
 
 def test_a_second_run_parses_nothing_and_says_the_same(sample_repo, tmp_path, monkeypatch):
     first = write(sample_repo, tmp_path / "wiki")
-    monkeypatch.setattr("rag.wiki.writer.structure_of", None)
+    monkeypatch.setattr("rag.wiki.site.writer.structure_of", None)
     again = write(sample_repo, tmp_path / "wiki")
     assert [(r.page, r.file, r.action) for r in again.pages] == [
         (r.page, r.file, "unchanged") for r in first.pages
@@ -128,7 +128,7 @@ def test_another_program_another_option_and_another_state_of_the_files_are_no_st
     made_of()
     git(sample_repo, "commit", "--all", "--quiet", "--message", "A line")
     made_of()
-    monkeypatch.setattr("rag.wiki.up_to_date._program", lambda: "another")
+    monkeypatch.setattr("rag.wiki.site.up_to_date._program", lambda: "another")
     made_of()
     assert len(set(kept)) == 5
 

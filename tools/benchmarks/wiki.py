@@ -31,7 +31,7 @@ from rag.evaluation.repositories import EvaluationRepository, obtain
 from rag.parsing import parse_json, parse_toml
 from rag.service import Engine, locate
 from rag.settings import load_settings
-from rag.wiki.repository_graph import survey
+from rag.wiki.facts.survey_of import survey
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, not_measured, run_process, show
 from tools.benchmarks.wiki_statements import Statement, sampled, statements
 

@@ -23,9 +23,7 @@ from rag.serve.links import viewer_link, wiki_link
 from rag.serve.service import Service
 from rag.service import Repository
 from rag.service.call_diagram import CallView, call_diagram
-from rag.wiki.models import WikiPage, WikiStructure
-from rag.wiki.page_writer import PageWriter
-from rag.wiki.structure import wiki_structure
+from rag.wiki import WikiPage, WikiStructure, page_markdown, wiki_structure
 
 _MAX_CACHED_WIKIS = 8
 _MAX_PAGE_FILES = 50
@@ -75,7 +73,7 @@ def _calls(service: Service) -> APIRouter:
 
 def _wiki(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["repositories"])
-    structures = _Structures()
+    structures = Structures()
 
     @router.get("/repositories/{name:path}/wiki")
     async def wiki(caller: CallerOf, name: Named) -> responses.Wiki:
@@ -106,8 +104,8 @@ def _wiki(service: Service) -> APIRouter:
                 wanted = structure.page(page)
             except KeyError:
                 raise NotFound(f"the wiki of {name} has no page {page!r}; `/wiki` lists its pages") from None
-            writer = PageWriter(structure, _PageLinks(name), every_link=True)
-            text = (await to_thread(writer.render, wanted)).text
+            links = _PageLinks(name)
+            text = await to_thread(page_markdown, structure, page, links=links, every_link=True)
         return responses.WikiText(**_entry(wanted).model_dump(), text=encodable(text))
 
     return router
@@ -139,7 +137,7 @@ class _PageLinks:
         return wiki_link(self._name, page.id)
 
 
-class _Structures:
+class Structures:
     """A cache of the pages of the most recently used stores."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from rag import types
 from rag.answer_cache.cache import CacheStats
 from rag.display import regions
+from rag.forges import web_address
 from rag.memory.facts import Fact as FactValue
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -25,8 +26,7 @@ from rag.serve.api.rendering import encodable
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import call_diagram
-from rag.wiki.forges import web_address
-from rag.wiki.models import PageKind
+from rag.wiki import PageKind
 
 if TYPE_CHECKING:
     Confidence: TypeAlias = Json

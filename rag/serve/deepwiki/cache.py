@@ -15,10 +15,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel
 
-from rag.errors import StoreError, WikiUnwritable
+from rag.errors import StoreError
+from rag.resources import replace_file
 from rag.serve.deepwiki.schema import ProcessedProject, RepoInfo, WikiCacheData, WikiCacheRequest
 from rag.serve.errors import BadRequest, TooMany
-from rag.wiki.output_files import replace_file
 
 _MAX_WIKIS = 200
 _MIN_TOKEN_CHARS = 8
@@ -91,8 +91,8 @@ class WikiCache:
         lines = [head.model_dump_json(), json.dumps(body, ensure_ascii=False), ""]
         try:
             replace_file(file, "\n".join(lines))
-        except WikiUnwritable as error:
-            raise StoreError(f"the wiki cannot be stored: {error.__cause__}") from error
+        except OSError as error:
+            raise StoreError(f"the wiki cannot be stored: {error}") from error
 
     def delete(self, namespace: str, repo: RepoInfo, language: str) -> bool:
         """Delete a wiki; return whether it existed."""

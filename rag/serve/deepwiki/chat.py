@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from rag.errors import NotFound, ProviderError
+from rag.markdown import StreamSanitizer, code, link, plain, sanitize
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.access.keys import Caller
 from rag.serve.deepwiki.filters import FileRules, rules_of
@@ -29,8 +30,6 @@ from rag.serve.service import Service
 from rag.service import Dialog, Engine, Repository
 from rag.service.dialog import HitSelection
 from rag.types import Answer, Hit
-from rag.wiki.markdown import code, link, plain
-from rag.wiki.sanitize import StreamSanitizer, sanitize
 
 _PIECE_CHARS = 32_768
 _CHUNKS_OF_FILE = 6

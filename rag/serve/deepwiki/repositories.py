@@ -10,12 +10,12 @@ from asyncio import to_thread
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rag.forges import web_address
 from rag.serve.access.keys import Caller
 from rag.serve.errors import Forbidden, ServeError, StillIndexing
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.repositories.registry import RepositoryRegistry
 from rag.service import Repository
-from rag.wiki.forges import web_address
 
 _NO_HOST = "example"
 """The frontend sends http://example/OWNER/REPO if it does not know the URL."""

@@ -8,27 +8,26 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rag.code.survey import Survey
+from rag.markdown import code, link
 from rag.serve.deepwiki.filters import FileRules
 from rag.serve.links import viewer_link
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Engine, Repository
-from rag.types import Answer, Checkout
-from rag.wiki.build_state import Prose
-from rag.wiki.devin_json import read_steering
-from rag.wiki.links import CitationWriter, ForgeLinks
-from rag.wiki.markdown import code, link
-from rag.wiki.models import WikiPage, WikiStructure
-from rag.wiki.outline import structure_xml
-from rag.wiki.page_writer import PageWriter
-from rag.wiki.prose import ProseWriter, as_markdown
-from rag.wiki.report import WITH_PROSE
-from rag.wiki.repository_graph import survey
-from rag.wiki.structure import MAX_PAGES, files_about, structure_of
-from rag.wiki.unsupported_claims import doubts, marked
+from rag.types import Answer
+from rag.wiki import (
+    ForgeLinks,
+    Prose,
+    ProseWriter,
+    WikiPage,
+    WikiStructure,
+    page_with_prose,
+    structure_xml,
+    wiki_structure,
+    with_page,
+)
 
-_CONCISE_PAGES = 12
+_PAGES, _CONCISE_PAGES = 60, 12
 _MAX_WIKIS = 20
 _MAX_PROSE = 500
 _MAX_SOURCES = 40
@@ -37,9 +36,11 @@ _MAX_SOURCES = 40
 class PageLinks:
     """Links to lines at the forge if it has them, else in our viewer; links to pages are anchors."""
 
-    def __init__(self, entry: ServedRepository, checkout: Checkout, surveyed: Survey, base: str) -> None:
-        blobs = {path: file.blob for path, file in surveyed.files.items()}
-        self._forge = ForgeLinks(checkout, blobs)
+    def __init__(
+        self, entry: ServedRepository, repository: Repository, structure: WikiStructure, base: str
+    ) -> None:
+        blobs = {path: file.blob for path, file in structure.survey.files.items()}
+        self._forge = ForgeLinks(repository.checkout, blobs)
         self._name, self._base = entry.name, base
 
     def lines(self, path: str, start: int, end: int) -> str:
@@ -75,7 +76,7 @@ class Wikis:
         self, entry: ServedRepository, repository: Repository, rules: FileRules, *, is_concise: bool
     ) -> str:
         """Return the plan as `<wiki_structure>` XML."""
-        max_pages = _CONCISE_PAGES if is_concise else MAX_PAGES
+        max_pages = _CONCISE_PAGES if is_concise else _PAGES
         _, structure = await self._structure(entry, repository, rules, max_pages)
         return await to_thread(structure_xml, replace(structure, title=entry.name))
 
@@ -100,7 +101,7 @@ class Wikis:
             files: the files that the page should be about; missing ones are ignored.
             base: the server's own URL.
         """
-        wiki, structure = await self._structure(entry, repository, rules, MAX_PAGES)
+        wiki, structure = await self._structure(entry, repository, rules, _PAGES)
         plans = [structure, *(plan for plan in wiki.plans.values() if plan is not structure)]
         named = [(plan, page) for plan in plans for page in plan.pages if page.title == title]
         if named:
@@ -108,13 +109,12 @@ class Wikis:
             structure, page = max(named, key=lambda pair: len(set(files) & set(pair[1].file_paths)))
         else:
             async with self._service.limiter.slot():
-                page = await to_thread(_asked_page, structure, wiki.repository, title, files)
-            structure = replace(structure, pages=(*structure.pages, page))
+                structure, page = await to_thread(with_page, structure, wiki.repository, title, files)
         prose = None
-        if engine.settings.has_model and page.kind in WITH_PROSE:
+        if engine.settings.has_model and page.takes_prose:
             prose = await self._written(engine, wiki, structure, page, entry)
         async with self._service.limiter.long_slot():
-            links = await to_thread(PageLinks, entry, wiki.repository.checkout, structure.survey, base)
+            links = await to_thread(PageLinks, entry, wiki.repository, structure, base)
             return await to_thread(_rendered, structure, page, prose, links)
 
     async def _structure(
@@ -154,36 +154,12 @@ class Wikis:
 
 
 def _plan(repository: Repository, rules: FileRules, max_pages: int) -> WikiStructure:
-    surveyed = survey(repository)
-    if rules:
-        files = {path: file for path, file in surveyed.files.items() if rules.keeps(path)}
-        surveyed = Survey(surveyed.name, files, surveyed.checkout, surveyed.read_graph)
-    return structure_of(
-        surveyed, max_pages=max_pages, steering=read_steering(surveyed), searcher=repository.searcher
-    )
-
-
-def _asked_page(
-    structure: WikiStructure, repository: Repository, title: str, files: Sequence[str]
-) -> WikiPage:
-    """Return a page that is in no plan: about the named files, or if none exist, about search results."""
-    existing = structure.survey.files
-    named = tuple(path for path in files if path in existing)
-    found = named or files_about(structure.survey, title, title, repository.searcher)
-    return WikiPage(
-        id="asked", title=title, description="", file_paths=tuple(path for path in found if path in existing)
-    )
+    return wiki_structure(repository, max_pages=max_pages, keeps=rules.keeps if rules else None)
 
 
 def _rendered(structure: WikiStructure, page: WikiPage, prose: Prose | None, links: PageLinks) -> str:
-    text, note, more = "", "", frozenset[str]()
-    if prose is not None:
-        cited = CitationWriter(links)
-        text, more = as_markdown(prose, cited), frozenset(cited.paths)
-        note = marked(doubts(prose, structure.survey), prose.model)
-    rendered = PageWriter(structure, links).render(page, text, note=note)
-    files = structure.survey.files
-    return _sources(sorted((rendered.sources | more) & files.keys()), links) + rendered.text
+    rendered = page_with_prose(structure, page, prose, links)
+    return _sources(sorted(rendered.sources & structure.survey.files.keys()), links) + rendered.text
 
 
 def _sources(paths: Sequence[str], links: PageLinks) -> str:

@@ -8,17 +8,13 @@ additional optional arguments.
 
 from __future__ import annotations
 
-import asyncio
 from asyncio import to_thread
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
 
 from rag import types
-from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
 from rag.retrieval.kinds.asked import INCOMPLETE
@@ -30,6 +26,7 @@ from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
 from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.serve.access.keys import Caller
+from rag.serve.api.code import Structures
 from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import sent
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
@@ -48,10 +45,7 @@ from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery
 from rag.service.unread import unread_note
 from rag.types import Answer
-from rag.wiki.models import WikiStructure
-from rag.wiki.outline import structure_outline
-from rag.wiki.pages import page_markdown
-from rag.wiki.structure import wiki_structure
+from rag.wiki import WikiStructure, page_markdown, structure_outline
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Called with done, total and a message."""
@@ -68,8 +62,6 @@ _RECALLED_CHARS = 400
 """How much of an earlier answer is shown; the whole turn is read by its id."""
 _NEXT_BY_SESSION = "ask the same question again for them"
 _NEXT_BY_SEEN = "ask again with the places above as `seen` for them"
-_MAX_WIKIS = 20
-"""The cache size for structures, each of which holds the texts of its repository."""
 
 
 if TYPE_CHECKING:
@@ -164,15 +156,6 @@ class ReviewResult(ToolReply):
     review: Review
 
 
-@dataclass(slots=True)
-class _Wiki:
-    """The structure of one state of a repository; concurrent requests wait until it is built."""
-
-    store: Store
-    structure: WikiStructure | None = None
-    building: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class Toolbox:
     """The tools of one service.
 
@@ -183,7 +166,7 @@ class Toolbox:
 
     def __init__(self, service: Service, base: str = "") -> None:
         self._service, self._base = service, base
-        self._wikis: OrderedDict[str, _Wiki] = OrderedDict()
+        self._structures = Structures()
         self._sent_lines = SentLines()
 
     # ------------------------------------------------------------ DeepWiki's tools
@@ -492,20 +475,10 @@ class Toolbox:
         self, caller: Caller, name: str | None, ref: str | None, progress: Progress
     ) -> tuple[WikiStructure, Repository]:
         """Return the structure of a repository's wiki, cached for the state of its index."""
-        entry, repository = await self._ready(caller, name, ref, progress)
-        wiki = self._wikis.pop(entry.name, None)
-        if wiki is None or wiki.store is not repository.store:
-            wiki = _Wiki(repository.store)
-        self._wikis[entry.name] = wiki
-        while len(self._wikis) > _MAX_WIKIS:
-            self._wikis.popitem(last=False)
-        if wiki.structure is None:
-            # Take the slot first, so that requests that wait for the structure are counted too.
-            async with self._service.limiter.long_slot(), wiki.building:
-                if wiki.structure is None:
-                    await progress(0.5, 1.0, "reading the structure")
-                    wiki.structure = await to_thread(wiki_structure, repository)
-        return wiki.structure, repository
+        _, repository = await self._ready(caller, name, ref, progress)
+        async with self._service.limiter.long_slot():
+            await progress(0.5, 1.0, "reading the structure")
+            return await to_thread(self._structures.of, repository), repository
 
     def _code_facts(
         self, found: types.CodeFacts | None, served: Mapping[str, ServedRepository]
@@ -623,6 +596,7 @@ def _by_definition(found: Uses) -> list[tuple[tuple[str, str, str], list[int]]]:
     rows: dict[tuple[str, str, str], list[int]] = {}
     for use in found.shown:
         is_call = use.role == "call" and use not in found.unknown and use not in found.by_name
+        is_call = is_call and not use.through
         note = "" if is_call else f", {found.reason(use)}"
         note += "" if use.certain else ", possibly"
         rows.setdefault((use.path, use.within, note), []).append(use.line)

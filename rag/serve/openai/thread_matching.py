@@ -40,7 +40,7 @@ _SHELF = "openai-prefix"
 _KEPT_S = 90 * 86_400.0
 """How long a prefix is stored; after that, the history is appended as it was sent."""
 _NO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
-"""Invisible characters, some of which we insert (`rag.wiki.sanitize`)."""
+"""Invisible characters, some of which we insert (`rag.markdown`)."""
 _LOCKS = 64
 _FROM_CLIENT = "the client's own history"
 """The model of the exchanges that only the client has."""

@@ -55,11 +55,13 @@ def written(rng: Random, most: int = _MOST) -> str:
 
 def _functions() -> dict[str, Callable[[str], Any]]:
     """What reads a text alone, by name."""
+    from rag import markdown as sanitize
+    from rag import markdown as wiki_markdown
     from rag import messages, quoting
     from rag.agent.protocol import read_text
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
-    from rag.code import definitions, documentation
+    from rag.code import definitions, documentation, entry_points
     from rag.code.languages import kind_of, language_of_path, language_of_text
     from rag.code.survey import Survey
     from rag.code.symbols import File
@@ -76,8 +78,8 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.serve.openai.messages import done_without_model, read_messages
     from rag.service.explore import parts_of
     from rag.service.review import ReviewRange
-    from rag.wiki import devin_json, entry_points, mermaid, project_summary, sanitize
-    from rag.wiki import markdown as wiki_markdown
+    from rag.wiki.facts import project_summary
+    from rag.wiki.pages import devin_json, mermaid
 
     def source(words: str) -> answers.ShownSource:
         return answers.ShownSource(1, words, words, 1, 9, words, words, words, words)

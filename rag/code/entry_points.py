@@ -1,0 +1,256 @@
+"""The entry points and settings of a repository, as its files declare them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rag.code.roles import is_carried, is_tool, role_of
+from rag.code.survey import Survey
+from rag.code.symbols import File
+from rag.parsing import parse_json, parse_toml
+
+MANIFESTS = frozenset(
+    "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "
+    "composer.json Gemfile CMakeLists.txt Makefile Dockerfile".split()
+)
+
+KINDS = (
+    "console script",
+    "command of the package",
+    "container command",
+    "main function",
+    "entry of the package",
+    "run as a script",
+    "script",
+)
+"""The kinds of entry points, the most useful for a reader first."""
+_SCRIPTS = frozenset({"run as a script", "script"})
+_SETUP_SCRIPT = re.compile(
+    r"(?:^|/)(?:(?:un)?install|setup|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
+    r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
+    re.IGNORECASE,
+)
+"""Scripts that build, install or check, and shell libraries."""
+_STARTING = re.compile(r"entrypoint|start|run|serve|launch", re.IGNORECASE)
+_MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
+_DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
+_CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
+_MAX_MANIFEST_LINE_CHARS = 1_000
+_GO_MAIN = re.compile(r"^package main\b", re.MULTILINE)
+_JAVA_MAIN = re.compile(r"\bstatic\b.*\bvoid\s+main\s*\(")
+
+_VARIABLE = re.compile(
+    r"(?:os\.environ(?:\.get|\.pop|\.setdefault)?\s*[\[(]|os\.getenv\(|os\.(?:Getenv|LookupEnv)\(|System\.getenv\("
+    r"|env::var(?:_os)?\(|ENV(?:\.fetch\(|\[)|(?<![\w.])getenv\(|process\.env\[)\s*r?[\"']([^\W\d]\w*)[\"']"
+    r"|process\.env\.([^\W\d]\w*)"
+)
+_COMMENT = ("#", "//", "*", "--", ";")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """An entry point: its name, its kind, where it is declared, and its target."""
+
+    name: str
+    what: str
+    path: str
+    start: int
+    end: int
+    leads_to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A line that names a setting: an environment variable the code reads, or a key of a file."""
+
+    name: str
+    path: str
+    line: int
+
+
+def entry_points(survey: Survey) -> list[EntryPoint]:
+    """Return console scripts, `bin`s, main functions and guards, container commands and scripts.
+
+    Vendored code and examples have none, and neither has a main function that is compiled for tests only.
+    Scripts for development are left out, but in a project of scripts without any other.
+    Installed commands come first; within a kind those nearest to the top, then by path.
+    """
+    found: list[EntryPoint] = []
+    for path, file in survey.files.items():
+        if file.kind in ("test", "doc") or is_carried(path):
+            continue
+        name = path.rpartition("/")[2]
+        if name == "pyproject.toml":
+            found += _pyproject(file)
+        elif name in ("setup.py", "setup.cfg"):
+            found += _console_scripts(file)
+        elif name == "package.json":
+            found += _package_json(file)
+        elif file.language == "docker":
+            found += _lines(file, _DOCKER, "container command")
+        elif file.language == "python":
+            found += _lines(file, _MAIN_GUARD, "run as a script", name=path)
+        elif file.text.startswith("#!") and not file.text.startswith("#!["):  # an attribute of Rust
+            found.append(EntryPoint(path, "script", path, 1, 1))
+        found += _mains(survey, file)
+    found = list({(one.name, one.what, one.leads_to or one.path): one for one in reversed(found)}.values())[
+        ::-1
+    ]
+    lines: Counter[str] = Counter()
+    for file in survey.of_kind("code"):
+        lines["scripts" if file.language == "bash" else role_of(file)] += len(file.lines)
+    users = [one for one in found if not _is_development(one)]
+    if lines["own"] > lines["scripts"]:
+        found = users = [one for one in users if not _is_helper(one)]
+    return sorted(
+        users or [one for one in found if not one.path.startswith(".")],
+        key=lambda one: (KINDS.index(one.what), one.path.count("/"), one.path, one.start),
+    )
+
+
+def _is_helper(point: EntryPoint) -> bool:
+    """Return whether a script helps those who develop a project in another language."""
+    name = point.path.rpartition("/")[2]
+    return point.what == "script" and name.endswith((".sh", ".bash")) and not _STARTING.search(name)
+
+
+def _is_development(point: EntryPoint) -> bool:
+    """Return whether an entry point is for those who develop the project."""
+    if point.path.startswith((".", "ci/", "xtask/")) or point.path.rpartition("/")[2] == "build.rs":
+        return True
+    if point.what not in _SCRIPTS:
+        return False
+    return is_tool(point.path) or (point.what == "script" and bool(_SETUP_SCRIPT.search(point.path)))
+
+
+def _pyproject(file: File) -> Iterator[EntryPoint]:
+    try:
+        read: dict[str, Any] = parse_toml(file.text)
+    except ValueError:
+        return  # for example a template: it declares nothing
+    project = read.get("project")
+    tables = [project.get("scripts"), project.get("gui-scripts")] if isinstance(project, dict) else []
+    tool = read.get("tool")
+    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    tables.append(poetry.get("scripts") if isinstance(poetry, dict) else None)
+    for table in tables:
+        for name, target in table.items() if isinstance(table, dict) else ():
+            yield _declared(file, name, "console script", target if isinstance(target, str) else "")
+
+
+def _package_json(file: File) -> Iterator[EntryPoint]:
+    try:
+        read = parse_json(file.text)
+    except ValueError:
+        return
+    if not isinstance(read, dict):
+        return
+    listed = read.get("bin")
+    for name, target in listed.items() if isinstance(listed, dict) else [(read.get("name"), listed)]:
+        if isinstance(name, str) and isinstance(target, str):
+            yield _declared(file, name, "command of the package", target, quoted=target)
+    if isinstance(read.get("main"), str):
+        yield _declared(file, "main", "entry of the package", read["main"])
+
+
+def _declared(file: File, name: str, what: str, target: str, *, quoted: str = "") -> EntryPoint:
+    wanted = (name, quoted or target)
+    line = next((n for n, text in enumerate(file.lines, 1) if all(part in text for part in wanted)), 0)
+    line = line or next((n for n, text in enumerate(file.lines, 1) if wanted[1] in text), 1)
+    return EntryPoint(name, what, file.path, line, line, target)
+
+
+def _console_scripts(file: File) -> Iterator[EntryPoint]:
+    inside = False
+    for number, line in enumerate(file.lines, start=1):
+        _, begins, rest = line[:_MAX_MANIFEST_LINE_CHARS].partition("console_scripts")
+        listed = list(_CONSOLE_SCRIPT.finditer(rest if begins else line[:_MAX_MANIFEST_LINE_CHARS]))
+        inside = inside or bool(begins)
+        if inside and listed:
+            for match in listed:
+                yield EntryPoint(match[1], "console script", file.path, number, number, match[2])
+        elif inside and not begins and line.strip() and not line.startswith((" ", "\t")):
+            inside = False
+
+
+def _lines(file: File, pattern: re.Pattern[str], what: str, name: str = "") -> Iterator[EntryPoint]:
+    for number, line in enumerate(file.lines, start=1):
+        if pattern.match(line):
+            runs = "" if name else re.sub(r"[\s,]*\\$", " …", line.strip())
+            yield EntryPoint(name or file.path, what, file.path, number, number, runs)
+
+
+_MAX_HEAD_CHARS = 1_000
+
+
+def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
+    language = file.language
+    if language not in ("go", "rust", "c", "cpp", "java", "kotlin") or "main" not in file.text:
+        return
+    if language == "go" and not _GO_MAIN.search(file.text):
+        return
+    for symbol in survey.symbols(file.path):
+        if symbol.name != "main" or symbol.unit != "function":
+            continue
+        head = "".join(line[:_MAX_HEAD_CHARS] for line in file.lines[symbol.start - 1 : symbol.start + 2])
+        if language in ("c", "cpp") and _is_conditional(file, symbol.start - 1):
+            continue
+        if not symbol.scope or (language == "java" and _JAVA_MAIN.search(head)):
+            yield EntryPoint(file.path, "main function", file.path, symbol.start, symbol.end)
+
+
+_CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*)")
+_TESTS = re.compile(r"TEST|BENCH|DEBUG|EXAMPLE|DEMO|MAIN|STANDALONE|FUZZ|\b0\b|__EMSCRIPTEN__", re.IGNORECASE)
+
+
+def _is_conditional(file: File, row: int) -> bool:
+    """Return whether a row is compiled only for tests or examples, by the conditions around it."""
+    open_conditions: list[str] = []
+    for line in file.lines[:row]:
+        if match := _CONDITION.match(line[:_MAX_HEAD_CHARS]):
+            word, condition = match[1], match[2]
+            if word == "endif":
+                del open_conditions[-1:]
+            elif word in ("elif", "else"):
+                open_conditions[-1:] = [condition]
+            else:
+                open_conditions.append("" if word == "ifndef" else condition)
+    return any(_TESTS.search(condition) for condition in open_conditions)
+
+
+def variables(survey: Survey) -> Mapping[str, list[Setting]]:
+    """Return the environment variables that the code reads by a plain name, with their lines, by name."""
+    found: dict[str, list[Setting]] = defaultdict(list)
+    for file in survey.of_kind("code", "config"):
+        if not _VARIABLE.search(file.text):
+            continue
+        for number, line in enumerate(file.lines, start=1):
+            if not line.lstrip().startswith(_COMMENT):
+                for match in _VARIABLE.finditer(line):
+                    name = match[1] or match[2]
+                    found[name].append(Setting(name, file.path, number))
+    return dict(sorted(found.items()))
+
+
+_KEY = re.compile(r"\s*[\"']?([^\W\d][\w.-]*)[\"']?\s*[:=](?!=)")
+_TABLE = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s](?:[^\]]*[^\]\s])?)\s*\]+\s*(?:#.*)?$")
+
+
+def keys(file: File, limit: int) -> list[Setting]:
+    """Return the outermost names of a configuration file: tables, sections, keys at the least indentation."""
+    found: dict[str, Setting] = {}
+    if file.language in ("toml", "ini"):
+        for number, line in enumerate(file.lines, start=1):
+            if table := _TABLE.match(line):
+                found.setdefault(table[1], Setting(table[1], file.path, number))
+    if not found and file.language in ("toml", "ini", "yaml", "json"):
+        matched = [(n, line, key) for n, line in enumerate(file.lines, 1) if (key := _KEY.match(line))]
+        least = min((len(line) - len(line.lstrip()) for _, line, _ in matched), default=0)
+        for number, line, key in matched:
+            if len(line) - len(line.lstrip()) == least:
+                found.setdefault(key[1], Setting(key[1], file.path, number))
+    return list(found.values())[:limit]

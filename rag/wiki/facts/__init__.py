@@ -1,0 +1,1 @@
+"""What the pages of a wiki say, read from the code."""

@@ -1,0 +1,1 @@
+"""The list of pages, and the text of each, written from the facts."""

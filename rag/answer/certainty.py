@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rag.answer.sections import label_at
 from rag.quoting import one_line, visible
 from rag.types import Answer, Hit
-from rag.types.question_kinds import CALLERS, FAILURE, LIST, SETTING
+from rag.types.question_kinds import CALLERS, LIST
 
 SURE, LIKELY = 0.65, 0.4
 """The least probability that the first place is right for "sure" and "likely"."""
@@ -15,8 +15,8 @@ SURE, LIKELY = 0.65, 0.4
 _RIVALS = 3
 _RIVAL_SCORE = 0.8
 """The share of the first place's score from which another place competes with it."""
-_CHOSEN_BY_RANK = frozenset({FAILURE, LIST, SETTING})
-"""Kinds whose facts are certain only if the ranking has chosen the right definition, list or setting."""
+_CHOSEN_BY_RANK = frozenset({LIST})
+"""Kinds whose facts are certain only if the ranking has chosen the right list."""
 
 
 def certainty(answer: Answer, hits: Sequence[Hit]) -> str:

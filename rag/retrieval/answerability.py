@@ -30,7 +30,6 @@ from rag.analysis import WORD, is_stop_word, term_set, terms
 from rag.identifiers import LIKE_CODE, UPPER, folded
 from rag.ports import takes_bags
 from rag.retrieval import rank
-from rag.retrieval.code_words import is_described
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.german import function_words
@@ -47,7 +46,7 @@ from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.retrieval.synonyms import meanings
 from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
-from rag.types.question_kinds import CALLERS, CHART_VALUE, CODES, HISTORY, LINES, MESSAGE
+from rag.types.question_kinds import CALLERS, HISTORY, LINES, MESSAGE, SETTING
 
 CHECKED_HITS = 3
 """How many of the best hits are checked, together, for the words of the question."""
@@ -69,13 +68,6 @@ Of 839 questions by kind this is so for 15: for 11 without an answer, and 4 with
 _APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
 _APART_MAX_WORDS = 64
 """Of longer questions the words are not compared in pairs."""
-_UNKNOWN, _UNKNOWN_SHARE, _UNKNOWN_COVERED = 0.3, 0.3, 0.25
-"""The confidence if the best hits hold at most the third number of the question, and at least the second
-of it are words that occur nowhere and have neither a synonym nor a word of code: "a wool jumper".
-
-Of 226 questions of train and weak this is so for 16: for 14 of the 58 without an answer (7 of them were not
-warned of before), and 2 of the 168 with one (1).
-"""
 _MAX_GAP_CHARS = 100
 """The largest number of characters between two words."""
 
@@ -155,7 +147,9 @@ def judge(
     facts = found.code_facts
     if facts is not None and (facts.certain_count or facts.kind == CALLERS) and _names_subject(facts, found):
         value = 1.0  # the definition or the file that the question names exists
-    elif found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
+    elif found.hits and (
+        found.ranked[0].legs.get("pointed") or _shows_subject(found) or (foreign and not by_words)
+    ):
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
@@ -164,8 +158,6 @@ def judge(
         is_doubtful = is_doubtful and not pasted and len(asked) <= _APART_MAX_WORDS
         if is_doubtful and any(_is_apart(searchers, word, asked) for word in asked):
             value = min(value, _APART)
-        if not (found.sought.carried or foreign or pasted) and _is_unknown(asked):
-            value = min(value, _UNKNOWN)
         is_message = pasted and facts is not None and facts.kind == MESSAGE
         if value < MIN_CONFIDENCE and (
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
@@ -199,13 +191,23 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (HISTORY, LINES, CHART_VALUE):
+    if facts.kind in (HISTORY, LINES, SETTING):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
         return True
     is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
     return facts.kind == CALLERS and is_name and name in sought.question.text
+
+
+def _shows_subject(found: RetrievalResult) -> bool:
+    """Return whether the question asks only for "it", and the first hit is what that means."""
+    subject = found.sought.subject
+    is_first = subject is not None and (subject.path, subject.symbol) == (
+        found.ranked[0].path,
+        found.ranked[0].symbol,
+    )
+    return is_first and bare_pronoun(found.sought.question.text) != ""
 
 
 def _names_definition(searchers: Sequence[Searcher], found: RetrievalResult) -> bool:
@@ -335,8 +337,6 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
     text = _judged_text(found)
     held = set().union(*map(_terms_of, found.ranked[:CHECKED_HITS]))
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
-    if found.code_facts is not None and found.code_facts.kind == CODES:
-        held.add(found.code_facts.subject)  # "404", which the lines may have as a name
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}
     names, ignored = _names(text), function_words(text)
@@ -374,25 +374,6 @@ def _is_apart(searchers: Sequence[Searcher], word: _Word, asked: Sequence[_Word]
         if len(np.intersect1d(own, _holding(searcher, other)))
     }
     return sum(other.rarity for other in others if other.text in near) <= _APART_SHARE * total
-
-
-def _is_unknown(asked: Sequence[_Word]) -> bool:
-    """Return whether the best hits hold little of the question, much of which no program is likely to have.
-
-    A word is likely in a program if it is written as a name, occurs anywhere here, or is known to mean
-    words of code. That the hits hold such a word of code is no evidence: nearly any text has some.
-    """
-    if any(word.named for word in asked):
-        return False
-    total = sum(word.rarity for word in asked)
-    covered = sum(word.rarity * word.held for word in asked)
-    unknown = sum(word.rarity for word in asked if word.absent and not _means_code(word.text))
-    return covered <= _UNKNOWN_COVERED * total and unknown >= _UNKNOWN_SHARE * total > 0
-
-
-def _means_code(text: str) -> bool:
-    term = terms(text)[-1]
-    return len(meanings(term)) > 1 or is_described(term)
 
 
 def _holding(searcher: Searcher, word: _Word) -> npt.NDArray[np.int64]:

@@ -15,7 +15,6 @@ from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, take
 from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
 from rag.retrieval.build_commands import asked_script
-from rag.retrieval.code_words import code_words
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.german import in_english
@@ -26,6 +25,7 @@ from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
+from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
 from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
@@ -109,7 +109,7 @@ class _Candidates:
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
     refers to some of them, `asked_lines` where the answer begins in these, `phrases` how much of it some of
     them hold word for word, and `SOUGHT` for those that it asks for by name or quotation; `alike` are the
-    synonyms and code words searched; candidates that are not `headed` have none of the words in path or name.
+    synonyms searched; candidates that are not `headed` have none of the words in path or name.
     """
 
     searcher: Searcher
@@ -189,7 +189,7 @@ def _search_stores(
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
-    name = asked_definition(sought.question)
+    name = asked_definition(sought.question) or _subject_asked(sought)
     defined = [definition_chunks(searcher.index, name) if name else {} for searcher in searchers]
     gathered = [
         _gather(searcher, sought, rarity, chunks, begins=not past, plain=plain)
@@ -231,6 +231,13 @@ def _search_stores(
         lexical=best_lexical if alone else None,
         taken=taken,
     )
+
+
+def _subject_asked(sought: ContextualQuestion) -> str:
+    """Return the name of the subject of the conversation if the question only asks what it does."""
+    if sought.subject is None or "behaviour" not in sought.question.asks:
+        return ""
+    return sought.subject.name if bare_pronoun(sought.question.text) else ""
 
 
 def _named(
@@ -291,7 +298,7 @@ def _gather(
     plain: bool,
 ) -> _Candidates:
     """Return the candidates of both retrievers, with the values of both for all of them, and the chunks with
-    the definitions asked for; for a plain question also those that have synonyms or words of code.
+    the definitions asked for.
     """
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
@@ -299,8 +306,6 @@ def _gather(
     best = lexical.best(CANDIDATES)
     first = best[np.argsort(-lexical.scores(best), kind="stable")].tolist()
     alike = synonyms(index, own, rarity)
-    if plain:
-        alike = _larger(alike, code_words(index, own, rarity, best))
     synonym = Bm25(index, alike, rarity)
     query = _query_vector(searcher, sought)
     if takes_bags(searcher.embedder) and not lexical:
@@ -339,11 +344,6 @@ def _gather(
         phrases=phrases,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
-
-
-def _larger(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """Return all terms of both, each with the larger weight."""
-    return {term: max(one.get(term, 0.0), other.get(term, 0.0)) for term in [*one, *other]}
 
 
 def _nearness(gathered: Sequence[_Candidates], sought: ContextualQuestion) -> float | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-MESSAGE, CALLERS, LIST, SETTING, FAILURE, TRACE = "message", "callers", "list", "setting", "failure", "trace"
-CODES, CHART_VALUE = "codes", "chart_value"
+MESSAGE, CALLERS, LIST, SETTING, TRACE = "message", "callers", "list", "setting", "trace"
 LINES = "lines"
 """The kind of a question that names lines, which is recognized by these alone."""
 HISTORY = "history"

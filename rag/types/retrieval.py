@@ -10,7 +10,7 @@ from rag.display.frames import frame
 from rag.display.html import code, framed, place, table
 from rag.display.svg import plain
 from rag.types.code import Located, Span, pickled_by_arguments
-from rag.types.question_kinds import LIST, SETTING
+from rag.types.question_kinds import LIST
 from rag.types.source import Kind, Unit
 
 MAX_QUESTION_CHARS = 16_000
@@ -126,7 +126,7 @@ class CodeFacts:
     @property
     def is_only_nearest(self) -> bool:
         """Whether the summary says of all places that they are only the nearest to what was asked for."""
-        return self.kind in (LIST, SETTING) and not self.certain_count
+        return self.kind == LIST and not self.certain_count
 
     @property
     def is_about_one_place(self) -> bool:

@@ -43,10 +43,10 @@ def test_what_changes_without_a_rule_is_judged_in_its_conversation(tmp_path: Pat
         _question("Where is open_jar defined?", name="first"),
         _question("Who calls it?", name="second", after=("Where is open_jar defined?",)),
     )
-    rules = [rule for rule in RULES if rule.name in ("kind: callers and other uses", "kind: codes")]
+    rules = [rule for rule in RULES if rule.name in ("kind: callers and other uses", "kind: lines of a file")]
     found = measured(Tree("jars", tmp_path, questions), rules)
-    assert found.used == {"kind: callers and other uses": 2, "kind: codes": 0}
+    assert found.used == {"kind: callers and other uses": 2, "kind: lines of a file": 0}
     assert [one.question for one in found.changed] == ["second"]
     columns, rows = table(found)
     assert {len(row) for row in rows} == {len(columns)}
-    assert next(row for row in rows if row[0] == "kind: codes")[2:] == ["0"] * (len(columns) - 2)
+    assert next(row for row in rows if row[0] == "kind: lines of a file")[2:] == ["0"] * (len(columns) - 2)

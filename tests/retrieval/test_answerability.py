@@ -190,18 +190,3 @@ def test_confidence_is_a_share_and_without_hits_there_is_none(searcher, question
     assert not {*confidence.absent} & {*confidence.unmet}
     assert not any(word.lower() in hit.text.lower() for word in confidence.unmet for hit in found.ranked[:3])
     assert all(0 <= signal <= 1 for signal in signals([searcher], found))
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Can I wash a wool jumper at forty degrees?",
-        "How much flour goes into pancakes for six people?",
-        "How often should I water a cactus in winter?",
-        "Which shoes go with a dark green coat?",
-        "How do I get wax out of a tablecloth?",
-    ],
-)
-def test_words_that_no_program_has_are_not_answered_by_words_of_code(judged, question):
-    confidence = judged(question)
-    assert not confidence.is_sure

@@ -168,16 +168,3 @@ def test_an_import_from_a_root_that_no_file_names_is_followed(searcher):
 
 def test_a_rare_name_that_is_not_resolved_is_possibly_used_where_it_occurs(searcher):
     assert facts(searcher, "Where is `IMutableSplice` used?") == {("web/src/app/splices.ts", 7, False)}
-
-
-@pytest.mark.parametrize("form", ["What does {} return?", "what does the function `{}` return"])
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [
-        ("pay", ("shop/pay.py", 5, True)),
-        ("week", ("web/src/app/week.ts", 4, True)),
-        ("sorted", ("web/src/app/splices.ts", 8, True)),
-    ],
-)
-def test_what_a_definition_returns_is_in_its_own_lines(searcher, form, name, place):
-    assert facts(searcher, form.format(name)) == {place}

@@ -10,20 +10,6 @@ import pytest
 from rag.retrieval.kinds.asked import Asked
 from rag.retrieval.search import search
 
-EXITS = {
-    f"app/{name}.ts": (
-        f"const EXIT_{name.upper()} = 3;\n\nexport function run() {{\n  process.exit(3);\n}}\n\n"
-        f"export function stop() {{\n  process.exit(EXIT_{name.upper()});\n}}\n"
-    )
-    for name in ("bake", "glaze", "fire")
-}
-ONE_EXIT = {"app/bake.ts": EXITS["app/bake.ts"]}
-STATUS = {f"api/{name}.py": f"def {name}():\n    abort(404)\n" for name in ("bake", "glaze", "fire")}
-CHART = {
-    "Chart.yaml": "name: web\n",
-    "values.yaml": "image:\n  tag: v1\n",
-    **{f"templates/{name}.yaml": "image: {{ .Values.image.tag }}\n" for name in ("pod", "job", "cron")},
-}
 CALLS = {
     "shop/kiln.py": "def heat_kiln(hours):\n    return hours\n",
     **{
@@ -84,37 +70,12 @@ SETTING = {
     "shop/config.py": "# How many hours a kiln fires.\nFIRING_HOURS = 12\n",
     "shop/options.py": 'parser.add_argument("--firing-hours", default=12)\n',
 }
-FAILING = {
-    "shop/kiln.py": (
-        "def fire_kiln(kiln):\n    if kiln.open:\n        raise ValueError\n    if kiln.cold:\n"
-        "        raise TypeError\n    return kiln\n"
-    )
-}
-STEPS = {
-    "bakery/orders.py": (
-        "from bakery.oven import bake_loaf\n\n\ndef accept_order(order):\n"
-        '    """Accept an order and see that the loaf gets baked."""\n'
-        "    check_order(order)\n    return bake_loaf(order)\n\n\n"
-        'def check_order(order):\n    """Check that the order names a flour."""\n    return order.flour\n'
-    ),
-    "bakery/oven.py": (
-        'def bake_loaf(flour):\n    """Bake a loaf: the oven is heated, then the dough goes in."""\n'
-        '    heat_oven(220)\n\n\ndef heat_oven(degrees):\n    """Heat the oven."""\n    return degrees\n'
-    ),
-}
 NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "glaze", "fire")}
 
 
 @pytest.mark.parametrize(
     ("limit", "question", "files"),
     [
-        ("asked.MAX_CHUNKS", "When does it exit with 3?", EXITS),
-        ("codes._MAX_CONSTANTS", "When does it exit with 3?", EXITS),
-        ("codes._MAX_OF_EACH", "Which exit codes are there?", ONE_EXIT),
-        ("asked.MAX_CHUNKS", "When does it answer with a 404?", STATUS),
-        ("asked.MAX_CHUNKS", "Where is .Values.image.tag used?", CHART),
-        ("asked.MAX_FACTS", "Where is .Values.image.tag used?", CHART),
-        ("asked.Asked.file", "Where is .Values.image.tag used?", CHART),
         ("asked.MAX_FACTS", "Who calls heat_kiln?", CALLS),
         ("asked.Asked.file", "Who calls heat_kiln?", CALLS),
         ("uses.MAX_FILES", "Who calls heat_kiln?", CALLS),
@@ -130,9 +91,7 @@ NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "gl
         ("class_names._MAX_FILES", "List all error classes.", ERRORS),
         ("list_fit._MAX_LINES_READ", "List all glaze colors.", COLORS),
         ("messages._MAX_USES", "the door of the kiln is open, close it before firing", MESSAGE),
-        ("settings._MAX_PLACES", "What is the default of FIRING_HOURS?", SETTING),
-        ("failures._MAX_PLACES", "What happens if fire_kiln fails?", FAILING),
-        ("trace._MAX_STEPS", "What happens from accepting an order until the oven is heated?", STEPS),
+        ("setting._MAX_PLACES", "What is the default of FIRING_HOURS?", SETTING),
         ("lines._MAX_LINES", "Show me lines 1 to 3 of bake/kiln.py", NAMES),
         ("lines._MAX_FILES", "Show me line 2 of kiln.py", NAMES),
     ],
@@ -154,11 +113,3 @@ def test_facts_that_are_cut_at_a_limit_say_so(searcher_of, monkeypatch, limit, q
 
 def says_more(facts):
     return re.search(r"only (?:\d|lines near)", facts.note) is not None or facts.count > len(facts.items)
-
-
-def test_numbers_in_files_that_return_no_status_are_not_read(searcher_of, monkeypatch):
-    monkeypatch.setattr("rag.retrieval.kinds.asked.MAX_CHUNKS", 3)
-    files = {**STATUS, **{f"ui/{n}.ts": f"export const width{n} = 200 + 404;\n" for n in range(9)}}
-    found = search([searcher_of(files)], "Which status codes can abort answer with?")
-    assert found.code_facts is not None
-    assert (found.code_facts.count, "incomplete" in found.code_facts.note) == (3, False)

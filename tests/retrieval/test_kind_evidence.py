@@ -36,58 +36,6 @@ def facts(searcher: Searcher, question: str) -> CodeFacts:
     return found
 
 
-def test_the_constant_of_a_default_is_first(opened: Open):
-    client = "".join(
-        f'def {name}(url, timeout=USE_DEFAULT):\n    """Fire with a timeout."""\n    return {name}(url)\n\n\n'
-        for name in ("get", "post", "send")
-    )
-    searcher = opened(
-        {"kiln/client.py": client, "kiln/config.py": "DEFAULT_TIMEOUT_CONFIG = Timeout(timeout=5.0)\n"}
-    )
-    found = facts(searcher, "where is the default timeout set?")
-    assert (found.kind, found.items[0].path, found.items[0].start) == ("setting", "kiln/config.py", 1)
-
-
-CLIENT = """class Client:
-    def __init__(
-        self,
-        follow_firings: bool = False,
-        max_firings: int = MOST_FIRINGS,
-    ):
-        self.max_firings = max_firings  # the maximum number of firings
-"""
-
-
-def test_a_parameter_is_shown_after_the_value_of_its_constant(opened: Open):
-    searcher = opened({"kiln/client.py": CLIENT, "kiln/config.py": "MOST_FIRINGS = 20\n"})
-    found = facts(searcher, "What is the default of max_firings?")
-    places = [(item.path, item.start) for item in found.items]
-    assert places[:2] == [("kiln/config.py", 1), ("kiln/client.py", 5)]
-    assert found.items[0].reason == "sets `MOST_FIRINGS`, the default of `max_firings`"
-
-
-def test_how_many_asks_for_a_number(opened: Open):
-    searcher = opened(
-        {
-            "kiln.py": "class Kiln:\n    # Whether retries of a firing are logged.\n"
-            "    log_retries = True\n\n"
-            "    # Retries of a firing.\n    most_retries = 3\n"
-        }
-    )
-    assert facts(searcher, "How many retries of a firing by default?").subject == "most_retries"
-
-
-def test_a_name_that_joins_two_words_of_the_question_has_both(opened: Open):
-    searcher = opened(
-        {
-            "view.ts": "class View {\n  private onScrollBack = false;\n  public onScroll = 10;\n}\n",
-            "options.ts": "export const DEFAULT_OPTIONS = {\n  columns: 80,\n  scrollback: 1000,\n};\n",
-        }
-    )
-    found = facts(searcher, "How many lines can I scroll back by default and what is the option called?")
-    assert found.subject == "scrollback"
-
-
 def test_an_option_that_is_named_is_that_option_or_none(opened: Open):
     searcher = opened(
         {
@@ -189,17 +137,6 @@ def test_a_message_is_a_literal_with_values_for_its_placeholders(opened: Open):
     assert (found.kind, found.items[0].start) == ("message", 8)
 
 
-def test_the_head_of_a_function_is_no_failure(opened: Open):
-    searcher = opened(
-        {
-            "flags.go": "package kiln\n\nfunc checkFlags(kiln *Kiln) error {\n\tif kiln.flag == 0 {\n"
-            '\t\treturn fmt.Errorf("required flag missing")\n\t}\n\tkiln.flag++\n\treturn kiln.run()\n}\n'
-        }
-    )
-    found = facts(searcher, "What happens if a required flag is missing?")
-    assert [item.start for item in found.items] == [5]
-
-
 def test_a_quote_shows_the_line_that_the_rules_found(engine: Engine, tmp_path: Path):
     lines = [f"    kiln.step({n})  # the kiln cannot be opened" for n in range(40)]
     lines[30] = '    warn("kiln %d cannot be opened by %s", kiln, who)'
@@ -225,17 +162,6 @@ def test_a_word_that_is_nowhere_near_the_others_is_warned_of(opened: Open):
     )
     assert near.is_sure and not apart.is_sure
     assert apart.missing_words[0] == "inotify"
-
-
-def test_what_is_returned_are_all_lines_that_return(opened: Open):
-    body = (
-        'def turn_of(pot, fired):\n    """Choose the pot to fire.\n\n    It should return the pot.\n'
-        '    This never fails.\n    """\n'
-        "    if fired:\n        return pot\n    if pot is None:\n        return None\n    return pot.after\n"
-    )
-    found = facts(opened({"kiln.py": body}), "what does turn_of return if it was fired")
-    assert found.summary == "`turn_of` has 3 lines that return or fail"
-    assert [item.start for item in found.items] == [8, 10, 11]
 
 
 def test_calls_that_name_the_class_of_a_method_are_possible(opened: Open):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.kinds.declared import Declared, declared
 from rag.retrieval.kinds.line_series import series_of
 from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.search import Searcher, search
@@ -135,88 +133,6 @@ def test_calls_with_many_strings_are_members_like_those_with_few(tmp_path: Path,
     (folder / "wheel.rb").write_text("def wheel_options(o)\n" + "".join(lines) + "end\n")
     found = facts(engine.repository(str(folder)).searcher, "List all options of the wheel.")
     assert (found.kind, found.count) == ("list", 3)
-
-
-def test_a_setting_is_shown_with_its_default_first(shop: Searcher):
-    found = facts(shop, "Which option sets how many hours the kiln cools down, and what is the default?")
-    assert (found.kind, found.subject) == ("setting", "cooling_hours")
-    assert found.items[0].text.strip() == "self.cooling_hours = 12"
-    assert found.items[1].path == "shop/cli.py"
-
-
-RECORDS = {
-    "class.py": """
-class Cooling(Setting):
-    name = "cooling_hours"
-    section = "Kiln"
-    default = 12
-    desc = \"\"\"\\
-        How long the kiln stays closed after firing.
-        \"\"\"
-
-
-class Label(Setting):
-    name = "label_color"
-    default = "red"
-    desc = "The colour of the label."
-""",
-    "table.c": """
-static const struct setting settings[] = {
-        {
-                .name = "label_color",
-                .description = "Colour of the label",
-                .default_value = "red",
-        },
-        {
-                .name = "cooling_hours",
-                .description = "How long the kiln stays closed after firing",
-                .default_value = "12",
-        },
-};
-""",
-    "flags.js": """
-module.exports = {
-  "label-color": {
-    description: "Colour of the label.",
-    default: "red",
-  },
-  "cooling-hours": {
-    values: [1, 2, 12],
-    description: "How long the kiln stays closed after firing.",
-    default: 12,
-  },
-};
-""",
-}
-
-
-@pytest.mark.parametrize("path", RECORDS)
-def test_a_record_with_a_description_declares_a_setting(tmp_path: Path, engine: Engine, path: str):
-    (tmp_path / path).write_text(RECORDS[path])
-    found = facts(
-        engine.repository(str(tmp_path)).searcher,
-        "Which setting says how many hours a kiln is closed when firing is done?",
-    )
-    assert (found.kind, found.subject.replace("-", "_")) == ("setting", "cooling_hours")
-    assert "12" in found.items[0].text.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("path", "line"),
-    [
-        ("kiln.go", 'var hours = os.Getenv("KILN_COOLING_HOURS")'),
-        ("kiln.rs", 'let hours = std::env::var("KILN_COOLING_HOURS");'),
-        ("kiln.rb", 'hours = ENV.fetch("KILN_COOLING_HOURS", 12)'),
-        ("kiln.java", 'String hours = System.getenv("KILN_COOLING_HOURS");'),
-    ],
-)
-def test_an_environment_variable_is_found_in_every_language(
-    tmp_path: Path, engine: Engine, path: str, line: str
-):
-    (tmp_path / path).write_text(f"// fires\n{line}\n")
-    question = "Which environment variable sets the cooling hours of the kiln?"
-    found = facts(engine.repository(str(tmp_path)).searcher, question)
-    assert found.subject == "KILN_COOLING_HOURS"
 
 
 def test_the_classes_with_a_name_are_listed_from_all_files(tmp_path: Path, engine: Engine):
@@ -360,64 +276,6 @@ def test_the_subclasses_of_a_class_that_is_named_are_listed(tmp_path: Path, engi
     )
 
 
-def test_the_file_that_declares_most_settings_comes_first(tmp_path: Path, engine: Engine):
-    rows = "".join(
-        f'    ("{name}", 3),\n' for name in ("firing_hours", "cooling_hours", "door_delay", "max_tries")
-    )
-    (tmp_path / "options.py").write_text(f"DEFAULTS = (\n{rows})\n")
-    (tmp_path / "kiln.py").write_text(
-        '"""Cooling."""\n\n\ndef cool(kiln, cooling_hours=5):\n    return kiln\n'
-    )
-    question = "What is the default of the cooling hours?"
-    found = facts(engine.repository(str(tmp_path)).searcher, question)
-    assert [(item.path, item.start) for item in found.items] == [("options.py", 3), ("kiln.py", 4)]
-
-
-@pytest.mark.parametrize("word", ["option", "default", "setting", "flag"])
-def test_words_of_any_setting_lead_to_no_lines(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, word: str
-):
-    others = "".join(f"row_{n} = {n}  # the {word} of row {n}\n" for n in range(200))
-    (tmp_path / "kiln.py").write_text(f"cooling_hours = 6\n\n\n\n\n\n\n\n{others}")
-    read: set[int] = set()
-
-    def recorded(lines: Sequence[str], number: int, *, is_config: bool = False) -> list[Declared]:
-        read.add(number)
-        return declared(lines, number, is_config=is_config)
-
-    monkeypatch.setattr("rag.retrieval.kinds.settings.declared", recorded)
-    shop = engine.repository(str(tmp_path)).searcher
-    assert facts(shop, f"Which {word} sets the cooling hours by default?").subject == "cooling_hours"
-    assert max(read) < 10
-
-
-def test_the_failures_of_the_subject_are_shown(shop: Searcher):
-    found = facts(shop, "What happens if the kiln cannot be fired because its door is open?")
-    assert (found.kind, found.subject) == ("failure", "fire_kiln")
-    assert [(item.start, item.reason) for item in found.items] == [
-        (9, "raises"),
-        (12, "handles"),
-        (13, "returns"),
-    ]
-
-
-def test_the_failures_of_a_function_that_is_cut_into_chunks_are_all_counted(engine: Engine, tmp_path: Path):
-    steps = [
-        f"    step = machine.move({n}, speed=limits[{n}], torque=limits[-{n}])\n" * 5
-        + f"    if step.late:\n        raise MachineError('step {n} was late')\n"
-        for n in range(1, 9)
-    ]
-    (tmp_path / "a.py").write_text(
-        f"import os\n\n\ndef run_machine(machine, limits):\n{''.join(steps)}\n\ndef stop():\n    raise Off\n"
-    )
-    searcher = engine.repository(str(tmp_path)).searcher
-    found = facts(searcher, "What happens if a step of run_machine is late?")
-    assert (found.kind, found.subject, found.count) == ("failure", "run_machine", 8)
-    assert found.summary == "`run_machine` has 8 lines on failures"
-    hits = search([searcher], "run_machine", k=20).hits
-    assert sum(hit.symbol == "run_machine" for hit in hits) > 1, "it is one chunk"
-
-
 @pytest.mark.parametrize(
     "question",
     ["Where is the kiln fired?", "How is a kiln described?", "fire_kiln", "Why does the kiln cool?", ""],
@@ -520,11 +378,6 @@ def test_a_hostile_question_is_classified_in_little_time(part: str):
         assert time.thread_time() - began < 1
 
 
-def test_a_question_for_a_setting_does_not_ask_what_fails(shop: Searcher):
-    found = search([shop], "Which option decides whether a cracked kiln raises an error?").code_facts
-    assert found is None or found.kind == "setting"
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -552,7 +405,6 @@ def test_a_statement_as_in_a_comment_asks_for_nothing(statement: str):
         ("Get me all of the doors", "list"),
         ("the default of the door", "setting"),
         ("default folder of doors", "setting"),
-        ("The kiln is cold - what happens if it does not heat", "failure"),
         ("whats the default kiln", "setting"),
         ("who opens the KilnDoor", "callers"),
         ("what kilns run at night", "list"),
@@ -577,13 +429,6 @@ def test_a_request_needs_no_question_mark(request_: str, kind: str):
 )
 def test_the_verb_decides_what_is_asked(question: str, kind: str):
     assert kind not in kinds_of(question)
-
-
-def test_a_question_for_an_order_asks_for_no_failure():
-    assert "failure" not in kinds_of(
-        "In what order does the rack throw out plates once it is longer than allowed?"
-    )
-    assert "failure" in kinds_of("What happens if the rack is longer than allowed?")
 
 
 def test_a_question_for_the_implementation_quotes_no_message():

@@ -16,7 +16,7 @@ import numpy as np
 
 from rag.retrieval import context, rank
 from rag.retrieval.context import Exchange
-from rag.retrieval.kinds.recognition import asks_only_for_way, relation_of
+from rag.retrieval.kinds.recognition import relation_of
 
 Function = Callable[..., Any]
 
@@ -26,7 +26,7 @@ class Rule:
     """A rule: its name, where it is called, and what is called instead.
 
     A place is a module below `rag` and a name in it, or the name of a table and a key:
-    "retrieval.search.code_words", "retrieval.kinds.recognition:_RECOGNIZED.list".
+    "retrieval.search.synonyms", "retrieval.kinds.recognition:_RECOGNIZED.list".
     """
 
     name: str
@@ -152,11 +152,8 @@ RULES = (
     ),
     Rule("kind: lists", ("retrieval.kinds.recognition:_RECOGNIZED.list",), _always(False)),
     Rule("kind: settings", ("retrieval.kinds.recognition:_RECOGNIZED.setting",), _always(False)),
-    Rule("kind: failures", ("retrieval.kinds.recognition:_RECOGNIZED.failure",), _always(False)),
     Rule("kind: pasted messages", ("retrieval.kinds.messages.find",), _always(None)),
-    Rule("kind: steps", ("retrieval.kinds.trace.find",), _always(None)),
-    Rule("kind: codes", ("retrieval.kinds.recognition:_RECOGNIZED.codes",), _always(False)),
-    Rule("kind: values of charts", ("retrieval.kinds.recognition:_RECOGNIZED.chart_value",), _always(False)),
+    Rule("kind: steps", ("retrieval.kinds.path.find",), _always(None)),
     Rule("kind: lines of a file", ("retrieval.question._lines_asked",), _empty(list)),
     Rule("callers: raisers", ("retrieval.kinds.callers.relation_of",), _no_relation("raisers")),
     Rule("callers: overrides", ("retrieval.kinds.callers.relation_of",), _no_relation("overrides")),
@@ -191,27 +188,10 @@ RULES = (
     Rule("lists: records", ("retrieval.kinds.list_fit._with_records",), lambda _, every: list(every)),
     Rule("lists: families", ("retrieval.kinds.list_fit.families",), _empty(list)),
     Rule("lists: the noun", ("retrieval.kinds.list_fit._noun",), _always(0.0)),
-    Rule("settings: named in the question", ("retrieval.kinds.settings._literal",), _always(None)),
-    Rule("settings: constants", ("retrieval.kinds.settings._constants",), _nothing),
-    Rule("settings: no translations", ("retrieval.kinds.settings._is_translation",), _always(False)),
-    Rule("settings: numbers", ("retrieval.kinds.settings._number_score",), _always(0.0)),
-    Rule("settings: doubtful ones", ("retrieval.kinds.settings._is_named",), _always(True)),
-    Rule("failures: of a name", ("retrieval.kinds.failures._named_subject",), _always(None)),
-    Rule("failures: of the subject", ("retrieval.kinds.failures._subject",), _always(None)),
-    Rule("failures: what is returned", ("retrieval.kinds.failures._asks_returned",), _always(False)),
-    Rule("failures: no documentation", ("retrieval.kinds.failures._documentation",), _empty(set)),
     Rule("messages: whole literals", ("retrieval.kinds.messages._may_be_whole",), _always(False)),
     Rule("messages: the nearer literal", ("retrieval.kinds.messages._is_nearer",), _always(False)),
     Rule("messages: uses of the constant", ("retrieval.kinds.messages._uses",), _nothing),
     Rule("messages: no quoted names", ("retrieval.kinds.messages._names_definition",), _always(False)),
-    Rule("steps: between two names", ("retrieval.kinds.trace.named_chain",), _always(None)),
-    Rule("steps: between two descriptions", ("retrieval.kinds.trace.described_chain",), _always(None)),
-    Rule(
-        "steps: how X gets to Y",
-        ("retrieval.kinds.recognition:_RECOGNIZED.trace",),
-        lambda text: not asks_only_for_way(text),
-    ),
-    Rule("code words", ("retrieval.search.code_words",), _empty(dict)),
     Rule("phrases", ("retrieval.search.phrase_chunks",), _empty(dict)),
     Rule("rare names", ("retrieval.search.name_chunks",), _empty(dict)),
     Rule("the only word", ("retrieval.search.only_word",), _always(None)),
@@ -280,7 +260,6 @@ RULES = (
         _first,
     ),
     Rule("gate: a word apart", ("retrieval.answerability._is_apart",), _always(False)),
-    Rule("gate: unknown words", ("retrieval.answerability._is_unknown",), _always(False)),
     Rule("gate: missing parts", ("retrieval.answerability.missing_part",), _always(None)),
     Rule("gate: quoted text", ("retrieval.answerability.is_quoted",), _always(False)),
     Rule("gate: the subject exists", ("retrieval.answerability._names_subject",), _always(False)),

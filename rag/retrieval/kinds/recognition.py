@@ -11,12 +11,8 @@ from functools import cache
 from rag.analysis import words
 from rag.identifiers import CAMEL, LOWER, UPPER
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
-from rag.retrieval.kinds.asked_codes import asked_code
 from rag.types.question_kinds import (
     CALLERS,
-    CHART_VALUE,
-    CODES,
-    FAILURE,
     LIST,
     MESSAGE,
     SETTING,
@@ -196,30 +192,6 @@ _NO_SETTING = re.compile(
     r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
     re.I,
 )
-_FAILURES = re.compile(
-    r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
-    r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
-    r"|(?:gets?|gives?|hands?|comes?) back|(?:left|leave) behind)\b"
-    r"|\bexception or\b|\bor (?:an? )?(?:exception|error)\b"
-    r"|\bwhat\b[^?]{0,120}\b(?:fail\w*|goes wrong|breaks?|broken|missing|crash\w*|hangs?|refuses?"
-    r"|time(?:s |d )?out|invalid|corrupt\w*|garbage|not exist|does not|doesn't|do not|is not|isn't|cannot"
-    r"|can't|never|too (?:long|many|large|big)|(?:more|longer) than|without|killed|lost|throws?|raises?)\b"
-    r"|\b(?:fails?|goes wrong|broken|missing|crash\w*|killed|never|not exist|does not|is not|longer than)\b"
-    r"[^?]{0,120}\bwhat\b",
-    re.I,
-)
-_RETURNS_OF = re.compile(
-    r"\b(?:what|which) (?:errors? |exceptions? )?(?:does|do|will|would|can|could|may|might) (?:the )?"
-    rf"(?:\w+[.:]+)*(?-i:(?=\w*[{LOWER}][{UPPER}_])\w++)(?:\(\))? (?:return|raise|throw|give back)\b",
-    re.I,
-)
-"""What asks for that of a named function, whatever settings the question has: "if nothing is set"."""
-_NO_FAILURE = re.compile(
-    r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?"
-    r"|in (?:what|which) order)\b"
-    r"|\b(?:is|are) there (?:a |any )?tests?\b|\btest(?:s|ed)? (?:that|for)\b",
-    re.I,
-)
 _QUOTED_PHRASE = re.compile(r"[\"“«`](?:[^\"“”«»`\s]{1,60}\s{1,9}){2,60}[^\"“”«»`\n]{1,300}[\"”»`]")
 """At least three words in quotation marks."""
 _QUOTED_NAME = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
@@ -254,9 +226,6 @@ _EACH_END = 5_000
 _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
-_CHART_VALUE = re.compile(r"(?<![\w)])\$?\.Values((?:\.[^\W\d]\w*){1,8})")
-
-
 def kinds_of(text: str) -> list[str]:
     """Return the kinds that a question is of, in the order their rules are tried."""
     whole, text = text, text if len(text) <= 2 * _EACH_END else f"{text[:_EACH_END]}\n{text[-_EACH_END:]}"
@@ -264,10 +233,7 @@ def kinds_of(text: str) -> list[str]:
     asked = [
         kind for kind, is_asked in _RECOGNIZED.items() if is_asked(whole if kind == MESSAGE else unquoted)
     ]
-    # "Which option decides whether it raises?" does not ask what is raised, "list all settings" not for one.
-    others = {FAILURE} if SETTING in asked else set()
-    if _RETURNS_OF.search(unquoted):
-        others = {SETTING, LIST}
+    others = set[str]()
     if TRACE in asked and _UNTIL.search(unquoted):
         others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):
@@ -360,29 +326,9 @@ def _asks_for_setting(text: str) -> bool:
     )
 
 
-def chart_value(text: str) -> str:
-    """Return the value of a Helm chart that a text names, without ".Values."; "" if it names none."""
-    found = _CHART_VALUE.search(text) if len(text) <= _MAX_CHARS else None
-    return found[1].lstrip(".") if found else ""
-
-
-def _asks_for_chart_value(text: str) -> bool:
-    return chart_value(text) != "" and _is_request(text)
-
-
-def _asks_for_codes(text: str) -> bool:
-    return asked_code(text) is not None
-
-
 def _is_request(text: str) -> bool:
     """Return whether a text asks for something, rather than states it, as a comment does."""
     return _REQUEST.search(text) is not None
-
-
-def _asks_for_failures(text: str) -> bool:
-    """Return whether a question asks what happens if something fails, or what is returned then."""
-    text = without_quoted_names(text)
-    return _is_request(text) and bool(_FAILURES.search(text)) and not _NO_FAILURE.search(text)
 
 
 def _asks_for_steps(text: str) -> bool:
@@ -390,18 +336,10 @@ def _asks_for_steps(text: str) -> bool:
     return bool(_TRACES.search(text) or _WAYS.search(text[:_MAX_CHARS]))
 
 
-def asks_only_for_way(text: str) -> bool:
-    """Return whether a question that may ask for steps only asks how one place leads to another."""
-    return _TRACES.search(text) is None
-
-
 _RECOGNIZED = {  # in the order in which their rules are tried
-    CHART_VALUE: _asks_for_chart_value,
-    CODES: _asks_for_codes,
     MESSAGE: _is_message,
     CALLERS: _asks_for_uses,
     LIST: _asks_for_all,
     SETTING: _asks_for_setting,
-    FAILURE: _asks_for_failures,
     TRACE: _asks_for_steps,
 }

@@ -9,9 +9,6 @@ from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 from rag.types.question_kinds import (
     CALLERS,
-    CHART_VALUE,
-    CODES,
-    FAILURE,
     LINES,
     LIST,
     MESSAGE,
@@ -21,14 +18,11 @@ from rag.types.question_kinds import (
 
 _RULES: Mapping[str, tuple[str, int]] = {
     LINES: ("lines", 0),
-    CHART_VALUE: ("chart_values", 0),
-    CODES: ("codes", 60),
     MESSAGE: ("messages", 12),
     CALLERS: ("callers", 0),
     LIST: ("lists", 60),
-    SETTING: ("settings", 60),
-    FAILURE: ("failures", 12),
-    TRACE: ("trace", 50),
+    SETTING: ("setting", 0),
+    TRACE: ("path", 0),
 }
 """The module with the rules of each kind, and the number of hits that they need."""
 

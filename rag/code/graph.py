@@ -68,7 +68,7 @@ class RepositoryGraph:
         with self._lock:
             found = self._defined.get((name, are_values))
         if found is None:
-            files = self.files.holding(name)
+            files = self.files.defining(name)
             if are_values:
                 found = tuple(one for file in files for one in file.values if one.name == name)
             else:
@@ -127,7 +127,7 @@ class RepositoryGraph:
         if role == "import":
             found = {use for target in targets for use in self.files.unresolved_imports(target.path)}
         elif role == "override":
-            found = {use for file in search.files_to_read() for use in search.unresolved_overrides(file)}
+            found = set(search.unresolved_overrides())
         else:
             roles: set[UseRole] = {"call", "mention"} if role == "mention" else {role}
             found = {

@@ -93,12 +93,14 @@ class UseSearch:
 
     def _origins(self, name: str) -> set[Value]:
         found: set[Value] = set()
-        for file in self.files.holding(name):
-            for number in file.named.get(name, ()):
-                found.add(self.meanings.origin(Value("def", file.path, number)))
-                if len(found) > _FEW_MEMBERS:
-                    return found
+        for file, number in self._definitions(name):
+            found.add(self.meanings.origin(Value("def", file.path, number)))
+            if len(found) > _FEW_MEMBERS:
+                break
         return found
+
+    def _definitions(self, name: str) -> Iterator[tuple[LoadedFile, int]]:
+        return ((file, number) for file in self.files.defining(name) for number in file.named.get(name, ()))
 
     def files_to_read(self) -> list[LoadedFile]:
         """Return the files that may use the definitions, also under names that imports give them."""
@@ -107,7 +109,7 @@ class UseSearch:
         pending = list(self.names)
         while pending and len(found) < MAX_FILES:
             name = pending.pop()
-            for file in self.files.holding(name):
+            for file in self.files.referring(name):
                 if file.path in found:
                     continue
                 found[file.path] = file
@@ -172,10 +174,10 @@ class UseSearch:
         """Yield the references of some roles to the names that are neither resolved nor possible uses."""
         return (use for use, meaning in self.references_in(file) if meaning == "open" and use.role in roles)
 
-    def unresolved_overrides(self, file: LoadedFile) -> Iterator[CodeUse]:
-        """Yield the other definitions of the names in classes of a file of which a base is not known."""
+    def unresolved_overrides(self) -> Iterator[CodeUse]:
+        """Yield the other definitions of the names in classes of which a base is not known."""
         for name in self.names:
-            for number in file.named.get(name, ()):
+            for file, number in self._definitions(name):
                 if Value("def", file.path, number) not in self.targets and self.meanings.has_unknown_base(
                     file, file.class_of(file.graph.definitions[number].parent)
                 ):

@@ -97,7 +97,7 @@ class ReferenceColumns(NamedTuple):
 
 
 class References:
-    """The references of a file in columns: a tenth of the memory of an object for each, and read far faster."""
+    """The references of a file in columns: a tenth of the memory of an object for each."""
 
     def __init__(self, rows: Sequence[Sequence[Any]] = ()) -> None:
         self._count = len(rows)
@@ -197,7 +197,9 @@ class FileGraph:
     def referred_names(self) -> set[str]:
         """The names of its references, and those that its imports take and give; "" is none."""
         imported = {name for one in self.imports for pair in one.names for name in pair}
-        return (imported | {use.name for use in self.references}) - {""}
+        found = self.references
+        columns = (found if isinstance(found, References) else References(found)).columns
+        return (imported | {columns.texts[number] for number in set(columns.names)}) - {""}
 
 
 def defined_in(definitions: Sequence[Definition], language: str) -> tuple[Defined, ...]:

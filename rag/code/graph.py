@@ -31,6 +31,7 @@ class RepositoryGraph:
         self.files = LoadedFiles(source)
         self.names = NameResolution(self.files)
         self._lock = threading.Lock()
+        self._last = threading.local()
         self._defined: dict[tuple[str, bool], tuple[CodeDefinition, ...]] = {}
         self._defined_count = 0
 
@@ -95,16 +96,24 @@ class RepositoryGraph:
 
     def uses(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls and mentions of any of these definitions, certain ones first."""
-        return UseSearch(self.names, targets).uses()
+        return self._search(targets).uses()
+
+    def _search(self, targets: Sequence[CodeDefinition]) -> UseSearch:
+        """Return the search for the uses of these definitions; the last one of a thread is kept."""
+        key = tuple(targets)
+        last: tuple[tuple[CodeDefinition, ...], UseSearch] | None = getattr(self._last, "search", None)
+        if last is None or last[0] != key:
+            last = self._last.search = (key, UseSearch(self.names, targets))
+        return last[1]
 
     def attributed(self, targets: Sequence[CodeDefinition]) -> AttributedUses:
         """Return all references to the names of these definitions, by what they mean.
 
         Those that do not mean a definition are taken from files in its language alone.
         """
-        search = UseSearch(self.names, targets)
+        search = self._search(targets)
         uses, unknown, others = list[CodeUse](), list[CodeUse](), list[CodeUse]()
-        for file in search.files_to_read():
+        for file in search.files_to_read:
             is_alike = search.is_alike(file)
             for use, meaning in search.references_in(file):
                 if meaning in ("certain", "possible"):
@@ -123,7 +132,7 @@ class RepositoryGraph:
         "mention" asks for calls too, "override" for other definitions in classes with an unknown base. Only
         files in the languages of the definitions are read for calls, mentions and bases.
         """
-        search = UseSearch(self.names, targets)
+        search = self._search(targets)
         if role == "import":
             found = {use for target in targets for use in self.files.unresolved_imports(target.path)}
         elif role == "override":
@@ -132,7 +141,7 @@ class RepositoryGraph:
             roles: set[UseRole] = {"call", "mention"} if role == "mention" else {role}
             found = {
                 use
-                for file in search.files_to_read()
+                for file in search.files_to_read
                 if search.is_alike(file)
                 for use in search.unresolved_in(file, roles)
             }
@@ -159,7 +168,7 @@ class RepositoryGraph:
 
     def subclasses(self, target: CodeDefinition) -> list[CodeUse]:
         """Return the classes that name this class as a base, certain ones first."""
-        return UseSearch(self.names, [target]).subclasses()
+        return self._search([target]).subclasses()
 
     def overrides(self, target: CodeDefinition) -> list[CodeUse]:
         """Return the definitions that override this method, in direct and indirect subclasses."""

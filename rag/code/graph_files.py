@@ -51,7 +51,7 @@ class GraphFiles(Protocol):
         ...
 
     def files_referring(self, name: str) -> list[str]:
-        """Return the paths of the files that refer to a name or import it, and perhaps of others, ascending."""
+        """Return the paths of the files that refer to a name or import it, and perhaps of others."""
         ...
 
     def file_text(self, path: str) -> tuple[str, str] | None:

@@ -237,11 +237,8 @@ class NameResolution:
     def _elixir_module(self, name: str) -> Values:
         """Return the modules of Elixir with a whole name."""
         last = name.rpartition(".")[2]
-        files = (
-            self.files.file(p)
-            for p in sorted(self.files.definers(last))
-            if self.files.known[p][0] == "elixir"
-        )
+        paths = sorted(self.files.definers(last))
+        files = (self.files.file(path) for path in paths if self.files.known[path][0] == "elixir")
         return tuple(
             Value("def", file.path, number)
             for file in files

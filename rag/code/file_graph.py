@@ -142,6 +142,12 @@ class References:
             if number in wanted:
                 yield self._at(at)
 
+    def on_lines(self, start: int, end: int) -> Iterator[Reference]:
+        """Yield the references on some lines, in order."""
+        for at, line in enumerate(self.columns.lines):
+            if start <= line <= end:
+                yield self._at(at)
+
     def of_role(self, role: str) -> Iterator[Reference]:
         """Yield the references of a role, in order."""
         at = self.columns.roles.find(role)

@@ -156,8 +156,8 @@ class RepositoryGraph:
         """
         file, found = self.files.file(target.path), []
         number = file.number(target)
-        for use in file.references:
-            if use.role != CALL or not target.start <= use.line <= target.end:
+        for use in file.references.on_lines(target.start, target.end):
+            if use.role != CALL:
                 continue
             if (named is None or named(use.name)) and number in file.scopes(use.within):
                 values = self.names.resolve(file, use)

@@ -39,7 +39,8 @@ def serve(bench: Bench) -> None:
         raise NotMeasured(f"Django 5.2: {error}") from error
     with TemporaryDirectory(prefix="rag-bench-serve-") as workplace:
         home = Path(workplace)
-        with running_server(sources, home, sys.executable, os.environ) as (port, pid):
+        environment = {**os.environ, "RAG_HOME": str(home / "home"), "RAG_CACHE": "off"}
+        with running_server(sources, home, sys.executable, environment) as (port, pid):
             store = store_of(home / "home", "")
             job = {"port": port, "repository": "django", "questions": questions_about(store), "stream": False}
             load(job, CLIENTS, WARM)
@@ -78,14 +79,13 @@ def _row(name: str, seen: dict[str, Any]) -> tuple[object, ...]:
 def running_server(
     sources: Path, home: Path, python: Path | str, environment: Mapping[str, str]
 ) -> Iterator[tuple[int, int]]:
-    """A server that has the repository ready: its port and process id."""
+    """A server that has the repository ready: its port and process id. Its log is written to `home`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [str(python), "-m", "rag", "serve", "--repo", f"django={sources}", "--port", str(port)]
     with (home / "log").open("wb") as log:
-        own = {**environment, "RAG_HOME": str(home / "home"), "RAG_CACHE": "off"}
-        running = subprocess.Popen(command, env=own, stderr=log)
+        running = subprocess.Popen(command, env=dict(environment), stderr=log)
     try:
         while not _is_ready(port):
             if running.poll() is not None:
@@ -116,8 +116,7 @@ def load(job: dict[str, Any], clients: int, requests: int) -> dict[str, Any]:
 
 def store_of(home: Path, name: str) -> Store:
     """Return the store of a repository in a home."""
-    (path,) = (home / "stores").glob(f"{name}*.pkl")
-    return Store.open(path)
+    return Store.open(max((home / "stores").glob(f"{name}*.pkl")))
 
 
 def questions_about(store: Store) -> list[str]:

@@ -173,9 +173,13 @@ def _measured(version: Version, django: Path, questions: Path, place: Path) -> F
     ]
     for step in steps:
         try:
-            found |= step()
-        except (NotMeasured, OSError, subprocess.CalledProcessError) as reason:
+            figures = step()
+        except (NotMeasured, OSError, ValueError, subprocess.CalledProcessError) as reason:
             not_measured(f"{version.name}: {reason}")
+            continue
+        found |= figures
+        for name, figure in figures.items():
+            out(f"{version.name}: {name} {figure}")
     return found
 
 
@@ -184,7 +188,6 @@ def _asked(version: Version, questions: Path) -> Figures:
         run_process(version.rag("index", folder), version.environment)
     probe = [str(version.python), str(HERE / "speed_probe.py"), str(questions)]
     first, again = json.loads(run_process(probe, version.environment).output)
-    out(f"{version.name}: {len(first)} questions")
     return {
         "question, first visit: mean CPU ms": f"{statistics.mean(first):.1f}",
         "question, first visit: p95": f"{np.percentile(first, 95):.0f}",
@@ -244,9 +247,7 @@ def _connected(version: Version, django: Path) -> Figures:
 
 
 def _served(version: Version, django: Path, place: Path) -> Figures:
-    home = place / f"serve-{version.home.name}"
-    home.mkdir()
-    with running_server(django, home, version.python, version.environment) as (port, pid):
+    with running_server(django, version.home, version.python, version.environment) as (port, pid):
         asked = questions_about(store_of(place / "home", "django"))
         job = {"port": port, "repository": "django", "questions": asked, "stream": False}
         load(job, CLIENTS, WARM)

@@ -6,7 +6,6 @@ completion and unknown names import all of them.
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rag.processes import collect_garbage_rarely
 from rag.cli.settings_options import EPILOG, SettingsGroup, setting_parameters, use_settings
 
 _COMMANDS = {
@@ -46,9 +46,6 @@ _COMMANDS = {
 """The commands in the order of the help: the module of each, and its name there."""
 UNDER_ADMIN = tuple(_COMMANDS)[9:-1]
 """The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
-_GC_THRESHOLDS = (100_000, 50, 100)
-"""Garbage collection thresholds. With Python's defaults, a tenth of the time of a search goes into collecting
-newly imported modules."""
 _PROGRAMS = ("RAG", "RAG_TURNS")
 _OF_WORDS = frozenset({"ask", "search"})
 
@@ -146,7 +143,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
         elif stream is None:  # the parent closed it; the next opened file must not get its number
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collect_garbage_rarely()
     first = sys.argv[1:2]
     if not _OF_WORDS.isdisjoint(first):
         # One question needs no threads for products of matrices; numpy starts them when it is imported.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from rag.code.definitions import Definition
@@ -25,6 +26,8 @@ COMPANION = "Companion"
 """The name of the object that has the static members of a class of Kotlin."""
 OWN_MODULE = "__MODULE__"
 """What a module of Elixir calls itself."""
+NUMBERS = "i"
+"""The type of the numbers in columns, of `array`: 32 bits."""
 UNKNOWN = "?"
 """What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
 
@@ -82,30 +85,50 @@ class DeclaredValue(NamedTuple):
     end: int
 
 
-class References:
-    """The references of a file in columns: a tenth of the memory of an object for each, and read far faster.
+class ReferenceColumns(NamedTuple):
+    """References in columns. Names and receivers are numbers of `texts`; each role is one character."""
 
-    `rows` are their values in the order of the fields of `Reference`. Raises ValueError, TypeError if they
-    are none.
-    """
+    texts: list[str]
+    names: array[int]
+    receivers: array[int]
+    lines: array[int]
+    within: array[int]
+    roles: str
+
+
+class References:
+    """The references of a file in columns: a tenth of the memory of an object for each."""
 
     def __init__(self, rows: Sequence[Sequence[Any]] = ()) -> None:
-        names, receivers, lines, within, roles = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-        self._names, self._receivers = list(map(sys.intern, names)), list(map(sys.intern, receivers))
-        try:
-            self._lines, self._within = array("i", lines), array("i", within)
-        except OverflowError as error:
-            raise ValueError(str(error)) from error
-        self._roles = "".join(roles)
-        if len(self._roles) != len(rows):
-            raise ValueError("a role of a reference is not one character")
+        self._count = len(rows)
+        self._load: Callable[[], ReferenceColumns] = partial(reference_columns, rows)
+
+    @classmethod
+    def stored(
+        cls, load: Callable[[], ReferenceColumns], bases: Sequence[Reference], count: int
+    ) -> References:
+        """Return references that are loaded when they are first needed: names are resolved without them."""
+        made = cls()
+        made._load, made.bases, made._count = load, tuple(bases), count
+        return made
+
+    @cached_property
+    def columns(self) -> ReferenceColumns:
+        """The columns, loaded now if they were not before."""
+        return self._load()
+
+    @cached_property
+    def bases(self) -> tuple[Reference, ...]:
+        """The references to base classes, in order."""
+        return tuple(self.of_role(BASE))
 
     def __len__(self) -> int:
-        return len(self._names)
+        return self._count
 
     def __iter__(self) -> Iterator[Reference]:
-        columns = self._names, self._receivers, self._lines, self._within, self._roles
-        return map(Reference, *columns)
+        texts, names, receivers, *rest = self.columns
+        text = texts.__getitem__
+        return map(Reference, map(text, names), map(text, receivers), *rest)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, References | tuple):
@@ -114,21 +137,50 @@ class References:
 
     def named(self, names: Set[str]) -> Iterator[Reference]:
         """Yield the references to some names, in order."""
-        for at, name in enumerate(self._names):
-            if name in names:
+        wanted = {number for number, text in enumerate(self.columns.texts) if text in names}
+        for at, number in enumerate(self.columns.names) if wanted else ():
+            if number in wanted:
+                yield self._at(at)
+
+    def on_lines(self, start: int, end: int) -> Iterator[Reference]:
+        """Yield the references on some lines, in order."""
+        for at, line in enumerate(self.columns.lines):
+            if start <= line <= end:
                 yield self._at(at)
 
     def of_role(self, role: str) -> Iterator[Reference]:
         """Yield the references of a role, in order."""
-        at = self._roles.find(role)
+        at = self.columns.roles.find(role)
         while at >= 0:
             yield self._at(at)
-            at = self._roles.find(role, at + 1)
+            at = self.columns.roles.find(role, at + 1)
 
     def _at(self, at: int) -> Reference:
-        return Reference(
-            self._names[at], self._receivers[at], self._lines[at], self._within[at], self._roles[at]
+        texts, names, receivers, lines, within, roles = self.columns
+        return Reference(texts[names[at]], texts[receivers[at]], lines[at], within[at], roles[at])
+
+
+def reference_columns(rows: Sequence[Sequence[Any]]) -> ReferenceColumns:
+    """Return references as columns. Raises ValueError, TypeError if they are none."""
+    names, receivers, lines, within, roles = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    numbers: dict[str, int] = {}
+    for text in (*names, *receivers):
+        numbers.setdefault(text, len(numbers))
+    number = numbers.__getitem__
+    try:
+        found = ReferenceColumns(
+            list(map(sys.intern, numbers)),
+            array(NUMBERS, map(number, names)),
+            array(NUMBERS, map(number, receivers)),
+            array(NUMBERS, lines),
+            array(NUMBERS, within),
+            "".join(roles),
         )
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
+    if len(found.roles) != len(rows):
+        raise ValueError("a role of a reference is not one character")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +192,20 @@ class FileGraph:
     references: References | tuple[Reference, ...] = ()
     variables: tuple[Variable, ...] = ()
     values: tuple[DeclaredValue, ...] = ()
+
+    @property
+    def defined_names(self) -> set[str]:
+        """The names under which its definitions and values are found; "" is none."""
+        names = {one.name for one in self.definitions} | {one.name for one in self.values}
+        return (names | {name.rpartition(".")[2] for name in names}) - {""}
+
+    @property
+    def referred_names(self) -> set[str]:
+        """The names of its references, and those that its imports take and give; "" is none."""
+        imported = {name for one in self.imports for pair in one.names for name in pair}
+        found = self.references
+        columns = (found if isinstance(found, References) else References(found)).columns
+        return (imported | {columns.texts[number] for number in set(columns.names)}) - {""}
 
 
 def defined_in(definitions: Sequence[Definition], language: str) -> tuple[Defined, ...]:
@@ -177,7 +243,7 @@ def graph_of(values: Any) -> FileGraph:
             Import(module, tuple((there, here) for there, here in names), start, end, within, bool(types))
             for module, names, start, end, within, types in imports
         ),
-        References(references),
+        References(references) if references else (),
         tuple(map(Variable._make, variables)),
         tuple(map(DeclaredValue._make, declared)),
     )

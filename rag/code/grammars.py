@@ -52,6 +52,7 @@ _SECONDS_PER_MEGABYTE = 1.5
 
 _BLOCK_BYTES = 1 << 12
 """Small, because the text of every requested node is read again from the block it begins in."""
+_NODE_BYTES = 256
 
 _MAX_YAML_INDENT = 120
 _DEEP_YAML = re.compile(rf"^[ \t?:-]{{{_MAX_YAML_INDENT},}}|(?:[?:-][ \t]+){{20}}", re.MULTILINE)
@@ -123,13 +124,17 @@ def parse(text: str, language: str) -> Tree | None:
     content = text.encode("utf-8", "replace")
     end_s = time.thread_time() + _SECONDS + _SECONDS_PER_MEGABYTE * len(content) / 1e6
 
+    size = _BLOCK_BYTES
+
     def block(start: int, _point: object) -> bytes:
-        return content[start : start + _BLOCK_BYTES]
+        return content[start : start + size]
 
     def is_late(_offset: int, _has_error: bool) -> bool:
         return time.thread_time() > end_s
 
     try:
-        return Parser(_load(language)).parse(block, encoding="utf8", progress_callback=is_late)
+        tree = Parser(_load(language)).parse(block, encoding="utf8", progress_callback=is_late)
     except ValueError as error:  # the parser was stopped
         raise GaveUp(OUT_OF_TIME) from error
+    size = _NODE_BYTES  # for the texts of nodes
+    return tree

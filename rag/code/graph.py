@@ -31,6 +31,7 @@ class RepositoryGraph:
         self.files = LoadedFiles(source)
         self.names = NameResolution(self.files)
         self._lock = threading.Lock()
+        self._last = threading.local()
         self._defined: dict[tuple[str, bool], tuple[CodeDefinition, ...]] = {}
         self._defined_count = 0
 
@@ -68,7 +69,7 @@ class RepositoryGraph:
         with self._lock:
             found = self._defined.get((name, are_values))
         if found is None:
-            files = self.files.holding(name)
+            files = self.files.defining(name)
             if are_values:
                 found = tuple(one for file in files for one in file.values if one.name == name)
             else:
@@ -95,16 +96,24 @@ class RepositoryGraph:
 
     def uses(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls and mentions of any of these definitions, certain ones first."""
-        return UseSearch(self.names, targets).uses()
+        return self._search(targets).uses()
+
+    def _search(self, targets: Sequence[CodeDefinition]) -> UseSearch:
+        """Return the search for the uses of these definitions; the last one of a thread is kept."""
+        key = tuple(targets)
+        last: tuple[tuple[CodeDefinition, ...], UseSearch] | None = getattr(self._last, "search", None)
+        if last is None or last[0] != key:
+            last = self._last.search = (key, UseSearch(self.names, targets))
+        return last[1]
 
     def attributed(self, targets: Sequence[CodeDefinition]) -> AttributedUses:
         """Return all references to the names of these definitions, by what they mean.
 
         Those that do not mean a definition are taken from files in its language alone.
         """
-        search = UseSearch(self.names, targets)
+        search = self._search(targets)
         uses, unknown, others = list[CodeUse](), list[CodeUse](), list[CodeUse]()
-        for file in search.files_to_read():
+        for file in search.files_to_read:
             is_alike = search.is_alike(file)
             for use, meaning in search.references_in(file):
                 if meaning in ("certain", "possible"):
@@ -123,16 +132,16 @@ class RepositoryGraph:
         "mention" asks for calls too, "override" for other definitions in classes with an unknown base. Only
         files in the languages of the definitions are read for calls, mentions and bases.
         """
-        search = UseSearch(self.names, targets)
+        search = self._search(targets)
         if role == "import":
             found = {use for target in targets for use in self.files.unresolved_imports(target.path)}
         elif role == "override":
-            found = {use for file in search.files_to_read() for use in search.unresolved_overrides(file)}
+            found = set(search.unresolved_overrides())
         else:
             roles: set[UseRole] = {"call", "mention"} if role == "mention" else {role}
             found = {
                 use
-                for file in search.files_to_read()
+                for file in search.files_to_read
                 if search.is_alike(file)
                 for use in search.unresolved_in(file, roles)
             }
@@ -147,8 +156,8 @@ class RepositoryGraph:
         """
         file, found = self.files.file(target.path), []
         number = file.number(target)
-        for use in file.references:
-            if use.role != CALL or not target.start <= use.line <= target.end:
+        for use in file.references.on_lines(target.start, target.end):
+            if use.role != CALL:
                 continue
             if (named is None or named(use.name)) and number in file.scopes(use.within):
                 values = self.names.resolve(file, use)
@@ -159,7 +168,7 @@ class RepositoryGraph:
 
     def subclasses(self, target: CodeDefinition) -> list[CodeUse]:
         """Return the classes that name this class as a base, certain ones first."""
-        return UseSearch(self.names, [target]).subclasses()
+        return self._search([target]).subclasses()
 
     def overrides(self, target: CodeDefinition) -> list[CodeUse]:
         """Return the definitions that override this method, in direct and indirect subclasses."""

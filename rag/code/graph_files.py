@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Literal, Protocol
@@ -46,6 +46,14 @@ class GraphFiles(Protocol):
         """Return the paths of the files that may hold an identifier, ascending."""
         ...
 
+    def files_defining(self, name: str) -> list[str]:
+        """Return the paths of the files that define a name, and perhaps of others, ascending."""
+        ...
+
+    def files_referring(self, name: str) -> list[str]:
+        """Return the paths of the files that refer to a name or import it, and perhaps of others."""
+        ...
+
     def file_text(self, path: str) -> tuple[str, str] | None:
         """Return the text of a file and its blob id; None if there is no such file."""
         ...
@@ -74,7 +82,7 @@ class LoadedFile:
                 owned[one.owner.removesuffix(".prototype"), one.name].append(number)
         for variable in graph.variables:
             variables[variable.within, variable.name].append(sys.intern(variable.value))
-        for use in self.references.of_role(BASE):
+        for use in self.references.bases:
             bases[use.within].append(use)
         # Thousands of files are cached: plain dictionaries of tuples, where most names are defined once.
         self.named = {name: tuple(found) for name, found in named.items()}
@@ -173,6 +181,23 @@ def _text(source: GraphFiles, path: str) -> str:
     return found[0] if found else ""
 
 
+class _NamedFiles:
+    """The paths of the files of a name. Those of the last names are cached. Safe to share between threads."""
+
+    def __init__(self, look_up: Callable[[str], list[str]]) -> None:
+        self._look_up = look_up
+        self._known: dict[str, frozenset[str]] = {}
+
+    def of(self, name: str) -> frozenset[str]:
+        """Return the paths of the files of a name."""
+        found = self._known.get(name)
+        if found is None:
+            if len(self._known) > _MAX_CACHED_NAMES:
+                self._known.clear()
+            found = self._known[name] = frozenset(self._look_up(name))
+        return found
+
+
 class LoadedFiles:
     """Reads files when they are asked for; caches the last ones. Safe to share between threads."""
 
@@ -182,8 +207,9 @@ class LoadedFiles:
         self._files: OrderedDict[str, LoadedFile] = OrderedDict()
         self._files_size = 0
         self._bound: dict[str, dict[str, list[tuple[Import, Binding | None]]]] = {}
-        self._held: dict[str, frozenset[str]] = {}
-        self._code_held: dict[str, tuple[str, ...]] = {}
+        self._held = _NamedFiles(source.holding)
+        self._defining = _NamedFiles(source.files_defining)
+        self._referring = _NamedFiles(source.files_referring)
 
     @cached_property
     def known(self) -> Mapping[str, tuple[str, Kind]]:
@@ -224,24 +250,34 @@ class LoadedFiles:
 
     def holding(self, name: str) -> list[LoadedFile]:
         """Return the files of code that may hold a name, of tests and documentation too."""
-        holders = self.holders(name)
-        with self._lock:
-            paths = self._code_held.get(name)
-            if paths is None:
-                code = sorted(path for path in holders if self._is_code(path))
-                paths = self._code_held[name] = tuple(code[:MAX_FILES])
-        return [self.file(path) for path in paths]
+        return self._code(self.holders(name))
+
+    def defining(self, name: str) -> list[LoadedFile]:
+        """Return the files of code that may define a name."""
+        return self._code(self.definers(name))
+
+    def referring(self, name: str) -> list[LoadedFile]:
+        """Return the files of code that may refer to a name or import it.
+
+        Where references are not read, those are all that hold the name.
+        """
+        by_text = {path for path in self.holders(name) if not self._has_columns(path)}
+        return self._code(by_text | self._referring.of(name))
+
+    def _code(self, paths: Iterable[str]) -> list[LoadedFile]:
+        return [self.file(path) for path in sorted(filter(self._is_code, paths))[:MAX_FILES]]
 
     def holders(self, name: str) -> frozenset[str]:
         """Return the paths of the files that may hold a name."""
-        with self._lock:
-            found = self._held.get(name)
-            if found is None:
-                if len(self._held) > _MAX_CACHED_NAMES:
-                    self._held.clear()
-                    self._code_held.clear()
-                found = self._held[name] = frozenset(self._source.holding(name))
-            return found
+        return self._held.of(name)
+
+    def definers(self, name: str) -> frozenset[str]:
+        """Return the paths of the files that may define a name."""
+        return self._defining.of(name)
+
+    def _has_columns(self, path: str) -> bool:
+        language = self.known[path][0]
+        return language != TERRAFORM and has_references(language)
 
     def _is_code(self, path: str) -> bool:
         language, kind = self.known[path]

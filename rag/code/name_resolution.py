@@ -250,9 +250,8 @@ class NameResolution:
     def _elixir_module(self, name: str) -> Values:
         """Return the modules of Elixir with a whole name."""
         last = name.rpartition(".")[2]
-        files = (
-            self.files.file(p) for p in sorted(self.files.holders(last)) if self.files.known[p][0] == "elixir"
-        )
+        paths = sorted(self.files.definers(last))
+        files = (self.files.file(path) for path in paths if self.files.known[path][0] == "elixir")
         return tuple(
             Value("def", file.path, number)
             for file in files
@@ -379,7 +378,7 @@ class NameResolution:
         for path in (
             self.files.java_package(folder) if language == "java" else self.files.folders.get(folder, ())
         ):
-            if self.files.known[path][0] == language and path in self.files.holders(name):
+            if self.files.known[path][0] == language and path in self.files.definers(name):
                 found += [Value("def", path, number) for number in self.files.file(path).top(name)]
         return tuple(found)
 
@@ -388,7 +387,7 @@ class NameResolution:
         package = file.variables.get((-1, "package"), ())
         here = posixpath.dirname(file.path)
         found = []
-        for path in sorted(self.files.holders(name)):
+        for path in sorted(self.files.definers(name)):
             language = self.files.known.get(path, ("", ""))[0]
             if language == "java" and in_package(posixpath.dirname(path)) == in_package(here):
                 found += [Value("def", path, number) for number in self.files.file(path).top(name)]
@@ -401,7 +400,7 @@ class NameResolution:
     def _c_function(self, file: LoadedFile, name: str) -> Values:
         """Return the functions of C that a name may mean outside its file: those that are not static."""
         found = []
-        for path in self.files.holders(name):
+        for path in self.files.definers(name):
             if self.files.known.get(path, ("", ""))[0] in ("c", "cpp"):
                 other = self.files.file(path)
                 for number in other.top(name):
@@ -563,7 +562,7 @@ class NameResolution:
                     found += [Value("def", file.path, n) for n in file.members.get((other, name), ())]
         elif file.language == "go":
             for path in self.files.folders.get(posixpath.dirname(file.path), ()):
-                if path != file.path and path in self.files.holders(name):
+                if path != file.path and path in self.files.definers(name):
                     found += [
                         Value("def", path, n) for n in self.files.file(path).owned.get((one.name, name), ())
                     ]

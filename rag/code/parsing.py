@@ -6,22 +6,18 @@ definitions instead, and the outline names the reason.
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rag.code.definitions import Definition
-from rag.code.file_graph import Defined, FileGraph, defined_in, graph_of, graph_values
+from rag.code.file_graph import FileGraph, defined_in, graph_of
 from rag.code.grammars import has_grammar
 from rag.code.patterns import outline_by_lines
 from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
-from rag.parsing import decompressed, parse_json
 
 _MAX_PARSED_CHARS = 4_000_000
-_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +41,10 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """The outline of a text, and its graph (`rag.code.file_graph.graph_of`) as compressed JSON; b"" if it
-    has none.
-    """
+    """The outline of a text, and its graph."""
 
     outline: Outline
-    graph: bytes = b""
+    graph: FileGraph
 
 
 def outlines(texts: Sequence[SourceText], *, max_chars: int | None) -> list[Outline]:
@@ -71,37 +65,13 @@ def parsed_texts(texts: Sequence[SourceText], *, max_chars: int | None) -> list[
     for text, value in zip(texts, values, strict=True):
         read, graph = value if isinstance(value, list) else (value, None)
         outline = _outline(text, read)
-        if graph is None and not outline.gave_up:
-            rows = defined_in(outline.definitions, text.language)
-            graph = graph_values(FileGraph(rows)) if rows else None
-        found.append(ParsedText(outline, packed(graph) if graph else b""))
+        if graph:
+            found.append(ParsedText(outline, graph_of(graph)))
+        elif graph is None and not outline.gave_up:
+            found.append(ParsedText(outline, FileGraph(defined_in(outline.definitions, text.language))))
+        else:
+            found.append(ParsedText(outline, FileGraph()))
     return found
-
-
-def packed(graph: Any) -> bytes:
-    """Return the JSON values of a graph, compressed."""
-    return zlib.compress(
-        json.dumps(graph, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    )
-
-
-def unpacked(data: bytes) -> FileGraph:
-    """Return the graph that `packed` compressed.
-
-    Raises:
-        ValueError, TypeError, zlib.error: it is damaged.
-    """
-    return graph_of(parse_json(decompressed(data)))
-
-
-def unpacked_definitions(data: bytes, names: Set[str]) -> list[Defined]:
-    """Return the definitions of some names in the graph that `packed` compressed. The rest is not read.
-
-    Raises:
-        ValueError, TypeError, zlib.error: it is damaged.
-    """
-    first, _ = _DECODER.raw_decode(decompressed(data).decode(), 1)
-    return [Defined._make(row) for row in first if row[0] in names]
 
 
 def _values(function: str, texts: Sequence[SourceText], max_chars: int | None) -> list[Any]:

@@ -66,6 +66,8 @@ def _query(name: str, language: Language) -> Query:
 
 
 _NAMING = ("name", "bind", "member")
+_ANY_IDENTIFIER = ("ruby", "elixir")
+"""The languages in which any identifier may be a call, and the head of a function is one."""
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
 _CHAIN = re.compile(r"[\w$.()]+")
 _ON_ITEM, _ON_RECEIVER = ("let", "also"), ("apply", "run")
@@ -108,7 +110,8 @@ class _Reader:
         for number, given in self.given.items():
             if len(given) == 1 and not self.definitions[number][6]:
                 self.definitions[number][6] = given.pop()
-        self.naming = {node.start_byte for name in _NAMING for node in captures.get(name, ())}
+        if self.language in _ANY_IDENTIFIER:
+            self.naming = {node.start_byte for name in _NAMING for node in captures.get(name, ())}
         references = tuple(dict.fromkeys(self._references()))[:_MAX_REFERENCES]
         return FileGraph(
             tuple(Defined(*each) for each in self.definitions),
@@ -496,25 +499,29 @@ class _Reader:
                     receiver = UNKNOWN + self.expressions.container(node)
                     yield Reference(name, receiver, self._line(node), scope.number, role)
                 continue
-            if node.start_byte in self.naming and self.language in ("ruby", "elixir"):
-                continue  # any identifier may be a call, and a head of a function is one
+            if self.naming and node.start_byte in self.naming:
+                continue
             if role == BASE:
                 bases.setdefault(scope.number, written)
                 receiver, name = self._rpartition(written)
                 yield Reference(name, receiver, node.start_point.row + 1, scope.number, role)
                 continue
-            written = written.removesuffix("()")
-            first, _, rest = written.partition(".")
-            value = self.names.value(first, scope)
-            if value is not None and not rest:
-                continue  # a local variable is called
-            if not rest and role == CALL and (owner := scope.implicit_object) is not None:
-                written = f"{UNKNOWN}{owner.rpartition('.')[2]}.{written}"  # its member, or a function
-            if value is not None:
-                written = f"{value}.{rest}" if value else f"{UNKNOWN}{written}"
-            receiver, name = self._rpartition(written)
-            if name and len(written) <= MAX_EXPRESSION:
+            receiver, name = self._meaning(role, written, scope)
+            if name:
                 yield Reference(name, receiver, self._line(node), scope.number, role)
+
+    def _meaning(self, role: str, written: str, scope: LexicalScope) -> tuple[str, str]:
+        """Return receiver and name of a reference, as seen from the top of the file; no name for none."""
+        written = written.removesuffix("()")
+        first, _, rest = written.partition(".")
+        value = self.names.value(first, scope)
+        if value is not None and not rest:
+            return "", ""  # a local variable is called
+        if not rest and role == CALL and (owner := scope.implicit_object) is not None:
+            written = f"{UNKNOWN}{owner.rpartition('.')[2]}.{written}"  # its member, or a function
+        if value is not None:
+            written = f"{value}.{rest}" if value else f"{UNKNOWN}{written}"
+        return self._rpartition(written) if len(written) <= MAX_EXPRESSION else ("", "")
 
     @staticmethod
     def _rpartition(written: str) -> tuple[str, str]:
@@ -523,10 +530,10 @@ class _Reader:
             receiver = UNKNOWN + receiver.lstrip(UNKNOWN).rpartition(".")[2]
         return receiver, name
 
-    @staticmethod
-    def _line(node: Node) -> int:
+    def _line(self, node: Node) -> int:
         """Return the line of the name in a chain that may begin lines above."""
-        node = node.named_children[1] if node.type == "infix_expression" else node
+        if self.language == "kotlin" and node.type == "infix_expression":
+            node = node.named_children[1]
         return int(node.end_point.row) + 1
 
     def _variables(self) -> Iterator[Variable]:

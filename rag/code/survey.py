@@ -21,7 +21,7 @@ from rag.code.file_graph import CALL, MENTION, UNKNOWN, Defined, FileGraph, Refe
 from rag.code.graph import RepositoryGraph
 from rag.code.imports import Import
 from rag.code.languages import JAVASCRIPT
-from rag.code.parsing import SourceText, parsed_texts, unpacked
+from rag.code.parsing import SourceText, parsed_texts
 from rag.code.resolve import Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
@@ -126,7 +126,7 @@ class Survey:
         if file.kind not in ("code", "test") or file.gave_up:
             return FileGraph()
         (found,) = parsed_texts([SourceText(file.text, file.language)], max_chars=None)
-        return unpacked(found.graph) if found.graph else FileGraph()
+        return found.graph
 
     @cached_property
     def imports(self) -> Mapping[str, tuple[tuple[Import, Binding], ...]]:
@@ -255,6 +255,8 @@ class _Files:
 
     def holding(self, name: str) -> list[str]:
         return self._holding.get(name, [])
+
+    files_defining = files_referring = holding
 
     @cached_property
     def _holding(self) -> Mapping[str, list[str]]:

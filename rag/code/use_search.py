@@ -53,6 +53,7 @@ class UseSearch:
         self.targets = {Value("def", t.path, self.files.file(t.path).number(t)) for t in targets}
         self._blocks = [one for one in targets if one.unit == "section"]
         self.classes: set[str] = set()
+        self._judged: dict[str, Sequence[tuple[CodeUse, Meaning]]] = {}
         self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
         for target, value in [(t, Value("def", t.path, self.files.file(t.path).number(t))) for t in targets]:
             file = self.files.file(target.path)
@@ -69,11 +70,11 @@ class UseSearch:
 
     def uses(self) -> list[CodeUse]:
         """Return the calls and mentions, certain ones first."""
-        return self.ordered({use: None for file in self.files_to_read() for use in self.uses_in(file)})
+        return self.ordered({use: None for file in self.files_to_read for use in self.uses_in(file)})
 
     def subclasses(self) -> list[CodeUse]:
         """Return the classes that extend one of the targets, certain ones first."""
-        return self.ordered({use: None for file in self.files_to_read() for use in self.bases_in(file)})
+        return self.ordered({use: None for file in self.files_to_read for use in self.bases_in(file)})
 
     @cached_property
     def _families(self) -> set[str]:
@@ -95,21 +96,24 @@ class UseSearch:
 
     def _origins(self, name: str) -> set[Value]:
         found: set[Value] = set()
-        for file in self.files.holding(name):
-            for number in file.named.get(name, ()):
-                found.add(self.meanings.origin(Value("def", file.path, number)))
-                if len(found) > _FEW_MEMBERS:
-                    return found
+        for file, number in self._definitions(name):
+            found.add(self.meanings.origin(Value("def", file.path, number)))
+            if len(found) > _FEW_MEMBERS:
+                break
         return found
 
+    def _definitions(self, name: str) -> Iterator[tuple[LoadedFile, int]]:
+        return ((file, number) for file in self.files.defining(name) for number in file.named.get(name, ()))
+
+    @cached_property
     def files_to_read(self) -> list[LoadedFile]:
-        """Return the files that may use the definitions, also under names that imports give them."""
+        """The files that may use the definitions, also under names that imports give them."""
         found: dict[str, LoadedFile] = {}
         self._add_default_names()
         pending = list(self.names)
         while pending and len(found) < MAX_FILES:
             name = pending.pop()
-            for file in self.files.holding(name):
+            for file in self.files.referring(name):
                 if file.path in found:
                     continue
                 found[file.path] = file
@@ -153,8 +157,17 @@ class UseSearch:
             if meaning in ("certain", "possible") and use.role != "base":
                 yield use
 
-    def references_in(self, file: LoadedFile) -> Iterator[tuple[CodeUse, Meaning]]:
-        """Yield all references to the names in a file, each with what it means."""
+    def references_in(self, file: LoadedFile) -> Sequence[tuple[CodeUse, Meaning]]:
+        """Return all references to the names in a file, each with what it means.
+
+        They are remembered: who asks for the uses often asks next for what could not be resolved.
+        """
+        found = self._judged.get(file.path)
+        if found is None:
+            found = self._judged[file.path] = list(self._judged_in(file))
+        return found
+
+    def _judged_in(self, file: LoadedFile) -> Iterator[tuple[CodeUse, Meaning]]:
         if file.language == TERRAFORM and self._blocks:
             for use in self._uses_of_blocks(file):
                 yield use, "certain" if use.certain else "possible"
@@ -176,10 +189,10 @@ class UseSearch:
         """Yield the references of some roles to the names that are neither resolved nor possible uses."""
         return (use for use, meaning in self.references_in(file) if meaning == "open" and use.role in roles)
 
-    def unresolved_overrides(self, file: LoadedFile) -> Iterator[CodeUse]:
-        """Yield the other definitions of the names in classes of a file of which a base is not known."""
+    def unresolved_overrides(self) -> Iterator[CodeUse]:
+        """Yield the other definitions of the names in classes of which a base is not known."""
         for name in self.names:
-            for number in file.named.get(name, ()):
+            for file, number in self._definitions(name):
                 if Value("def", file.path, number) not in self.targets and self.meanings.has_unknown_base(
                     file, file.class_of(file.graph.definitions[number].parent)
                 ):

@@ -17,7 +17,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from rag.corpus.address import resolve, without_credentials
@@ -173,14 +174,40 @@ def changed_since_clone(checkout: Checkout) -> tuple[str, ...]:
 
 
 def committed(checkout: Checkout, paths: Iterable[str]) -> dict[str, str]:
-    """Return the git blob ids of these files at the checkout's commit, by path, without uncommitted files."""
+    """Return the git blob ids of these files at the checkout's commit, by path, without uncommitted files.
+
+    A commit never changes, so they are cached: git is asked for the first files alone, then once for all.
+    """
     wanted = list(paths)
     if checkout.commit is None or not wanted:
         return {}
-    try:
-        listing = run_git(["ls-tree", "-z", checkout.commit, "--", *wanted], cwd=checkout.root)
-    except GitError:
-        return {}  # the history is gone: treat every file as uncommitted
+    tree = _tree_of(checkout.root, checkout.commit)
+    if not tree.is_whole and any(path not in tree.blobs for path in wanted):
+        files = ["-r"] if tree.blobs else ["--", *wanted]
+        try:
+            listing = run_git(["ls-tree", "-z", checkout.commit, *files], cwd=checkout.root)
+        except GitError:
+            return {}  # the history is gone: treat every file as uncommitted
+        tree.is_whole = bool(tree.blobs)
+        tree.blobs |= dict.fromkeys(wanted, "") | _blobs_in(listing)
+    return {path: blob for path in wanted if (blob := tree.blobs.get(path))}
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What is known of a commit: its blob ids by path, "" for a path that it does not have."""
+
+    blobs: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = False
+
+
+@lru_cache(maxsize=8)
+def _tree_of(root: Path, commit: str) -> _Tree:
+    return _Tree()
+
+
+def _blobs_in(listing: bytes) -> dict[str, str]:
+    """Return the blob ids of an output of `git ls-tree`, by path."""
     found = {}
     for line in listing.decode("utf-8", "replace").split("\0"):
         head, tab, path = line.partition("\t")

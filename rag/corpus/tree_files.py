@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rag.code.file_graph import FileGraph
 from rag.code.languages import OTHER, kind_of, language_of_path, language_of_text
-from rag.code.parsing import SourceText, parsed_texts, unpacked
+from rag.code.parsing import SourceText, parsed_texts
 from rag.code.reference_queries import has_references
 from rag.corpus import skip
 from rag.corpus.history import Listing, blob_sizes, files_at, present, read_blobs
@@ -166,7 +166,7 @@ class TreeFiles:
         text = self.content(path).decode("utf-8", "replace")
         text, _ = self._shared.notebooks.get(self.blobs[path], (text, ""))
         (parsed,) = parsed_texts([SourceText(text, language)], max_chars=_MAX_CHARS)
-        return unpacked(parsed.graph) if parsed.graph else FileGraph()
+        return parsed.graph
 
     def file_text(self, path: str) -> tuple[str, str] | None:
         """Return the text of a file and its blob id; None if there is no such file."""
@@ -179,6 +179,8 @@ class TreeFiles:
         word = re.compile(rb"(?<![\w\x80-\xff])%b(?![\w\x80-\xff])" % sought)
         part = b"" if not name.isascii() else name.encode()
         return [path for path in self._code if part in (text := self.content(path)) and word.search(text)]
+
+    files_defining = files_referring = holding
 
     @cached_property
     def _code(self) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import get_args
 
 import numpy as np
@@ -23,3 +24,11 @@ def term_hash(term: str) -> int:
 def term_hashes(terms: Sequence[str]) -> npt.NDArray[np.uint64]:
     """`term_hash` of each term, shape (len(terms),)."""
     return np.asarray([term_hash(term) for term in terms], np.uint64)
+
+
+def name_hashes(names: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """`term_hash` of each name of a file, in any order; those of the last names are cached."""
+    return np.fromiter(map(_name_hash, names), np.uint64)
+
+
+_name_hash = lru_cache(maxsize=100_000)(term_hash)

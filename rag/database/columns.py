@@ -3,7 +3,9 @@
 A segment is a set of files with everything needed to search them. Its columns, with n files, m chunks, t
 terms, p postings:
 
-    file_*      path, text and graph as (bytes, n + 1 offsets), blob (n, 20), mtime_ns, size, language, kind
+    file_*      path, text, graph and references as (bytes, n + 1 offsets), blob (n, 20), mtime_ns, size,
+                language, kind
+    defined_*   hash, ascending, and file: which file defines a name; referred_*: which refers to it
     chunk_*     file, first and last line, first and end byte in the file's text, unit, kind,
                 symbol and scope (numbers in the string table), length_body and length_head in terms
     string_*    the string table as (bytes, offsets); number 0 is ""
@@ -80,7 +82,10 @@ def assemble(digests: Sequence[Digest], bags: TermBags, vectors: Vectors, langua
     columns: Columns = {
         **pack_strings("file_path", [file.path.encode("utf-8", "surrogateescape") for file in files]),
         **pack_strings("file_text", [text for part in digests for text in part.texts]),
-        **pack_strings("file_graph", [graph for part in digests for graph in part.graphs]),
+        **pack_strings("file_graph", [graph.graph for part in digests for graph in part.graphs]),
+        **pack_strings("file_references", [graph.references for part in digests for graph in part.graphs]),
+        **_file_names("defined", [names for part in digests for names in part.defined]),
+        **_file_names("referred", [names for part in digests for names in part.referred]),
         "file_blob": np.frombuffer(b"".join(bytes.fromhex(f.blob) for f in files), np.uint8).reshape(-1, 20),
         "file_mtime_ns": stats[:, 0].copy(),
         "file_size": stats[:, 1].copy(),
@@ -92,6 +97,14 @@ def assemble(digests: Sequence[Digest], bags: TermBags, vectors: Vectors, langua
     columns |= _posting_columns(bags)
     columns["vector_codes"], columns["vector_scale"] = quantised(vectors)
     return columns
+
+
+def _file_names(column: str, names: Sequence[Array]) -> Columns:
+    """Return the columns from the hashes of names to the numbers of the files that have them."""
+    hashes = _joined(names, np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    files = np.repeat(np.arange(len(names), dtype=np.int32), [len(own) for own in names])
+    return {f"{column}_hash": hashes[order], f"{column}_file": files[order]}
 
 
 def _number(known: list[str], name: str) -> int:

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
+from rag.code.packed_graph import PackedGraph, packed
 from rag.code.parsing import parsed_texts
 from rag.corpus.chunk import parsed_text, placed_chunks
 from rag.corpus.read import read
-from rag.database.column_codes import KINDS, UNITS
+from rag.database.column_codes import KINDS, UNITS, name_hashes
 from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
 
 _COMPRESSION = 6
@@ -26,8 +27,10 @@ _COMPRESSION = 6
 
 @dataclass(slots=True)
 class Digest:
-    """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8,
-    `graphs` what `rag.code.parsing` makes of them.
+    """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8.
+
+    `graphs` are what the files define and refer to (`rag.code.packed_graph`), `defined` and `referred` the
+    hashes of their names, of each file.
 
     `skipped` are unusable files, and those that are indexed with a reason to report (`rag.types.INDEXED`).
     `chunks` has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape
@@ -37,7 +40,9 @@ class Digest:
     files: list[SourceFile] = field(default_factory=list)
     stats: list[tuple[int, int]] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
-    graphs: list[bytes] = field(default_factory=list)
+    graphs: list[PackedGraph] = field(default_factory=list)
+    defined: list[npt.NDArray[np.uint64]] = field(default_factory=list)
+    referred: list[npt.NDArray[np.uint64]] = field(default_factory=list)
     chunks: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 7), np.int32))
     names: list[tuple[str, str]] = field(default_factory=list)
     bags: TermBags = field(default_factory=lambda: count_terms([], []))
@@ -100,7 +105,9 @@ def digest_texts(
             heads.append(head_text(piece.span))
             bodies.append(piece.text)
         result.texts.append(zlib.compress(file.text.encode("utf-8", "surrogatepass"), _COMPRESSION))
-        result.graphs.append(parsed.graph)
+        result.graphs.append(packed(parsed.graph))
+        result.defined.append(name_hashes(parsed.graph.defined_names))
+        result.referred.append(name_hashes(parsed.graph.referred_names))
         result.files.append(SourceFile(file.path, "", file.blob, file.language, file.kind))
     result.chunks = np.asarray(rows, np.int32).reshape(-1, 7)
     result.bags = count_terms(heads, bodies)

@@ -42,8 +42,9 @@ from rag.errors import (
 )
 from rag.resources import make_private, sync_to_disk
 
-FORMAT = 5
-"""5: archived parts, which an older rag would remove; 4: a list of parts; 3: the graph of each file;
+FORMAT = 6
+"""6: the files of each name, references apart from the rest of a graph;
+5: archived parts, which an older rag would remove; 4: a list of parts; 3: the graph of each file;
 2: vectors in 8 bits. An older store is rebuilt."""
 MAGIC = "rag-store"
 

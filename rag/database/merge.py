@@ -40,12 +40,27 @@ def merge(segments: Sequence[tuple[Columns, Mask]]) -> Columns:
 
 def _merge_files(segments: Sequence[tuple[Columns, Mask]]) -> Columns:
     merged: Columns = {}
-    for name in ("file_path", "file_text", "file_graph"):
+    for name in ("file_path", "file_text", "file_graph", "file_references"):
         strings = [s for c, keep in segments for s, k in zip(unpack_strings(c, name), keep, strict=True) if k]
         merged |= pack_strings(name, strings)
     for name in ("file_blob", "file_mtime_ns", "file_size", "file_language", "file_kind"):
         merged[name] = np.concatenate([c[name][keep] for c, keep in segments])
+    for name in ("defined", "referred"):
+        merged |= _merge_file_names(segments, name)
     return merged
+
+
+def _merge_file_names(segments: Sequence[tuple[Columns, Mask]], name: str) -> Columns:
+    hashes, files, first = [], [], 0
+    for columns, keep in segments:
+        live = keep[columns[f"{name}_file"]]
+        renumber = np.cumsum(keep, dtype=np.int32) - 1 + first
+        hashes.append(columns[f"{name}_hash"][live])
+        files.append(renumber[columns[f"{name}_file"][live]].astype(np.int32))
+        first += int(keep.sum())
+    all_hashes = np.concatenate(hashes)
+    order = np.argsort(all_hashes, kind="stable")
+    return {f"{name}_hash": all_hashes[order], f"{name}_file": np.concatenate(files)[order]}
 
 
 def _merge_chunks(segments: Sequence[tuple[Columns, Mask]], kept: Sequence[Mask]) -> Columns:

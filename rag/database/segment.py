@@ -25,7 +25,8 @@ _KEPT_NAMES = 100_000
 
 _SEGMENT_COLUMNS = frozenset(
     """file_path_bytes file_path_offsets file_text_bytes file_text_offsets file_graph_bytes
-    file_graph_offsets file_blob file_mtime_ns file_size
+    file_graph_offsets file_references_bytes file_references_offsets
+    defined_hash defined_file referred_hash referred_file file_blob file_mtime_ns file_size
     file_language file_kind chunk_file chunk_start chunk_end chunk_from chunk_to chunk_unit chunk_kind
     chunk_symbol chunk_scope chunk_length_body chunk_length_head string_bytes string_offsets term_hash
     term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk

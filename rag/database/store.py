@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
-from rag.code.file_graph import Defined, FileGraph
+from rag.code.file_graph import Defined, FileGraph, ReferenceColumns
 from rag.code.graph import RepositoryGraph
-from rag.code.parsing import unpacked, unpacked_definitions
+from rag.code.packed_graph import unpacked, unpacked_definitions, unpacked_references
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
@@ -414,18 +414,22 @@ class Store:
     def code_graph(self, path: str) -> FileGraph:
         """Return the graph of a file: what it defines, imports and refers to; an empty one if it has none."""
         with self._graph_damage():
-            packed = self._packed_graph(path)
-            return unpacked(packed) if packed else FileGraph()
+            packed = self._of_file("file_graph", path)
+            return unpacked(packed, partial(self._references, path)) if packed else FileGraph()
+
+    def _references(self, path: str, count: int) -> ReferenceColumns:
+        with self._graph_damage():
+            return unpacked_references(self._of_file("file_references", path), count)
 
     def definitions_in(self, path: str, names: Set[str]) -> list[Defined]:
         """Return the definitions of `code_graph` with one of these names, at a fraction of its cost."""
         with self._graph_damage():
-            packed = self._packed_graph(path)
+            packed = self._of_file("file_graph", path)
             return unpacked_definitions(packed, names) if packed else []
 
-    def _packed_graph(self, path: str) -> bytes:
+    def _of_file(self, column: str, path: str) -> bytes:
         found = self._find_file(path)
-        return found[0].string("file_graph", found[1]) if found else b""
+        return found[0].string(column, found[1]) if found else b""
 
     @contextmanager
     def _graph_damage(self) -> Iterator[None]:
@@ -439,6 +443,22 @@ class Store:
         whole = terms(name)[-1:]
         chunks = self.postings(whole[0]).chunks if whole else np.arange(len(self), dtype=np.int32)
         return sorted(self.file_path(file) for file in distinct(self.file[chunks]).tolist())
+
+    def files_defining(self, name: str) -> list[str]:
+        """Return the paths of the files that define a name, ascending."""
+        return self._files_with("defined", name)
+
+    def files_referring(self, name: str) -> list[str]:
+        """Return the paths of the files that refer to a name, or import it, ascending."""
+        return self._files_with("referred", name)
+
+    def _files_with(self, column: str, name: str) -> list[str]:
+        key, found = term_hash(name), list[str]()
+        for first, segment in zip(self._first_file, self.segments, strict=False):
+            row, end = segment.find(f"{column}_hash", key)
+            files = segment.columns[f"{column}_file"][row:end].tolist()
+            found += [segment.path(file) for file in files if not self._gone_files[first + file]]
+        return sorted(found)
 
     def _find_file(self, path: str) -> tuple[Segment, int] | None:
         firsts = reversed(self._first_file[: len(self.segments)])

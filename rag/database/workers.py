@@ -24,7 +24,7 @@ from typing import IO, Any
 from rag.database.digest import Digest, GivenUp, digest
 from rag.errors import RagError
 from rag.isolation import MAX_LOST, begun_calls, call_in_process, reason_of_exit, resident_bytes
-from rag.processes import PIPE, Limits, python_command, share_of_memory, start
+from rag.processes import PIPE, Limits, collect_garbage_rarely, python_command, share_of_memory, start
 from rag.types import FileEntry
 
 _BATCH_BYTES = 1_500_000
@@ -222,6 +222,7 @@ def _serve() -> None:
     """Run the worker's loop: batches in, digests out, until the input ends."""
     receive, send = sys.stdin.buffer, sys.stdout.buffer
     in_process = call_in_process()
+    collect_garbage_rarely()
     while True:
         try:
             root, entries, max_chars, given_up, lost, until = _receive(receive)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag.code.file_graph import BASE, CALL, MENTION, FileGraph, Reference, References, graph_of, graph_values
 from rag.code.outline import file_values
-from rag.code.parsing import packed, unpacked
+from rag.code.packed_graph import packed, unpacked, unpacked_references
 
 REFERENCES = st.builds(
     Reference,
@@ -31,10 +33,11 @@ def test_columns_hold_what_the_rows_hold(rows: list[Reference]) -> None:
     assert len(columns) == len(rows)
     assert list(columns.named({"run", "Base"})) == [one for one in rows if one.name in ("run", "Base")]
     assert list(columns.of_role(BASE)) == [one for one in rows if one.role == BASE]
-    stored = graph_values(FileGraph(references=tuple(rows)))
-    graph = unpacked(packed(stored))
-    assert list(graph.references) == rows
-    assert json.dumps(graph_values(graph)) == json.dumps(stored)
+    graph = FileGraph(references=tuple(rows))
+    stored = packed(graph)
+    again = unpacked(stored.graph, partial(unpacked_references, stored.references)) if rows else graph
+    assert list(again.references) == rows
+    assert json.dumps(graph_values(again)) == json.dumps(graph_values(graph))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,20 @@ def test_columns_hold_what_the_rows_hold(rows: list[Reference]) -> None:
 )
 def test_damaged_rows_are_an_error(rows: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
-        unpacked(packed([[], [], rows, []]))
+        packed(graph_of([[], [], rows, [], []]))
+
+
+def test_damaged_columns_are_an_error():
+    stored = packed(FileGraph(references=(Reference("run", "", 1, 0, CALL),)))
+    content = zlib.decompress(stored.references)
+    for damaged in (b"", content[:7], content[:-1], content + b"c", b"\xff" * len(content)):
+        with pytest.raises((ValueError, TypeError)):
+            unpacked_references(zlib.compress(damaged), 1)
+    number = content.index(b'["run",""]') + len(b'["run",""]')
+    for other in (2, -1):  # there are two texts
+        damaged = content[:number] + other.to_bytes(4, "little", signed=True) + content[number + 4 :]
+        with pytest.raises(ValueError, match="has no name"):
+            unpacked_references(zlib.compress(damaged), 1)
 
 
 CALLS = "class Queue {\n    void run() { put(); }\n    void put() { }\n}\n"

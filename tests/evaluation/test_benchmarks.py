@@ -18,7 +18,7 @@ def test_a_benchmark_without_its_input_says_so_and_is_no_failure(tmp_path: Path)
             "-m",
             "tools.benchmarks",
             "--only",
-            "index",
+            "speed",
             "--cache",
             str(tmp_path),
             "--results",

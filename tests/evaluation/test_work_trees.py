@@ -3,7 +3,7 @@
 import shutil
 
 from tools.benchmarks import work_trees
-from tools.benchmarks.indexing import DJANGO
+from tools.benchmarks.django import DJANGO
 
 
 def test_a_further_work_tree_adds_a_small_store(sample_repo, tmp_path, monkeypatch, capsys):

@@ -21,7 +21,6 @@ from tools.benchmarks import (
     gate,
     generated,
     graph,
-    indexing,
     jobs,
     kinds,
     locomo,
@@ -35,6 +34,7 @@ from tools.benchmarks import (
     second_stage,
     serving,
     shelf,
+    speed,
     staleness,
     together,
     wiki,
@@ -44,7 +44,7 @@ from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tools.benchmarks.report import keep_run, write_report
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
-    "index": indexing.index,
+    "speed": speed.speed,
     "scale": scale.scale,
     "trees": work_trees.trees,
     "dev": quality.dev,

@@ -1,8 +1,7 @@
 """How indexing and searching grow with a real tree: parts of Linux 6.1, five thousand to a million chunks.
 
-Also faiss alone over the same vectors, and LanceDB over the same chunks, vectors and questions. A step that
-an earlier run of the same code has measured is not measured again, and what later steps need is kept until
-all are done. `SCALE_SIZES=5000,25000` chooses sizes.
+A step that an earlier run of the same code has measured is not measured again, and what later steps need is
+kept until all are done. `SCALE_SIZES=5000,25000` chooses sizes.
 """
 
 from __future__ import annotations
@@ -24,47 +23,40 @@ from rag.errors import RagError
 from rag.evaluation.repositories import obtain
 from tools.benchmarks.bench import (
     CHECKOUT,
-    HERE,
     Bench,
     Finished,
     NotMeasured,
     draw,
-    not_measured,
     run_process,
     show,
 )
 from tools.benchmarks.linux_tree import LINUX, SIZES, change, plant, questions
-from tools.benchmarks.peer_systems import python_with
 
 EXPONENT_AIM = 0.6
 ASKED = 150
-FAISS = ("flat", "sq8", "ivf")
-_LANCEDB = ("lancedb==0.40.0", "numpy")
-
 Figures = dict[str, Any]
 
 
 def scale(bench: Bench) -> None:
-    """Linux, 5,000 to a million chunks: build, memory, disk, questions, changes; faiss and LanceDB too."""
+    """Linux, 5,000 to a million chunks: build, memory, disk, questions, changes."""
     try:
         linux = obtain(LINUX, bench.cache)
     except RagError as error:
         raise NotMeasured(f"Linux 6.1: {error}") from error
-    try:
-        lance = python_with(bench.peers / "lancedb", _LANCEDB)
-    except NotMeasured as reason:
-        not_measured(reason)
-        lance = None
     chosen = os.environ.get("SCALE_SIZES")
     sizes = tuple(map(int, chosen.split(","))) if chosen else SIZES
-    rows = [_measured(bench.results / "scale", linux, size, lance) for size in sizes]
+    rows = [_measured(bench.results, linux, size) for size in sizes]
     _show_stores(rows)
     _show_changes(rows)
-    _show_engines(rows)
 
 
-def _measured(results: Path, linux: Path, size: int, lance: Path | None) -> dict[str, Figures]:
-    """Measure one size, step by step; return the figures of each step."""
+def kept_of(results: Path, size: int) -> dict[str, Figures]:
+    """Return the figures of a size, by step, as far as a run of the same code has measured them."""
+    files = sorted(_folder(results, size).glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+def _folder(results: Path, size: int) -> Path:
     code = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD:rag"],
         cwd=CHECKOUT,
@@ -72,11 +64,14 @@ def _measured(results: Path, linux: Path, size: int, lance: Path | None) -> dict
         capture_output=True,
         text=True,
     ).stdout.strip()
-    kept, folder = results / f"{size}-{code}", results / f"{size}-{code}.data"
-    steps = _steps(linux, folder, size)
-    if lance is not None:
-        steps["lancedb"] = lambda: _run([lance, HERE / "peers" / "lancedb_scale.py", folder / "export"])
-    steps |= _steps_of_a_change(folder)
+    return results / "scale" / f"{size}-{code}"
+
+
+def _measured(results: Path, linux: Path, size: int) -> dict[str, Figures]:
+    """Measure one size, step by step; return the figures of each step."""
+    kept = _folder(results, size)
+    folder = kept.with_name(f"{kept.name}.data")
+    steps = _steps(linux, folder, size) | _steps_of_a_change(folder)
     kept.mkdir(parents=True, exist_ok=True)
     found = {}
     for name, measure in steps.items():
@@ -93,8 +88,8 @@ def _measured(results: Path, linux: Path, size: int, lance: Path | None) -> dict
 
 
 def _steps(linux: Path, folder: Path, size: int) -> dict[str, Callable[[], Figures]]:
-    """The steps up to the engines, in order; each needs what those before it have left in `folder`."""
-    tree, export = folder / "linux", folder / "export"
+    """The first steps, in order; each needs what those before it have left in `folder`."""
+    tree = folder / "linux"
 
     def planted() -> Figures:
         shutil.rmtree(folder, ignore_errors=True)
@@ -103,27 +98,19 @@ def _steps(linux: Path, folder: Path, size: int) -> dict[str, Callable[[], Figur
         (folder / "questions.json").write_text(json.dumps(asked))
         return {"questions": len(asked)}
 
-    def exported() -> Figures:
-        shutil.rmtree(export, ignore_errors=True)
-        export.mkdir()
-        return _probe(folder, "export", export)
-
-    steps: dict[str, Callable[[], Figures]] = {
+    return {
         "planted": planted,
         "built": lambda: _index(folder),
         "unchanged": lambda: _index(folder),
-        "asked": lambda: _probe(folder, "ask"),
-        "exported": exported,
+        "asked": lambda: _probe(folder),
     }
-    engine = [sys.executable, "-m", "tools.benchmarks.scale_engines"]
-    return steps | {f"faiss-{kind}": lambda kind=kind: _run([*engine, kind, export]) for kind in FAISS}
 
 
 def _steps_of_a_change(folder: Path) -> dict[str, Callable[[], Figures]]:
     return {
         "changed": lambda: {"files": change(folder / "linux")},
         "updated": lambda: _index(folder),
-        "asked-again": lambda: _probe(folder, "ask"),
+        "asked-again": lambda: _probe(folder),
     }
 
 
@@ -138,13 +125,9 @@ def _index(folder: Path) -> Figures:
     return figures | _usage(done)
 
 
-def _probe(folder: Path, command: str, *arguments: Path) -> Figures:
-    probe = [sys.executable, "-m", "tools.benchmarks.scale_probe", command]
-    return _run([*probe, folder / "home", folder / "questions.json", *arguments])
-
-
-def _run(command: Sequence[str | Path]) -> Figures:
-    done = run_process(list(map(str, command)), {**os.environ, "OMP_NUM_THREADS": "1"}, family=True)
+def _probe(folder: Path) -> Figures:
+    probe = [sys.executable, "-m", "tools.benchmarks.scale_probe", folder / "home", folder / "questions.json"]
+    done = run_process(list(map(str, probe)), _environment(folder), family=True)
     figures: Figures = json.loads(done.output)
     return figures | _usage(done)
 
@@ -225,48 +208,3 @@ def _show_changes(rows: Sequence[Mapping[str, Figures]]) -> None:
         for before, after in [(row["asked"], row["asked-again"])]
     ]
     show("A quarter of the files changed", columns, table)
-
-
-def _show_engines(rows: Sequence[Mapping[str, Figures]]) -> None:
-    columns = [
-        "chunks",
-        "engine",
-        "build CPU s",
-        "peak MB",
-        "MB on disk",
-        "vectors alone: CPU ms",
-        "recall@10",
-    ]
-    table = []
-    for row in rows:
-        chunks, asked = f"{row['asked']['chunks']:,}", row["asked"]
-        ours = [f"{row['built']['cpu_s']:.1f}", f"{row['built']['peak_mb']:,.0f}"]
-        ours += [f"{row['built']['size_bytes'] / 1e6:.0f}"]
-        table.append([chunks, "ours, all of it", *ours, f"{asked['short_ms']:.2f}", f"{asked['recall']:.3f}"])
-        table.append([chunks, "ours, exact", "", "", "", f"{asked['exact_ms']:.2f}", "1.000"])
-        for name, engine in row.items():
-            if "setting" in engine:
-                cells = [
-                    f"{engine['build_s']:.1f}",
-                    f"{engine['peak_mb']:,.0f}",
-                    f"{engine['bytes'] / 1e6:.0f}",
-                ]
-                cells += [f"{engine['query_ms']:.2f}", f"{engine['recall']:.3f}"]
-                table.append([chunks, f"{name.partition('-')[0]} {engine['setting']}", *cells])
-    show("Engines over the same vectors", columns, table)
-    whole = [
-        [
-            f"{row['asked']['chunks']:,}",
-            f"{row['asked']['p50_ms']:.1f} / {row['asked']['p95_ms']:.0f}",
-            f"{row['asked']['right']:.3f}",
-            "{:.1f} / {:.0f}".format(*row["lancedb"]["both_ms"]),
-            f"{row['lancedb']['right']:.3f}",
-            "{:.1f} / {:.0f}".format(*row["lancedb"]["words_ms"]),
-            f"{row['lancedb']['right_by_words']:.3f}",
-        ]
-        for row in rows
-        if "lancedb" in row
-    ]
-    columns = ["chunks", "ours p50 / p95 CPU ms", "right", "LanceDB, words and vectors", "right"]
-    if whole:
-        show("Whole questions, the right file among ten", [*columns, "LanceDB, words", "right"], whole)

@@ -1,7 +1,6 @@
-"""One large store, asked or exported in a process of its own, so that its memory is its own; prints JSON.
+"""One large store, asked in a process of its own, so that its memory is its own: scale_probe HOME QUESTIONS.
 
-scale_probe ask HOME QUESTIONS            open the store in HOME, answer the questions of a JSON file
-scale_probe export HOME QUESTIONS FOLDER  write what other engines are given, as numpy and JSON lines
+It opens the store in HOME, answers the questions of a JSON file, and prints JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from rag.analysis import terms
 from rag.backends import open_vector_index
 from rag.backends.static_embedder import StaticEmbedder
 from rag.database.locate import stores
-from rag.database.quantise import restored
 from rag.database.store import Store
 from rag.retrieval import search as search_module
 from rag.retrieval.dense import embed_question
@@ -31,7 +29,6 @@ from tools.benchmarks.bench import resident_mb
 from tools.benchmarks.linux_tree import Asked
 
 K = 10
-_ROWS = 1 << 16
 
 
 def ask(store_file: Path, questions: Sequence[Asked]) -> dict[str, Any]:
@@ -119,34 +116,12 @@ def _timed(index: Any, queries: list[Any], dead: Any) -> tuple[list[list[int]], 
     return found, float(np.median(took))
 
 
-def export(store_file: Path, questions: Sequence[Asked], folder: Path) -> dict[str, Any]:
-    """Write the vectors, the paths and texts of all chunks, and the questions with their vectors."""
-    store = Store.open(store_file)
-    vectors = np.lib.format.open_memmap(
-        folder / "vectors.npy", mode="w+", dtype=np.float32, shape=(len(store), store.dim)
-    )
-    first = 0
-    for rows in store.vectors:
-        for start in range(0, len(rows.codes), _ROWS):
-            block = restored(rows.codes[start : start + _ROWS], rows.scale[start : start + _ROWS])
-            vectors[first : first + len(block)] = block
-            first += len(block)
-    np.save(folder / "queries.npy", _vectors(store, StaticEmbedder(), questions))
-    (folder / "questions.json").write_text(json.dumps([(asked.text, asked.path) for asked in questions]))
-    with (folder / "chunks.jsonl").open("w", encoding="utf-8") as lines:
-        for chunk in range(len(store)):
-            hit = store.hit(chunk, 0.0, {})
-            lines.write(json.dumps([hit.path, hit.text]) + "\n")
-    return {"chunks": len(store)}
-
-
 def main() -> None:
-    """Run one command."""
-    command, home, asked = sys.argv[1], *map(Path, sys.argv[2:4])
+    """Ask the questions."""
+    home, asked = map(Path, sys.argv[1:3])
     (store,) = (file for file, _ in stores(home))
     questions = [Asked(*row) for row in json.loads(asked.read_text())]
-    figures = ask(store, questions) if command == "ask" else export(store, questions, Path(sys.argv[4]))
-    sys.stdout.write(json.dumps(figures) + "\n")
+    sys.stdout.write(json.dumps(ask(store, questions)) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from rag.database.store import Store
 from rag.errors import RagError
 from rag.evaluation.repositories import obtain
 from tools.benchmarks.bench import Bench, NotMeasured, cpu_s, family, resident_mb, show
-from tools.benchmarks.indexing import DJANGO
+from tools.benchmarks.django import DJANGO
 
 CLIENTS, STREAMS = 32, 200
 QUESTIONS = 600
@@ -39,17 +39,18 @@ def serve(bench: Bench) -> None:
         raise NotMeasured(f"Django 5.2: {error}") from error
     with TemporaryDirectory(prefix="rag-bench-serve-") as workplace:
         home = Path(workplace)
-        with _server(sources, home) as (port, pid):
-            store = _store(home)
-            job = {"port": port, "repository": "django", "questions": _questions(store), "stream": False}
-            _load(job, CLIENTS, WARM)
-            early = _load(job, CLIENTS, EARLY - WARM)
+        environment = {**os.environ, "RAG_HOME": str(home / "home"), "RAG_CACHE": "off"}
+        with running_server(sources, home, sys.executable, environment) as (port, pid):
+            store = store_of(home / "home", "")
+            job = {"port": port, "repository": "django", "questions": questions_about(store), "stream": False}
+            load(job, CLIENTS, WARM)
+            early = load(job, CLIENTS, EARLY - WARM)
             rss = [_rss_mb(pid)]
             cpu = _cpu_s(pid)
-            late = _load(job, CLIENTS, LATE - EARLY)
+            late = load(job, CLIENTS, LATE - EARLY)
             cpu = _cpu_s(pid) - cpu
             rss.append(_rss_mb(pid))
-            streams = _load({**job, "stream": True}, STREAMS, STREAMS * 5)
+            streams = load({**job, "stream": True}, STREAMS, STREAMS * 5)
         per_message = _deepwikis_way(store, home)
     rows = [_row(f"{CLIENTS} clients, to {EARLY:,}", early), _row(f"{CLIENTS} clients, to {LATE:,}", late)]
     rows.append(_row(f"{STREAMS} streams", streams))
@@ -75,15 +76,16 @@ def _row(name: str, seen: dict[str, Any]) -> tuple[object, ...]:
 
 
 @contextmanager
-def _server(sources: Path, home: Path) -> Iterator[tuple[int, int]]:
-    """A server that has the repository ready: its port and process id."""
+def running_server(
+    sources: Path, home: Path, python: Path | str, environment: Mapping[str, str]
+) -> Iterator[tuple[int, int]]:
+    """A server that has the repository ready: its port and process id. Its log is written to `home`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "rag", "serve", "--repo", f"django={sources}", "--port", str(port)]
+    command = [str(python), "-m", "rag", "serve", "--repo", f"django={sources}", "--port", str(port)]
     with (home / "log").open("wb") as log:
-        environment = {**os.environ, "RAG_HOME": str(home / "home"), "RAG_CACHE": "off"}
-        running = subprocess.Popen(command, env=environment, stderr=log)
+        running = subprocess.Popen(command, env=dict(environment), stderr=log)
     try:
         while not _is_ready(port):
             if running.poll() is not None:
@@ -103,7 +105,8 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def _load(job: dict[str, Any], clients: int, requests: int) -> dict[str, Any]:
+def load(job: dict[str, Any], clients: int, requests: int) -> dict[str, Any]:
+    """Send requests to a server; return what the clients saw."""
     told = json.dumps({**job, "clients": clients, "requests": requests})
     command = [sys.executable, "-m", "tools.benchmarks.load"]
     done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
@@ -111,12 +114,12 @@ def _load(job: dict[str, Any], clients: int, requests: int) -> dict[str, Any]:
     return seen
 
 
-def _store(home: Path) -> Store:
-    (path,) = (home / "home" / "stores").glob("*.pkl")
-    return Store.open(path)
+def store_of(home: Path, name: str) -> Store:
+    """Return the store of a repository in a home."""
+    return Store.open(max((home / "stores").glob(f"{name}*.pkl")))
 
 
-def _questions(store: Store) -> list[str]:
+def questions_about(store: Store) -> list[str]:
     """Different questions about names of the repository, the same every time."""
     chosen = random.Random(0)
     forms = ("How does {} work?", "Where is {} used?", "What does {} return?", "Why would {} fail?")

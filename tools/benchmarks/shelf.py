@@ -22,7 +22,7 @@ from rag.service.shared_stores import SharedStores
 from rag.settings import Settings
 from tests.servers.object_store import MotoServer
 from tools.benchmarks.bench import Bench, NotMeasured, show
-from tools.benchmarks.indexing import DJANGO, TOUCHED
+from tools.benchmarks.django import DJANGO, TOUCHED
 
 _RUNS = 3
 _OTHER = "django/contrib/auth/tokens.py"

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from rag.errors import RagError
 from rag.evaluation.repositories import EvaluationRepository, obtain
 from tools.benchmarks.bench import Bench, Finished, not_measured, run_process, show
-from tools.benchmarks.indexing import DJANGO
+from tools.benchmarks.django import DJANGO
 from tools.benchmarks.linux_tree import LINUX, change, commit, git, plant
 
 TREES = 10

@@ -30,6 +30,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rag.errors import RagError
+from rag.processes import collect_garbage_rarely
 from rag.request_context import CURRENT
 from rag.serve.telemetry import log
 from rag.serve.workers.open_files import max_open_stores
@@ -79,8 +80,6 @@ _BROKEN = (
     pickle.PickleError,
 )
 """The errors of a child that ended, and those that unpickling damaged data may raise."""
-_GC_THRESHOLDS = (20_000, 20, 20)
-"""With Python's default thresholds garbage collection takes a tenth of a question's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +338,8 @@ def main() -> None:
     sys.stdout = sys.stderr
     answers.write(b"+")
     answers.flush()
-    # Imported objects are permanent, and a question leaves little cyclic garbage.
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collect_garbage_rarely()
+    gc.freeze()  # imported objects are permanent
     engines = Engines()
     while head := asked.read(_LENGTH.size):
         job = pickle.loads(asked.read(_LENGTH.unpack(head)[0]))

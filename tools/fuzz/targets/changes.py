@@ -14,7 +14,7 @@ from rag.agent.protocol import read_call, read_text
 from rag.agent.tools import Tools
 from rag.code.file_graph import FileGraph
 from rag.code.languages import kind_of, language_of_path
-from rag.code.parsing import SourceText, parsed_texts, unpacked
+from rag.code.parsing import SourceText, parsed_texts
 from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.review.changed_symbols import ReviewedTree, changed_files, changed_symbols
 from rag.review.impact import Impact
@@ -61,7 +61,7 @@ class TextTree:
             words = SourceText(self.content(path).decode("utf-8", "replace"), self._known[path][0])
             (parsed,) = parsed_texts([words], max_chars=1_600)
             not_ours(parsed.outline.gave_up)
-            self._graphs[path] = unpacked(parsed.graph) if parsed.graph else FileGraph()
+            self._graphs[path] = parsed.graph
         return self._graphs[path]
 
     def file_text(self, path: str) -> tuple[str, str] | None:
@@ -74,6 +74,8 @@ class TextTree:
         """Return the files that hold a name."""
         word = re.compile(rb"(?<!\w)%b(?!\w)" % re.escape(name.encode("utf-8", "replace")))
         return [path for path, content in self._content.items() if word.search(content)]
+
+    files_defining = files_referring = holding
 
 
 class ReviewedChange(Target):

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rag.processes import collect_garbage_rarely
 from rag.cli.settings_options import EPILOG, SettingsGroup, setting_parameters, use_settings
+from rag.processes import collect_garbage_rarely
 
 _COMMANDS = {
     "ask": ("ask", "ask"),

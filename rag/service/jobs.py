@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from rag import backends
@@ -25,9 +25,6 @@ from rag.ports import SharedState
 from rag.request_context import request_id
 from rag.settings import Settings
 from rag.types import Filters, Source
-
-if TYPE_CHECKING:
-    from rag.backends.dask_cluster import DaskCluster
 
 MAX_EVALUATED = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -59,17 +56,6 @@ def open_jobs(settings: Settings) -> Jobs:
         BackendMissing: the extra is not installed.
     """
     return backends.open_jobs(settings)
-
-
-def open_cluster(address: str) -> DaskCluster:
-    """Connect to the Dask cluster at `dask://HOST:PORT`.
-
-    Raises:
-        SettingsError: the address is invalid.
-        BackendMissing: the extra is not installed.
-        ProviderUnreachable: no scheduler answers there.
-    """
-    return backends.open_cluster(address)
 
 
 def open_shared_state(settings: Settings) -> SharedState | None:

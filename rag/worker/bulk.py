@@ -233,4 +233,4 @@ def _ended(jobs: Jobs, ids: Iterable[int]) -> Iterator[QueuedJob]:
 
 def _deleted(number: int) -> QueuedJob:
     error = f"job {number} is no longer in the queue, so its outcome is not known; index it again"
-    return QueuedJob(number, "index", "", {}, now_utc(), state="failed", error=error)
+    return QueuedJob(number, "", {}, now_utc(), state="failed", error=error)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-JobKind = Literal["index", "refresh", "wiki", "evaluation"]
-"""What a job does: build an index, update one in the background, write a wiki, or measure the search."""
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
@@ -21,7 +19,6 @@ class QueuedJob:
     """
 
     id: int
-    kind: JobKind
     key: str
     args: Mapping[str, Any]
     created: datetime
@@ -71,7 +68,6 @@ class Jobs(Protocol):
 
     def enqueue(
         self,
-        kind: JobKind,
         key: str,
         args: Mapping[str, Any],
         *,
@@ -82,7 +78,6 @@ class Jobs(Protocol):
         """Add a job; while one with this key waits or runs, return that one.
 
         Args:
-            kind: what the job does.
             key: what the job is about, 1 to 200 characters.
             args: JSON values for the worker. The returned job may have the arguments of an earlier call.
             namespace: whose job it is.
@@ -91,8 +86,8 @@ class Jobs(Protocol):
         """
         ...
 
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
-        """Begin the next job of these kinds (all if empty); None if there is none to begin now.
+    def lease(self, worker: str) -> QueuedJob | None:
+        """Begin the next job; None if there is none to begin now.
 
         Jobs whose lease has ended are added to the waiting ones first, or fail after too many attempts.
         """

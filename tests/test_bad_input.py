@@ -627,7 +627,7 @@ def test_what_is_kept_is_the_users_own_whatever_the_umask(sample_repo, rag_home,
 @pytest.mark.parametrize(
     "words",
     [
-        ("serve", "--add-key", "ann"),
+        ("keys", "add", "ann"),
         ("turns", "list"),
         ("facts", "list"),
         ("doctor", "--quick", "--server"),

@@ -63,9 +63,8 @@ COMMANDS = {
     "jobs add": (
         "jobs",
         "add",
-        "wiki",
         "REPO",
-        "--name",
+        "--ref",
         HOSTILE,
         "--shared",
         "postgresql:///x?host=/nowhere",

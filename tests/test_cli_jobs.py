@@ -91,14 +91,14 @@ def test_what_is_missing_is_named(arguments: tuple[str, ...], message: str, tmp_
 
 def test_jobs_are_added_run_shown_and_cancelled(url: str, sample_repo: Path) -> None:
     shared = ("--shared", url)
-    added = rag("jobs", "add", "index", sample_repo, *shared)
+    added = rag("jobs", "add", sample_repo, *shared)
     assert (added.code, added.out) == (0, "job 1 is waiting\n")
-    assert rag("jobs", "add", "index", sample_repo, *shared).out == added.out  # the same
-    other = rag("jobs", "add", "wiki", sample_repo, "--name", "links", *shared, "--json").json
+    assert rag("jobs", "add", sample_repo, *shared).out == added.out  # the same
+    other = rag("jobs", "add", sample_repo, "--rebuild", *shared, "--json").json
     listed = rag("jobs", "list", *shared, "--json").json
-    assert [(job["id"], job["kind"], job["state"]) for job in listed] == [
-        (other["id"], "wiki", "waiting"),
-        (1, "index", "waiting"),
+    assert [(job["id"], job["state"]) for job in listed] == [
+        (other["id"], "waiting"),
+        (1, "waiting"),
     ]
     assert rag("jobs", "cancel", other["id"], *shared).out == f"job {other['id']} is cancelled\n"
     assert rag("jobs", "cancel", other["id"], *shared).code == 2

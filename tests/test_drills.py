@@ -17,7 +17,7 @@ from live_server import IndexedSample, Served, sample_copy, serving
 
 from rag.backends.queue.postgres import PostgresJobs
 from rag.processes import PIPE, closed_environment, start
-from rag.service.jobs import index_request, wiki_request
+from rag.service.jobs import index_request
 from rag.settings import Settings
 from rag.types import Source
 from tests.servers.object_store import MotoServer
@@ -106,8 +106,8 @@ def test_postgres_is_restored_into_a_fresh_database(
         headers = {"Authorization": f"Bearer {rag('keys', 'add', 'ann', '--shared', url).out.strip()}"}
         with served_from(url, tmp_path / "first", indexed_sample) as server:
             before = asked(server.ready(), headers)
-            running = wiki_request(Source("/srv/app"), Settings(), "app").enqueue(jobs, asked=True)
-            leased = jobs.lease("a-worker-that-is-lost", kinds=("wiki",))
+            running = index_request(Source("/srv/app"), Settings()).enqueue(jobs, asked=True)
+            leased = jobs.lease("a-worker-that-is-lost")
             assert leased is not None and leased.id == running.id
             waiting = index_request(Source("/srv/other"), Settings()).enqueue(jobs)
             printed = run_drill("postgres", tmp_path, programs, RAG_SHARED=url, RESTORED=restored_url)
@@ -117,7 +117,7 @@ def test_postgres_is_restored_into_a_fresh_database(
     with closing(PostgresJobs(restored_url, lease_s=0.01)) as jobs:
         assert (jobs.job(running.id).state, jobs.job(waiting.id).state) == ("running", "waiting")
         jobs.wait(0.05)
-        again = jobs.lease("new", kinds=("wiki",))  # the lease of the lost worker has ended
+        again = jobs.lease("new")  # the lease of the lost worker has ended
         assert again is not None and (again.id, again.attempts, again.worker) == (running.id, 1, "new")
         assert index_request(Source("/srv/third"), Settings()).enqueue(jobs).id > waiting.id
 

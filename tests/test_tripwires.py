@@ -188,7 +188,7 @@ KEEPING = {
     "jobs list": ((), 2),
     "jobs show": (("1",), 2),
     "jobs cancel": (("1",), 2),
-    "jobs add": (("index", "."), 2),
+    "jobs add": ((".",), 2),
     "worker": ((), 2),
     "cache stats": ((), 0),
     "cache list": ((), 0),

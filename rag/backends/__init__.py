@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # numpy takes longer to import than some commands run
     import numpy.typing as npt
 
     from rag.backends.adal_generator import AdalGenerator
-    from rag.backends.dask_cluster import DaskCluster
     from rag.backends.shelf.objects import Objects
     from rag.backends.shelf.shelf import ObjectShelf
     from rag.job_queue import Jobs
@@ -116,22 +115,6 @@ def open_jobs(settings: Settings) -> Jobs:
         missing = error.name or "procrastinate"
         raise BackendMissing(backend="the queue in Postgres", missing=missing, extra="queue") from error
     return PostgresJobs(url)
-
-
-def open_cluster(address: str) -> DaskCluster:
-    """Connect to the Dask cluster at `dask://HOST:PORT`.
-
-    Raises:
-        SettingsError: the address is invalid.
-        BackendMissing: the extra is not installed.
-        ProviderUnreachable: no scheduler answers there.
-    """
-    try:
-        from rag.backends.dask_cluster import DaskCluster
-    except ImportError as error:
-        missing = error.name or "distributed"
-        raise BackendMissing(backend="indexing on a Dask cluster", missing=missing, extra="dask") from error
-    return DaskCluster(address)
 
 
 def open_shared_state(settings: Settings) -> SharedState | None:

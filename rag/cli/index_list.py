@@ -1,4 +1,4 @@
-"""`rag index --list-file`: index many repositories here, by workers, or on a cluster."""
+"""`rag index --list-file`: index many repositories, here or by workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rag.quoting import counted, visible
 from rag.settings import Settings
 
 if TYPE_CHECKING:
-    from rag.worker.bulk import BulkOutcome, Runner
+    from rag.job_queue import Jobs
+    from rag.worker.bulk import BulkOutcome
 
 _BULK = "Many repositories"
 
@@ -55,16 +56,6 @@ class BulkOptions:
             rich_help_panel=_BULK,
         ),
     ] = None
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            "--executor",
-            metavar="URL",
-            help="Index the list on a Dask cluster, dask://HOST:PORT. Its workers publish to RAG_STORES, or "
-            "use the same data folder.",
-            rich_help_panel=_BULK,
-        ),
-    ] = None
     again: Annotated[
         bool,
         typer.Option(
@@ -76,18 +67,12 @@ class BulkOptions:
 
     def check(self, source: str | None) -> None:
         """Refuse options that do not fit together. Raises ConfigError."""
-        if self.list_file is None and (self.slots or self.shared or self.executor or self.again):
-            raise ConfigError("--slots, --shared, --executor and --again need --list-file")
+        if self.list_file is None and (self.slots or self.shared or self.again):
+            raise ConfigError("--slots, --shared and --again need --list-file")
         if self.list_file is not None and source is not None:
             raise ConfigError(f"name either {source} or --list-file")
-        if self.shared and self.executor:
-            raise ConfigError("name either --shared or --executor")
         if self.shared and self.slots:
             raise ConfigError("the workers decide with --slots how many jobs run; omit it here")
-        if self.executor and self.slots:
-            raise ConfigError(
-                "each thread of a Dask worker runs one job (`dask worker --nthreads`); omit --slots"
-            )
 
 
 def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish: bool, json: bool) -> None:
@@ -109,15 +94,15 @@ def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish:
         failed = "failed: " if outcome.error else ""
         say(f"rag: {number:,} of {len(listed):,}: {visible(outcome.listed.text)}: {failed}{visible(what)}")
 
-    with _running(settings, bulk) as (run, slots):
+    with _running(settings, bulk) as (jobs, slots):
         began = time.monotonic()
         outcomes = index_all(
             listed,
-            run,
+            jobs,
             settings,
             finished=finished,
             rebuild=rebuild,
-            publish=publish or bool(bulk.shared or bulk.executor),
+            publish=publish or bool(bulk.shared),
             ended=ended,
         )
         took_s = time.monotonic() - began
@@ -125,27 +110,18 @@ def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish:
 
 
 @contextmanager
-def _running(settings: Settings, bulk: BulkOptions) -> Iterator[tuple[Runner, int | None]]:
-    """Give a function that runs jobs, and how many it runs at once, if that is known."""
-    from rag.service.jobs import local_jobs, open_cluster, open_jobs
-    from rag.worker.bulk import on_queue, working
+def _running(settings: Settings, bulk: BulkOptions) -> Iterator[tuple[Jobs, int | None]]:
+    """Give a queue whose jobs are run, and how many are run at once, if that is known."""
+    from rag.service.jobs import local_jobs, open_jobs
+    from rag.worker.bulk import working
 
-    if bulk.executor:
-        from rag.worker.cluster import on_cluster
-
-        with closing(open_cluster(bulk.executor)) as cluster, on_cluster(cluster, settings) as run:
-            threads = cluster.threads
-            if not threads:
-                say(f"rag: waiting until a worker joins {bulk.executor}; press Ctrl-C to stop")
-            yield run, threads or None
-        return
     with closing(open_jobs(replace(settings, shared=bulk.shared)) if bulk.shared else local_jobs()) as jobs:
         if bulk.shared:
-            yield on_queue(jobs), None
+            yield jobs, None
             return
         slots = bulk.slots or 1
         with working(jobs, settings, slots=slots):
-            yield on_queue(jobs), slots
+            yield jobs, slots
 
 
 def _report(outcomes: Sequence[BulkOutcome], took_s: float, slots: int | None, *, json: bool) -> None:

@@ -13,15 +13,12 @@ import typer
 from rag.cli import options
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
-from rag.cli.worker import Kind
 from rag.errors import ConfigError, ProviderError
 from rag.quoting import visible
 
 if TYPE_CHECKING:
     from rag.job_queue import Jobs, JobState, QueuedJob
-    from rag.service.jobs import JobRequest
     from rag.settings import Settings
-    from rag.types import Source
 
 app = typer.Typer(help="Add, list and cancel jobs that workers share.", no_args_is_help=True)
 
@@ -34,13 +31,6 @@ class StateOption(StrEnum):
     done = "done"
     failed = "failed"
     cancelled = "cancelled"
-
-
-class MinedFrom(StrEnum):
-    """The source of the questions of an evaluation."""
-
-    docstrings = "docstrings"
-    commits = "commits"
 
 
 @app.command("list")
@@ -65,11 +55,11 @@ def list_jobs(
     if json:
         out_json([as_json(job) for job in found])
         return
-    rows = [(job.id, job.kind, job.state, _about(job), _progress(job), job.worker) for job in found]
+    rows = [(job.id, job.state, _about(job), _progress(job), job.worker) for job in found]
     if not rows:
         say("rag: no jobs")
         return
-    table("", ("job", "kind", "state", "about", "progress", "worker"), rows)
+    table("", ("job", "state", "about", "progress", "worker"), rows)
 
 
 @app.command()
@@ -110,38 +100,25 @@ def cancel(
 
 @app.command()
 def add(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="index, refresh, wiki or evaluation.")],
     source: Annotated[str | None, options.RepositoryArgument] = None,
     *,
     ref: options.Ref = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="index: rebuild the store.")] = False,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="wiki: its folder, below wiki/ in the worker's data folder."),
-    ] = None,
-    mine: Annotated[
-        MinedFrom, typer.Option("--mine", help="evaluation: questions from docstrings or commits.")
-    ] = MinedFrom.docstrings,
-    number: Annotated[int, typer.Option("-n", min=1, max=1000, help="evaluation: how many questions.")] = 100,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from scratch.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
     shared: options.Shared = None,
     embedder: options.Embedder = None,
     json: options.Json = False,
 ) -> None:
-    """Add a job for the workers. If it waits or runs already, nothing is added.
+    """Add a job that indexes a repository. If it waits or runs already, nothing is added.
 
-    rag jobs add index https://example.org/team/app.git --wait
-
-    rag jobs add wiki /srv/repositories/app --name app
-
-    rag jobs add evaluation /srv/repositories/app --mine commits
+    rag jobs add https://example.org/team/app.git --wait
     """
     with _opened(shared, embedder=embedder) as (jobs, settings):
         from rag.service import locate
+        from rag.service.jobs import index_request
 
-        wanted = locate(source, ref)
-        request = _request(kind, wanted, settings, rebuild, name or wanted.name, mine, number)
-        job = request.enqueue(jobs, namespace=settings.namespace, asked=kind is not Kind.REFRESH)
+        request = index_request(locate(source, ref), settings, rebuild=rebuild)
+        job = request.enqueue(jobs, namespace=settings.namespace, asked=True)
         while wait and not job.has_ended:
             jobs.wait(1.0)
             job = jobs.job(job.id)
@@ -151,18 +128,6 @@ def add(
         out(f"job {job.id} is {job.state}{f': {visible(job.error)}' if job.error else ''}")
     if job.state in ("failed", "cancelled"):
         raise typer.Exit(ProviderError.exit_code if job.attempts > 1 else ConfigError.exit_code)
-
-
-def _request(
-    kind: Kind, source: Source, settings: Settings, rebuild: bool, name: str, mine: MinedFrom, number: int
-) -> JobRequest:
-    from rag.service.jobs import evaluation_request, index_request, wiki_request
-
-    if kind is Kind.WIKI:
-        return wiki_request(source, settings, name)
-    if kind is Kind.EVALUATION:
-        return evaluation_request(source, settings, mine.value, number)
-    return index_request(source, settings, rebuild=rebuild, background=kind is Kind.REFRESH)
 
 
 @contextmanager
@@ -183,7 +148,6 @@ def as_json(job: QueuedJob) -> dict[str, Any]:
     """Return a job as JSON values."""
     return {
         "id": job.id,
-        "kind": job.kind,
         "about": _about(job),
         "namespace": job.namespace,
         "state": job.state,

@@ -96,12 +96,6 @@ class KeyRights:
             raise ConfigError(str(error)) from error
         return new_key(store, name, self.namespace, shared, _expiry(self.expires))
 
-    def require_none(self) -> None:
-        """Refuse the options of a new key where none is added. Raises ConfigError."""
-        for name, value in vars(self).items():
-            if value is not None:
-                raise ConfigError(f"--{name} needs --add-key")
-
 
 @app.command()
 @options.grouped

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.keys import KeyRights, opened_keys
-from rag.cli.terminal import errors_as_exit_codes, out, say
+from rag.cli.terminal import errors_as_exit_codes, say
 from rag.errors import BackendMissing, ConfigError
 from rag.resources import is_folder
 
 if TYPE_CHECKING:
-    from rag.settings import Settings
     from rag.types import Source
 
 _SERVED = "What is served"
@@ -213,20 +211,6 @@ def serve(
     ] = None,
     shared: options.Shared = None,
     stores: options.Stores = None,
-    add_key: Annotated[
-        str | None,
-        typer.Option(
-            "--add-key",
-            metavar="NAME",
-            help="Create a key, print it once, and exit. See also `rag keys`.",
-            rich_help_panel=_WHO,
-        ),
-    ] = None,
-    remove_key: Annotated[
-        str | None,
-        typer.Option("--remove-key", metavar="NAME", help="Remove a key, and exit.", rich_help_panel=_WHO),
-    ] = None,
-    rights: KeyRights,
     answering: options.ServiceOptions,
 ) -> None:
     """Serve repositories over HTTP: a web page, an OpenAI-compatible API, a native API, and MCP.
@@ -252,10 +236,6 @@ def serve(
             from rag.serve.run import make_server, write_logs
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
-        if add_key is not None or remove_key is not None:
-            _change_keys(settings, config, add_key, remove_key, rights)
-            return
-        rights.require_none()
         wanted = server_settings(with_shared_memory(settings), config, server.flags())
         report_renamed(wanted.repositories)
         check_port(wanted)
@@ -266,19 +246,6 @@ def serve(
         running.run()
         if not running.started:
             raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
-
-
-def _change_keys(
-    settings: Settings, config: Path | None, add: str | None, remove: str | None, rights: KeyRights
-) -> None:
-    """Add or remove a key."""
-    with opened_keys(settings, config) as keys:
-        if remove is not None:
-            keys.remove(remove)
-            say(f"rag: the key {remove} is removed")
-        else:
-            out(rights.create(keys.store, add or ""))
-            say(f"rag: only its hash is stored, in {keys.place}; send it as `Authorization: Bearer`")
 
 
 def report_renamed(repositories: Sequence[tuple[str, Source]]) -> None:

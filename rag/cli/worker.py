@@ -6,7 +6,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,24 +20,11 @@ if TYPE_CHECKING:
     from rag.settings import Settings
 
 
-class Kind(StrEnum):
-    """What a job does."""
-
-    INDEX = "index"
-    REFRESH = "refresh"
-    WIKI = "wiki"
-    EVALUATION = "evaluation"
-
-
 @options.grouped
 def worker(
     *,
     shared: options.Shared = None,
     stores: options.Stores = None,
-    kind: Annotated[
-        list[Kind] | None,
-        typer.Option("--kind", help="Run only jobs of this kind. Repeatable. Default: all."),
-    ] = None,
     slots: Annotated[int, typer.Option("--slots", min=1, max=64, help="How many jobs run at once.")] = 1,
     drain: Annotated[bool, typer.Option("--drain", help="End when no job waits or runs any more.")] = False,
     grace: Annotated[
@@ -53,14 +39,14 @@ def worker(
     json: options.Json = False,
     writing: options.WritingOptions,
 ) -> None:
-    """Run shared jobs, each in a process of its own: index, refresh, wiki, evaluation.
+    """Run shared jobs, each in a process of its own.
 
     Several workers share a queue; start them on any machine with access to the same indexes. A killed worker
     loses nothing: another one runs its jobs again.
 
     rag worker --shared postgresql://rag@db.example.org/rag
 
-    rag worker --kind index --kind refresh --slots 2
+    rag worker --slots 2
     """
     with errors_as_exit_codes():
         from rag.service.jobs import open_jobs
@@ -74,7 +60,6 @@ def worker(
             jobs,
             settings,
             notice=lambda text: say(f"rag: {visible(text)}"),
-            kinds=[each.value for each in kind or ()],
             slots=slots,
             grace_s=grace,
         )

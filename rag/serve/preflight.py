@@ -24,7 +24,7 @@ from rag.service.remotes import remote_commit
 from rag.settings import Settings
 from rag.types import Source, now_utc
 
-_PACKAGES = ("fastapi", "httptools", "limits", "prometheus_client", "uvicorn", "uvloop", "websockets")
+_PACKAGES = ("fastapi", "httptools", "prometheus_client", "uvicorn", "uvloop", "websockets")
 _GIT_TIMEOUT_S = 15
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _WRITABLE_BY_OTHERS = 0o022
@@ -157,8 +157,6 @@ def _listening(settings: ServerSettings, shared: Sequence[Key]) -> Finding:
 
 
 def _limits(settings: ServerSettings) -> Finding:
-    if find_spec("limits") is None:
-        return Finding("limits", "off", "not checked: a package is missing")
     from rag.serve.access.rate_limits import Limiter
 
     try:

@@ -1,6 +1,6 @@
 """The jobs of a queue: how one is described, and what of its errors is stored.
 
-A job of the kind "index" or "refresh" is about one store. Its key names the store, so it waits or runs once,
+A job builds or updates one store. Its key names the store, so it waits or runs once,
 and its lock too, so that no two workers build the same generation. The arguments are JSON values; a worker
 adds its own settings.
 """
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rag import backends
@@ -20,17 +20,12 @@ from rag.corpus.git_token import tokens_of
 from rag.corpus.secrets import find_secret
 from rag.database.locate import store_path
 from rag.errors import SettingsError, SourceError
-from rag.job_queue import JobKind, Jobs, QueuedJob
+from rag.job_queue import Jobs, QueuedJob
 from rag.ports import SharedState
 from rag.request_context import request_id
 from rag.settings import Settings
 from rag.types import Filters, Source
 
-if TYPE_CHECKING:
-    from rag.backends.dask_cluster import DaskCluster
-
-MAX_EVALUATED = 1_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MIN_SECRET = 6
 _MAX_LOCATION = 4_096
 _MAX_SHOWN = 200
@@ -40,7 +35,6 @@ _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 class JobRequest(NamedTuple):
     """A job that is not in a queue yet; see `Jobs.enqueue`."""
 
-    kind: JobKind
     key: str
     args: Mapping[str, Any]
     lock: str = ""
@@ -48,7 +42,7 @@ class JobRequest(NamedTuple):
     def enqueue(self, jobs: Jobs, *, namespace: str = "", asked: bool = False) -> QueuedJob:
         """Add it to a queue, with the id of the request that this is done for, if any."""
         args = {**self.args, "request_id": request_id()} if request_id() else self.args
-        return jobs.enqueue(self.kind, self.key, args, namespace=namespace, asked=asked, lock=self.lock)
+        return jobs.enqueue(self.key, args, namespace=namespace, asked=asked, lock=self.lock)
 
 
 def open_jobs(settings: Settings) -> Jobs:
@@ -59,17 +53,6 @@ def open_jobs(settings: Settings) -> Jobs:
         BackendMissing: the extra is not installed.
     """
     return backends.open_jobs(settings)
-
-
-def open_cluster(address: str) -> DaskCluster:
-    """Connect to the Dask cluster at `dask://HOST:PORT`.
-
-    Raises:
-        SettingsError: the address is invalid.
-        BackendMissing: the extra is not installed.
-        ProviderUnreachable: no scheduler answers there.
-    """
-    return backends.open_cluster(address)
 
 
 def open_shared_state(settings: Settings) -> SharedState | None:
@@ -91,7 +74,6 @@ def index_request(
     settings: Settings,
     *,
     rebuild: bool = False,
-    background: bool = False,
     place: str | None = None,
     refs: Sequence[str] | None = None,
     publish: bool = True,
@@ -103,7 +85,6 @@ def index_request(
         source: what to index.
         settings: those of the store: the embedder.
         rebuild: rebuild the store from scratch.
-        background: whether it only keeps a store up to date, which is a job of the kind "refresh".
         place: the only addresses git may connect to.
         refs: patterns of the refs that may be read.
         publish: whether a worker that shares stores publishes it.
@@ -119,46 +100,7 @@ def index_request(
         "publish": publish,
         "publish_required": publish_required,
     }
-    kind: JobKind = "refresh" if background and not rebuild else "index"
-    return JobRequest(kind, f"{'rebuild' if rebuild else 'store'}:{store}", args, f"store:{store}")
-
-
-def wiki_request(source: Source, settings: Settings, name: str) -> JobRequest:
-    """Return the job that writes the wiki of a source into the folder `wiki_folder(…, name)`.
-
-    Raises:
-        SettingsError: the name is not that of a folder.
-    """
-    wiki_folder(settings, name)
-    args = {"source": asdict(source), "embedder": settings.embedder, "name": name}
-    return JobRequest("wiki", f"wiki:{name}", args)
-
-
-def evaluation_request(
-    source: Source, settings: Settings, mine: Literal["commits", "docstrings"], number: int
-) -> JobRequest:
-    """Return the job that measures the search of a source on at most `number` of its own questions."""
-    store = store_path(Path(), source, embedder=settings.embedder).stem
-    args = {
-        "source": asdict(source),
-        "embedder": settings.embedder,
-        "mine": mine,
-        "number": max(1, min(number, MAX_EVALUATED)),
-    }
-    return JobRequest("evaluation", f"evaluation:{mine}:{store}", args)
-
-
-def wiki_folder(settings: Settings, name: str) -> Path:
-    """Return the folder of a wiki that a job writes, below the data folder.
-
-    Raises:
-        SettingsError: the name is not that of a folder.
-    """
-    if not _NAME.fullmatch(name):
-        raise SettingsError(
-            f"{name!r} is not a name for a wiki; use 1 to 100 letters, digits, '.', '_' and '-'"
-        )
-    return settings.home / "wiki" / name
+    return JobRequest(f"{'rebuild' if rebuild else 'store'}:{store}", args, f"store:{store}")
 
 
 def source_of(record: Mapping[str, Any]) -> Source:
@@ -175,14 +117,6 @@ def source_of(record: Mapping[str, Any]) -> Source:
         raise SettingsError(f"the job names no source that this version of rag reads: {error!r}") from error
     _check_source(source)
     return source
-
-
-def number_of(record: Mapping[str, Any]) -> int:
-    """Return the number of questions in the arguments of an evaluation. Raises SettingsError."""
-    number = record.get("number")
-    if type(number) is not int:
-        raise SettingsError(f"the job names no number of questions: {number!r:.80}")
-    return max(1, min(number, MAX_EVALUATED))
 
 
 def refs_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:

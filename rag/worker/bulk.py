@@ -1,4 +1,4 @@
-"""Index all repositories of a list: in this process, by the workers of a queue, or on a cluster.
+"""Index all repositories of a list: in this process, or by the workers of a queue.
 
 Of an interrupted run, or one with failures, the finished repositories are remembered in the data folder, and
 the next run of the same list skips them. A run without failures forgets them, so the next one updates all.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -25,8 +25,6 @@ from rag.settings import Settings
 from rag.types import Source, now_utc
 from rag.worker.loop import Worker
 
-Runner = Callable[[Mapping[str, JobRequest]], Generator[tuple[str, QueuedJob], None, None]]
-"""Runs jobs elsewhere; yields the name of each with the job, as they end."""
 MAX_LISTED = 100_000
 MAX_LIST_BYTES = 32 << 20
 _POLL_S = 0.5
@@ -159,19 +157,9 @@ def working(jobs: Jobs, settings: Settings, *, slots: int) -> Iterator[None]:
         thread.join()
 
 
-def on_queue(jobs: Jobs) -> Runner:
-    """Return a function that lets the workers of a queue run jobs; interrupted, they stay there."""
-
-    def run(requests: Mapping[str, JobRequest]) -> Generator[tuple[str, QueuedJob], None, None]:
-        names = {request.enqueue(jobs).id: name for name, request in requests.items()}
-        return ((names[job.id], job) for job in _ended(jobs, list(names)))
-
-    return run
-
-
 def index_all(
     listed: Sequence[ListedSource],
-    run: Runner,
+    jobs: Jobs,
     settings: Settings,
     *,
     finished: FinishedSources,
@@ -183,7 +171,7 @@ def index_all(
 
     Args:
         listed: the list.
-        run: runs jobs elsewhere and yields them as they end, `on_queue` or `on_cluster`.
+        jobs: the queue whose workers index; if this is interrupted, its jobs stay there.
         settings: those of the stores.
         finished: what an earlier run has done, which is skipped.
         rebuild: rebuild the stores from scratch.
@@ -192,7 +180,7 @@ def index_all(
 
     Raises:
         StoreUnwritable: what is finished cannot be stored.
-        StoreError, ProviderError: the queue or cluster cannot be used.
+        StoreError: the queue cannot be used.
     """
     finished.add()  # a home that cannot be written is an error now, not of every repository
     done = finished.read()
@@ -207,13 +195,13 @@ def index_all(
             request = index_request(one.source, settings, rebuild=rebuild, publish=publish)
             requests[request.key] = request
             waiting.setdefault(request.key, []).append(one)  # two lines may be one store
-    with closing(run(requests)) as jobs:  # what still runs on a cluster ends with it
-        for key, job in jobs:
-            for one in waiting[key]:
-                found.append(BulkOutcome(one, job))
-                if job.state == "done":
-                    finished.add(one.text)
-                ended(found[-1])
+    names = {request.enqueue(jobs).id: name for name, request in requests.items()}
+    for job in _ended(jobs, list(names)):
+        for one in waiting[names[job.id]]:
+            found.append(BulkOutcome(one, job))
+            if job.state == "done":
+                finished.add(one.text)
+            ended(found[-1])
     if not any(outcome.error for outcome in found):
         finished.forget()
     return found
@@ -245,4 +233,4 @@ def _ended(jobs: Jobs, ids: Iterable[int]) -> Iterator[QueuedJob]:
 
 def _deleted(number: int) -> QueuedJob:
     error = f"job {number} is no longer in the queue, so its outcome is not known; index it again"
-    return QueuedJob(number, "index", "", {}, now_utc(), state="failed", error=error)
+    return QueuedJob(number, "", {}, now_utc(), state="failed", error=error)

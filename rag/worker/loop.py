@@ -12,11 +12,11 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from rag.errors import LeaseLost, StoreError
-from rag.job_queue import JobKind, Jobs, QueuedJob
+from rag.job_queue import Jobs, QueuedJob
 from rag.service.jobs import name_of, public_error
 from rag.settings import Settings, plain_settings, with_absolute_paths
 from rag.worker.process import JobProcess
@@ -37,7 +37,6 @@ class Worker:
         jobs: the queue.
         settings: what jobs run with; their arguments only choose the source and the embedder.
         notice: called with a line for the operator about each job, from several threads.
-        kinds: the kinds of jobs to run; all if empty.
         slots: how many jobs run at once.
         name: identifies the worker in the list of jobs. Default: the host's name and the process id.
         grace_s: how long jobs may go on after `stop`; then they are given back to the queue.
@@ -50,13 +49,12 @@ class Worker:
         settings: Settings,
         *,
         notice: Notice = lambda text: None,
-        kinds: Sequence[JobKind] = (),
         slots: int = 1,
         name: str = "",
         grace_s: float = 10.0,
         poll_s: float = 1.0,
     ) -> None:
-        self.jobs, self.notice, self.kinds = jobs, notice, tuple(kinds)
+        self.jobs, self.notice = jobs, notice
         self.settings = with_absolute_paths(settings)
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.ended: Counter[str] = Counter()
@@ -108,7 +106,7 @@ class Worker:
         try:
             while not self.is_stopping:
                 try:
-                    job = self.jobs.lease(self.name, kinds=self.kinds)
+                    job = self.jobs.lease(self.name)
                     if job is None:
                         if drain and not self.jobs.jobs(states=("waiting", "running"), limit=1):
                             return
@@ -136,7 +134,7 @@ class Attempt:
     def __init__(self, worker: Worker, job: QueuedJob) -> None:
         self._worker, self._job = worker, job
         request = f", request {job.request_id}" if job.request_id else ""
-        self._about = f"{job.kind} {name_of(job)} (job {job.id}{request})"
+        self._about = f"{name_of(job)} (job {job.id}{request})"
         self._began = self._renewed = time.monotonic()
         self._beat_s = min(_BEAT_S, worker.jobs.lease_s / 4)
         self._progress: tuple[str, int, int] = ("starting", 0, 0)
@@ -144,7 +142,7 @@ class Attempt:
     def run(self, child: JobProcess | None) -> JobProcess | None:
         """Run the job in this child process, or in a new one; return the child if it can be used again."""
         settings = self._worker.settings
-        job = {"kind": self._job.kind, "args": self._job.args, "settings": plain_settings(settings)}
+        job = {"kind": "index", "args": self._job.args, "settings": plain_settings(settings)}
         try:
             if child is None or child.returncode is not None:
                 child = JobProcess(shares_stores=bool(settings.stores))

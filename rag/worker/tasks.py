@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rag.database.update import stored_skips
@@ -25,7 +23,7 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.service import Engine, Repository
-from rag.service.jobs import number_of, refs_of, source_of, wiki_folder
+from rag.service.jobs import refs_of, source_of
 from rag.service.published_index import take
 from rag.settings import Settings
 from rag.types import Checkout, IndexReport
@@ -132,59 +130,6 @@ def _published(engine: Engine, repository: Repository) -> dict[str, Any]:
         return {"not_published": str(error)}
 
 
-def _wiki(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
-    from rag.wiki import write_wiki
-    from rag.wiki.site.report import PageResult
-
-    def progress(page: PageResult, done: int, total: int) -> None:
-        send({"progress": ["pages", done, total]})
-
-    folder = wiki_folder(settings, str(args["name"]))
-    with _opened(args, settings, send) as (engine, repository):
-        report = write_wiki(engine, repository, folder, progress=progress)
-    if report.given_up is not None:
-        raise report.given_up
-    return {
-        "folder": str(report.folder),
-        "pages": len(report.pages),
-        "written": report.count("written"),
-        "failed": len(report.failed),
-        "tokens": report.tokens,
-    }
-
-
-def _evaluation(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
-    from rag.evaluation.mine import mine_commits, mine_docstrings
-    from rag.evaluation.questions import read_questions
-    from rag.evaluation.runner import run as ask
-    from rag.evaluation.summary import summarise
-    from rag.evaluation.systems import OURS
-    from rag.evaluation.trees import plan
-
-    number = number_of(args)
-    with _opened(args, settings, send) as (_, repository):
-        root = repository.checkout.root
-    with TemporaryDirectory(prefix="rag-mine-") as folder:
-        with closing(Engine(Settings(home=Path(folder)))) as engine:
-            mine = mine_commits if args["mine"] == "commits" else mine_docstrings
-            mined = mine(engine, root, number)
-        file = Path(folder) / "questions.jsonl"
-        file.write_text("".join(json.dumps(one) + "\n" for one in mined.records), encoding="utf-8")
-        questions = read_questions([file])
-        outcomes = ask(
-            [OURS],
-            plan(questions, {"": mined.root}),
-            progress=lambda label, done, total: send({"progress": ["ask", done, total]}),
-        )
-        summary = summarise(questions, outcomes, k=50)
-    means = summary.groups[0].rows[0].means
-    return {
-        "questions": len(questions),
-        "commit": mined.commit or repository.checkout.commit,
-        "means": {name: None if value is None else round(value, 4) for name, value in means.items()},
-    }
-
-
 @contextmanager
 def _opened(
     args: Mapping[str, Any], settings: Settings, send: Send, *, rebuild: bool = False
@@ -216,9 +161,6 @@ def report_record(report: IndexReport) -> dict[str, Any]:
 
 TASKS: Mapping[str, Callable[[Mapping[str, Any], Settings, Send], dict[str, Any]]] = {
     "index": _index,
-    "refresh": _index,
-    "wiki": _wiki,
-    "evaluation": _evaluation,
     "take": _take,
 }
 """The functions that run jobs, by kind; "take" is only asked of a server's own children."""

@@ -10,7 +10,7 @@ import pytest
 
 from rag.backends.queue import schema
 from rag.backends.queue.memory import MemoryJobs
-from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs, _queue
+from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs, queue_of
 from rag.errors import SettingsError, StoreTooNew
 from rag.job_queue import Jobs
 from rag.worker.bulk import MAX_LISTED
@@ -37,9 +37,9 @@ class TestMemoryJobs(JobsContract):
     def test_a_change_of_the_systems_time_takes_no_job_away_and_delays_none(self, jump_s: float) -> None:
         clock, monotonic = SteppedClock(), SteppedClock()
         jobs = MemoryJobs(clock=clock, monotonic=lambda: monotonic().timestamp())
-        jobs.enqueue("index", "running", {})
+        jobs.enqueue("running", {})
         running = self.leased(jobs)
-        jobs.enqueue("index", "failing", {})
+        jobs.enqueue("failing", {})
         jobs.fail(self.leased(jobs), "it failed", retry=True)
         clock.advance(jump_s)
         assert jobs.lease("other") is None
@@ -53,7 +53,7 @@ class TestMemoryJobs(JobsContract):
         jobs = MemoryJobs(max_ended=10)
         numbers = []
         for number in range(16):
-            numbers.append(jobs.enqueue("index", f"job {number}", {}).id)
+            numbers.append(jobs.enqueue(f"job {number}", {}).id)
             jobs.complete(self.leased(jobs), {})
             known = [job.id for job in jobs.jobs()]
             assert sorted(known) == numbers[-11:]
@@ -63,7 +63,7 @@ class TestMemoryJobs(JobsContract):
         jobs = MemoryJobs()
         numbers = []
         for number in range(MAX_LISTED):
-            numbers.append(jobs.enqueue("index", f"job {number}", {}).id)
+            numbers.append(jobs.enqueue(f"job {number}", {}).id)
             jobs.complete(self.leased(jobs), {})
         assert len(jobs.jobs(ids=numbers, limit=MAX_LISTED)) == MAX_LISTED
 
@@ -91,9 +91,9 @@ class TestPostgresJobs(JobsContract):
     def test_arguments_that_cannot_be_stored_are_refused(self, jobs: Jobs, text: str) -> None:
         args = {"source": {"location": text, "filters": {"include": ("*.py",)}}}
         with pytest.raises(SettingsError, match="not valid UTF-8, or has a NUL"):
-            jobs.enqueue("index", "a", args)
+            jobs.enqueue("a", args)
         args["source"]["location"] = "/srv/é"
-        assert jobs.enqueue("index", "a", args).args["source"]["location"] == "/srv/é"
+        assert jobs.enqueue("a", args).args["source"]["location"] == "/srv/é"
 
     @pytest.fixture
     def jobs(self, emptied: str) -> Iterator[Jobs]:
@@ -155,7 +155,7 @@ def test_a_lease_reads_few_of_many_waiting_jobs(emptied: str, is_analyzed: bool)
         db.execute("SET search_path = rag_jobs")
         if is_analyzed:
             db.execute("ANALYZE")
-        for query, given in ((_WAITING, [["index"], 20]), (_TAKE, [None, _queue("index", "n1")])):
+        for query, given in ((_WAITING, [20]), (_TAKE, [None, queue_of("n1")])):
             ((plans,),) = db.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", given).fetchall()
             assert _rows_read(plans[0]["Plan"]) < 100, plans
         db.execute("TRUNCATE procrastinate_jobs CASCADE")

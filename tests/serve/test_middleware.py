@@ -10,7 +10,6 @@ import socket
 import threading
 from contextlib import closing
 
-import limits
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from rag.errors import SettingsError
 from rag.request_context import RequestContext
 from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import read_keys
-from rag.serve.access.rate_limits import Attempts, Limiter, MovingWindow
+from rag.serve.access.rate_limits import AcceptedKeys, Limiter, Rate, Window, network_of
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import is_public
 from rag.serve.app import create_app
@@ -539,17 +538,17 @@ def test_a_short_key_passes_over_the_limit_only_where_it_was_used_before(serve):
 
 
 def test_accepted_keys_are_remembered_in_a_bounded_table():
-    table = Attempts(limits.parse("2/minute"), size=100)
+    table = AcceptedKeys(size=100)
     for number in range(1_000):
-        table.accept(f"10.0.{number // 250}.{number % 250}", "key-1")
-    assert not table.is_accepted("10.0.0.0", "key-1")
-    assert table.is_accepted("10.0.3.249", "key-1")
-    assert not table.is_accepted("10.0.3.249", "key-2")
+        table.add(f"10.0.{number // 250}.{number % 250}", "key-1")
+    assert not table.has("10.0.0.0", "key-1")
+    assert table.has("10.0.3.249", "key-1")
+    assert not table.has("10.0.3.249", "key-2")
 
 
 def test_a_rate_does_not_follow_the_time_of_the_system(monkeypatch):
     now = [1000.0]
-    window = MovingWindow(limits.parse("2/minute"), size=2, clock=lambda: now[0])
+    window = Window(Rate.parsed("2/minute"), size=2, clock=lambda: now[0])
     for jump_s in (0.0, 3600.0, -3600.0):
         monkeypatch.setattr("time.time", lambda jump_s=jump_s: 1.8e9 + jump_s)
         assert [window.hit("ann") for _ in range(3)] == [0.0, 0.0, 60.0]
@@ -559,31 +558,40 @@ def test_a_rate_does_not_follow_the_time_of_the_system(monkeypatch):
     for name in "abc":
         window.hit(name)
     assert list(window._times) == ["b", "c"]
-    assert MovingWindow(limits.parse("0/minute")).hit("ann") == 60.0
+    assert Window(Rate.parsed("0/minute")).hit("ann") == 60.0
 
 
 def test_attempts_are_counted_in_a_bounded_table():
     now = [0.0]
-    table = Attempts(limits.parse("2/minute"), size=100, clock=lambda: now[0])
+    table = Window(Rate.parsed("2/minute"), size=100, clock=lambda: now[0])
     for number in range(1_000):
-        table.count(f"10.0.{number // 250}.{number % 250}")
+        table.hit(f"10.0.{number // 250}.{number % 250}")
     assert len(table) == 100
     for address in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9"):  # one network
-        table.count(address)
-    assert table.blocked_s("2001:db8:1:2:3:4:5:6") == 60.0
-    assert table.blocked_s("2001:db8:1:3::1") == 0.0
+        table.hit(network_of(address))
+    assert table.wait_s(network_of("2001:db8:1:2:3:4:5:6")) == 60.0
+    assert table.wait_s(network_of("2001:db8:1:3::1")) == 0.0
     for address in ("::ffff:192.0.2.1", "192.0.2.1"):
-        table.count(address)
-    assert table.blocked_s("192.0.2.1") == 60.0
+        table.hit(network_of(address))
+    assert table.wait_s("192.0.2.1") == 60.0
     now[0] = 60.0
-    assert table.blocked_s("192.0.2.1") == 0.0
-    table.count("192.0.2.1")
-    assert table.blocked_s("192.0.2.1") == 0.0
+    assert table.wait_s("192.0.2.1") == 0.0
+    table.hit("192.0.2.1")
+    assert table.wait_s("192.0.2.1") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "period_s"),
+    [("60/minute", 60, 60), ("5 per second", 5, 1), ("100/2 hours", 100, 7200), ("0/DAY", 0, 86400)],
+)
+def test_a_rate_is_read(text, amount, period_s):
+    assert Rate.parsed(text)[:2] == (amount, period_s)
 
 
 def test_a_rate_that_cannot_be_read_stops_the_server(tmp_path):
-    with pytest.raises(SettingsError, match="rate"):
-        create_app(ServerSettings(engine=Settings(home=tmp_path), rate="often"))
+    for rate in ("often", "60", "/minute", "60/fortnight", "-1/minute", "5/0 minutes"):
+        with pytest.raises(SettingsError, match="rate"):
+            create_app(ServerSettings(engine=Settings(home=tmp_path), rate=rate))
 
 
 def test_a_long_question_is_refused(served):

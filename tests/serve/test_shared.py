@@ -239,24 +239,24 @@ def test_keys_are_shared(two: Any, url: str, tmp_path: Path) -> None:
     from command import rag
 
     sample = sample_copy(tmp_path)
-    key = rag("serve", "--add-key", "ann", "--shared", url).out.strip()
+    key = rag("keys", "add", "ann", "--shared", url).out.strip()
     a, b = two(repositories=(("sample", sample),))
     for server in (a, b):
         assert server.get("/api/conversations").status == 401
         assert server.get("/api/conversations", headers={"Authorization": f"Bearer {key}"}).status == 200
-    later = rag("serve", "--add-key", "bob", "--shared", url).out.strip()
-    assert rag("serve", "--add-key", "bob", "--shared", url).code == 2
+    later = rag("keys", "add", "bob", "--shared", url).out.strip()
+    assert rag("keys", "add", "bob", "--shared", url).code == 2
 
     def status(server: Served, key: str) -> int:
         return server.get("/api/conversations", headers={"Authorization": f"Bearer {key}"}).status
 
     for server in (a, b):
         server.wait_until(lambda server=server: status(server, later) == 200)
-    assert rag("serve", "--remove-key", "bob", "--shared", url).code == 0
+    assert rag("keys", "remove", "bob", "--shared", url).code == 0
     for server in (a, b):
         server.wait_until(lambda server=server: status(server, later) == 401)
-    assert rag("serve", "--remove-key", "bob", "--shared", url).code == 2
-    assert rag("serve", "--remove-key", "bob").code == 2
+    assert rag("keys", "remove", "bob", "--shared", url).code == 2
+    assert rag("keys", "remove", "bob").code == 2
     assert status(a, key) == 200
 
 
@@ -309,7 +309,7 @@ def test_the_doctor_checks_the_shared_database(url: str, tmp_path: Path) -> None
     assert finding("shared database")["state"] == "off"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAG_SHARED", url)
-        rag("serve", "--add-key", "ann")
+        rag("keys", "add", "ann")
         assert finding("shared database")["detail"] == "0 jobs run, 1 shared keys"
         assert "ann" in finding("keys")["detail"]
         assert finding("shared database", "--quick")["detail"] == "not checked"

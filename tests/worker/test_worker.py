@@ -20,9 +20,9 @@ from rag.backends.queue.postgres import PostgresJobs
 from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
-from rag.service.jobs import evaluation_request, index_request, number_of, public_error, wiki_request
+from rag.service.jobs import index_request, public_error
 from rag.settings import Settings, plain_settings
-from rag.worker.bulk import FinishedSources, ListedSource, index_all, on_queue
+from rag.worker.bulk import FinishedSources, ListedSource, index_all
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
 from rag.worker.tasks import run
@@ -89,39 +89,11 @@ def test_an_index_job_builds_the_store(jobs: Jobs, settings: Settings, sample_re
 def test_a_second_job_of_a_store_updates_it(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
     source = locate(str(sample_repo))
     actions = []
-    for rebuild, background in ((False, False), (False, True), (True, False)):
-        request = index_request(source, settings, rebuild=rebuild, background=background)
-        job = request.enqueue(jobs)
+    for rebuild in (False, False, True):
+        job = index_request(source, settings, rebuild=rebuild).enqueue(jobs)
         drained(jobs, settings)
-        actions.append((job.kind, jobs.job(job.id).result["report"]["action"]))
-    assert actions == [("index", "built"), ("refresh", "fresh"), ("index", "rebuilt")]
-
-
-def test_a_wiki_job_writes_pages_below_the_data_folder(
-    jobs: Jobs, settings: Settings, sample_repo: Path
-) -> None:
-    job = wiki_request(locate(str(sample_repo)), settings, "links").enqueue(jobs)
-    drained(jobs, settings)
-    done = jobs.job(job.id)
-    assert done.state == "done", done.error
-    assert done.result["pages"] == done.result["written"] > 3
-    assert (settings.home / "wiki" / "links" / "docs" / "index.md").is_file()
-
-
-def test_an_evaluation_job_measures_the_search(jobs: Jobs, settings: Settings, sample_repo: Path) -> None:
-    job = evaluation_request(locate(str(sample_repo)), settings, "docstrings", 5).enqueue(jobs)
-    drained(jobs, settings)
-    done = jobs.job(job.id)
-    assert done.state == "done", done.error
-    assert done.result["questions"] == 5 and 0 <= done.result["means"]["ndcg"] <= 1
-
-
-@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 101])
-def test_a_wiki_is_written_nowhere_else(settings: Settings, sample_repo: Path, name: str) -> None:
-    from rag.errors import SettingsError
-
-    with pytest.raises(SettingsError, match="not a name for a wiki"):
-        wiki_request(locate(str(sample_repo)), settings, name)
+        actions.append(jobs.job(job.id).result["report"]["action"])
+    assert actions == ["built", "fresh", "rebuilt"]
 
 
 def test_a_repository_that_is_not_there_is_not_tried_again(
@@ -135,8 +107,8 @@ def test_a_repository_that_is_not_there_is_not_tried_again(
 
 
 def test_arguments_of_another_version_are_refused(jobs: Jobs, settings: Settings) -> None:
-    wrong = [jobs.enqueue("index", "a", {"source": {"location": "/x"}})]
-    wrong.append(jobs.enqueue("training", "b", {}))  # type: ignore[arg-type]
+    wrong = [jobs.enqueue("a", {"source": {"location": "/x"}})]
+    wrong.append(jobs.enqueue("b", {}))
     drained(jobs, settings)
     assert [jobs.job(job.id).state for job in wrong] == ["failed", "failed"]
     assert [jobs.job(job.id).attempts for job in wrong] == [1, 1]
@@ -158,41 +130,33 @@ def test_a_job_of_a_stranger_is_refused_at_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     source = {"location": location, "ref": None, "filters": {"include": [], "exclude": []}}
-    job = jobs.enqueue("index", "strange", {"source": source, "embedder": "static"})
+    job = jobs.enqueue("strange", {"source": source, "embedder": "static"})
     drained(jobs, settings)
     ended = jobs.job(job.id)
     assert (ended.state, ended.attempts) == ("failed", 1) and said in ended.error
     assert not list(tmp_path.rglob("*owned*"))
 
 
-@pytest.mark.parametrize(
-    "args", [{}, {"source": None}, {"name": 1}, {"source": 1, "mine": "x", "number": "y"}]
-)
-@pytest.mark.parametrize("kind", ["index", "wiki", "evaluation"])
+@pytest.mark.parametrize("args", [{}, {"source": None}, {"name": 1}, {"source": 1, "rebuild": "x"}])
 def test_arguments_of_any_shape_end_the_job_and_not_the_process(
-    settings: Settings, kind: str, args: dict[str, Any]
+    settings: Settings, args: dict[str, Any]
 ) -> None:
-    job = {"kind": kind, "args": args, "settings": plain_settings(settings)}
+    job = {"kind": "index", "args": args, "settings": plain_settings(settings)}
     error = run(job, lambda message: None)["error"]
     assert error["message"] and error["retry"] is False
 
 
-@pytest.mark.parametrize("number", [None, "5", 1.5, float("inf"), True, [], {}])
-@pytest.mark.parametrize("refs", [None, "main", 5, True, {}, [1]])
-def test_numbers_and_refs_of_a_stranger_are_refused_before_anything_is_read(
-    settings: Settings, number: Any, refs: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("refs", ["main", 5, True, {}, [1]])
+def test_refs_of_a_stranger_are_refused_before_anything_is_read(
+    settings: Settings, refs: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = {"location": str(tmp_path / "none"), "ref": None, "filters": {"include": [], "exclude": []}}
-    args = {"source": source, "mine": "docstrings", "number": number if refs is None else 5, "refs": refs}
-    job = {"kind": "evaluation", "args": args, "settings": plain_settings(settings)}
+    args = {"source": source, "refs": refs}
+    job = {"kind": "index", "args": args, "settings": plain_settings(settings)}
     error = run(job, lambda message: None)["error"]
     assert error["kind"] == "SettingsError" and not error["retry"]
-    assert "the job names no number" in error["message"] or "no list of patterns" in error["message"]
+    assert "no list of patterns" in error["message"]
     assert capfd.readouterr().err == ""
-
-
-def test_the_number_of_questions_of_a_job_is_bounded() -> None:
-    assert [number_of({"number": number}) for number in (10**30, 7, -1)] == [1_000, 7, 1]
 
 
 def test_a_long_error_is_one_message(settings: Settings, sample_repo: Path) -> None:
@@ -211,7 +175,7 @@ def test_a_job_that_its_queue_deleted_is_an_outcome(settings: Settings, sample_r
         def jobs(self, **more: Any) -> list[QueuedJob]:
             return []
 
-    (outcome,) = index_all(listed, on_queue(Forgetful()), settings, finished=finished)
+    (outcome,) = index_all(listed, Forgetful(), settings, finished=finished)
     assert "its outcome is not known" in outcome.error
 
 
@@ -219,7 +183,7 @@ def test_a_poisoned_repository_holds_no_other_back(
     jobs: Jobs, settings: Settings, sample_repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process of one repository dies each time; the other job is done meanwhile."""
-    poisoned = jobs.enqueue("index", "poison", {"source": {"location": "/poison"}}, asked=True)
+    poisoned = jobs.enqueue("poison", {"source": {"location": "/poison"}}, asked=True)
     good = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
     send = JobProcess.send
 

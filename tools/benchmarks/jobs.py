@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from rag.backends.queue.postgres import PostgresJobs, _queue
+from rag.backends.queue.postgres import PostgresJobs, queue_of
 from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, closed_environment, python_command, start
 from rag.service import locate
@@ -78,7 +78,7 @@ def _many_waiting(server: LocalPostgres) -> None:
 
 def add_waiting_jobs(url: str, count: int, namespaces: int) -> None:
     """Add jobs that wait in the namespaces n0, n1 …; much faster than one by one."""
-    queues = [_queue("index", f"n{number}") for number in range(namespaces)]
+    queues = [queue_of(f"n{number}") for number in range(namespaces)]
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("SET search_path = rag_jobs")
         db.execute(
@@ -93,7 +93,7 @@ def add_waiting_jobs(url: str, count: int, namespaces: int) -> None:
 
 def _fill(queue: Jobs, count: int, kind: str = "backlog") -> None:
     for number in range(count):
-        queue.enqueue("index", f"{kind} {number}", {}, namespace=f"n{number % 5}", asked=kind == "asked")
+        queue.enqueue(f"{kind} {number}", {}, namespace=f"n{number % 5}", asked=kind == "asked")
 
 
 def _empty(queue: Jobs, threads: int, leases: list[float]) -> None:

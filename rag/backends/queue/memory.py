@@ -21,7 +21,7 @@ from rag.backends.queue.limits import (
     shortened,
 )
 from rag.errors import LeaseLost, NotFound
-from rag.job_queue import JobKind, Jobs, JobState, QueuedJob
+from rag.job_queue import Jobs, JobState, QueuedJob
 from rag.ports import Clock
 from rag.types import now_utc
 
@@ -81,7 +81,6 @@ class MemoryJobs(Jobs):
 
     def enqueue(
         self,
-        kind: JobKind,
         key: str,
         args: Mapping[str, Any],
         *,
@@ -96,14 +95,14 @@ class MemoryJobs(Jobs):
                 if asked and known.job.state == "waiting":
                     self._set(known, asked=True)
                 return known.job
-            job = QueuedJob(next(self._ids), kind, key, dict(args), self._clock(), namespace, asked=asked)
+            job = QueuedJob(next(self._ids), key, dict(args), self._clock(), namespace, asked=asked)
             entry = _Entry(job, lock or key)
             self._entries[job.id] = self._waiting[job.id] = self._by_key[key] = entry
             self._forget_oldest()
             self._noticed(job)
             return job
 
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
+    def lease(self, worker: str) -> QueuedJob | None:
         with self._changed:
             self._end_stale_leases()
             now = self._monotonic()
@@ -124,9 +123,7 @@ class MemoryJobs(Jobs):
             waiting = (
                 entry
                 for entry in self._waiting.values()
-                if entry.not_before <= now
-                and entry.lock not in locked
-                and (not kinds or entry.job.kind in kinds)
+                if entry.not_before <= now and entry.lock not in locked
             )
             found = min(waiting, key=order, default=None)
             if found is None:

@@ -10,7 +10,7 @@ anyio, croniter, tabulate and its own typer. What decided:
   jobs to a log.
 - Its steps are SQL functions with version numbers (defer, finish, retry, cancel, heartbeat), so they run in
   our transactions, on our connections, together with what we add: progress, errors and results.
-- Neither shares workers fairly between namespaces. Here each kind and namespace is a queue of its own, and
+- Neither shares workers fairly between namespaces. Here each namespace is a queue of its own, and
   `lease` chooses from which one it takes the first job. It does not use procrastinate's function for that,
   which compares all waiting jobs of the queue with each other's locks (`make bench ONLY=jobs`).
 
@@ -45,12 +45,12 @@ from rag.backends.queue.limits import (
 )
 from rag.backends.queue.schema import migrations, pending
 from rag.errors import LeaseLost, NotFound
-from rag.job_queue import JobKind, Jobs, JobState, QueuedJob
+from rag.job_queue import Jobs, JobState, QueuedJob
 from rag.turns.storage import repeated
 
 Result = TypeVar("Result")
 
-KINDS: tuple[JobKind, ...] = ("index", "refresh", "wiki", "evaluation")
+_KIND = "index"
 _ASKED = 10
 """The priority of jobs that somebody waits for; that of others is 0."""
 _MAX_ID = 2**63 - 1
@@ -70,7 +70,7 @@ _STATES: Mapping[str, JobState] = {
     "aborted": "cancelled",
 }
 _JOB = (
-    "SELECT j.id, r.kind, r.key, j.args, r.created, r.namespace, j.status::text, r.asked, r.attempts, "
+    "SELECT j.id, r.key, j.args, r.created, r.namespace, j.status::text, r.asked, r.attempts, "
     "r.stage, r.done, r.total, r.error, r.result, r.worker, r.ended, "
     "j.abort_requested AND j.status = 'doing', "
     "CASE j.status WHEN 'doing' THEN coalesce(j.worker_id, 0) ELSE 0 END "
@@ -96,7 +96,7 @@ WITH RECURSIVE queue (name) AS (
 SELECT queue.name, r.namespace FROM queue CROSS JOIN LATERAL ({_FIRST.format(queue="queue.name")}) first
 JOIN rag_job r USING (id) LEFT JOIN rag_served s ON s.namespace = r.namespace
 LEFT JOIN busy ON busy.namespace = r.namespace
-WHERE queue.name IS NOT NULL AND r.kind = ANY(%s)
+WHERE queue.name IS NOT NULL
 ORDER BY first.priority DESC, coalesce(busy.jobs, 0), s.number NULLS FIRST, first.id LIMIT %s
 """
 """The queues that have a job to do, the next one first. Of each queue only the first job is read."""
@@ -156,7 +156,6 @@ class PostgresJobs(Jobs):
 
     def enqueue(
         self,
-        kind: JobKind,
         key: str,
         args: Mapping[str, Any],
         *,
@@ -173,14 +172,14 @@ class PostgresJobs(Jobs):
                 [key],
             ).fetchone()
             if known is not None:
-                if asked and not known[7]:
+                if asked and not known[6]:
                     self._ask(db, known[0])
                 return self._read(db, known[0])
             row = db.execute(
                 _ENQUEUE,
                 [
-                    _queue(kind, namespace),
-                    f"rag.{kind}",
+                    queue_of(namespace),
+                    _KIND,
                     _ASKED if asked else 0,
                     f"rag:{lock or key}",
                     f"rag:{key}",
@@ -190,19 +189,17 @@ class PostgresJobs(Jobs):
             assert row is not None
             db.execute(
                 "INSERT INTO rag_job (id, kind, key, namespace, asked) VALUES (%s, %s, %s, %s, %s)",
-                [row[0], kind, key, namespace, asked],
+                [row[0], _KIND, key, namespace, asked],
             )
             _notify(db, row[0])
             return self._read(db, row[0])
 
         return self._write(work)
 
-    def lease(self, worker: str, *, kinds: Sequence[JobKind] = ()) -> QueuedJob | None:
-        wanted = list(kinds or KINDS)
-
+    def lease(self, worker: str) -> QueuedJob | None:
         def work(db: Db) -> QueuedJob | None:
             self._end_stale_leases(db)
-            queues = db.execute(_WAITING, [wanted, _MAX_QUEUES]).fetchall()
+            queues = db.execute(_WAITING, [_MAX_QUEUES]).fetchall()
             if not queues:
                 return None
             registered = db.execute(queries["register_worker"]).fetchone()
@@ -439,9 +436,9 @@ class PostgresJobs(Jobs):
         self._write(lambda db: db.execute(queries["delete_old_jobs"], given))
 
 
-def _queue(kind: JobKind, namespace: str) -> str:
+def queue_of(namespace: str) -> str:
     """Return the name of the queue; procrastinate makes it part of the name of a channel, of 63 bytes."""
-    return f"{kind}-{sha256(namespace.encode()).hexdigest()[:16]}"
+    return f"{_KIND}-{sha256(namespace.encode()).hexdigest()[:16]}"
 
 
 def _notify(db: Db, job_id: int) -> None:
@@ -453,5 +450,5 @@ def _no_job(job_id: int) -> NotFound:
 
 
 def _job(row: Sequence[Any]) -> QueuedJob:
-    number, kind, key, args, created, namespace, status, *more = row
-    return QueuedJob(number, kind, key, args, created, namespace, _STATES[status], *more)
+    number, key, args, created, namespace, status, *more = row
+    return QueuedJob(number, key, args, created, namespace, _STATES[status], *more)

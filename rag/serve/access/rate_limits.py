@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import time
 from asyncio import to_thread
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-
-import limits
+from typing import NamedTuple
 
 from rag.errors import QuestionTooLong, SettingsError
 from rag.ports import SharedState
@@ -20,6 +20,8 @@ from rag.serve.settings import ServerSettings
 from rag.types import MAX_QUESTION_CHARS
 
 _RETRY_S = 1.0
+_UNITS_S = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+_RATE = re.compile(r"(\d{1,9}) ?(?:/|per) ?(?:(\d{1,9}) ?)?(second|minute|hour|day)s?")
 
 
 class Limiter:
@@ -40,27 +42,29 @@ class Limiter:
         self.stopping = False
         self.draining = False
         """Whether the server is about to stop, but still answers."""
-        self._rate = _parsed(settings.rate) if settings.rate else None
-        self._attempts = Attempts(_parsed(settings.attempts)) if settings.attempts else None
-        self._window = MovingWindow(self._rate) if self._rate else None
+        self._rate = Rate.parsed(settings.rate) if settings.rate else None
+        self._window = Window(self._rate) if self._rate else None
+        self._attempts = Window(Rate.parsed(settings.attempts)) if settings.attempts else None
+        self._accepted = AcceptedKeys()
 
     async def check_rate(self, caller: Caller) -> None:
         """Count a caller's request. Raises TooMany above the rate."""
         if self._rate is None or self._window is None:
             return
         if self._shared is not None:
-            amount, period_s = self._rate.amount, float(self._rate.get_expiry())
-            wait_s = await to_thread(self._shared.hit, caller.name, amount=amount, period_s=period_s)
+            rate = self._rate
+            wait_s = await to_thread(
+                self._shared.hit, caller.name, amount=rate.amount, period_s=rate.period_s
+            )
         else:
             wait_s = self._window.hit(caller.name)
         if wait_s:
-            raise TooMany(f"more than {self._rate} requests; retry later", retry_after_s=wait_s)
+            raise TooMany(f"more than {self._rate.text} requests; retry later", retry_after_s=wait_s)
 
     def count_failure(self, address: str) -> None:
         """Count a request without a known key. Raises TooMany for an address above its limit."""
         if self._attempts is not None:
-            self._check_attempts(self._attempts, address)
-            self._attempts.count(address)
+            self._check_attempts(self._attempts.hit(network_of(address)))
 
     def check_key(self, address: str, caller: Caller) -> None:
         """Accept an unguessable key from any address; limit a guessable one like a failure.
@@ -73,12 +77,12 @@ class Limiter:
             TooMany: the address is above its limit and uses a short key for the first time.
         """
         if self._attempts is not None and caller.guessable:
-            if not self._attempts.is_accepted(address, caller.name):
-                self._check_attempts(self._attempts, address)
-            self._attempts.accept(address, caller.name)
+            if not self._accepted.has(address, caller.name):
+                self._check_attempts(self._attempts.wait_s(network_of(address)))
+            self._accepted.add(address, caller.name)
 
-    def _check_attempts(self, attempts: Attempts, address: str) -> None:
-        if (wait_s := attempts.blocked_s(address)) > 0:
+    def _check_attempts(self, wait_s: float) -> None:
+        if wait_s:
             raise TooMany(
                 "too many requests without a known key from this address; retry later",
                 retry_after_s=wait_s,
@@ -149,10 +153,27 @@ class Limiter:
             self._long_slots.release()
 
 
-class MovingWindow:
+class Rate(NamedTuple):
+    """A number of requests in a period."""
+
+    amount: int
+    period_s: float
+    text: str
+
+    @classmethod
+    def parsed(cls, text: str) -> Rate:
+        """Read a rate such as `60/minute`, `5 per second` or `100/2 hours`. Raises SettingsError."""
+        found = _RATE.fullmatch(text.strip().lower())
+        period_s = int(found[2] or 1) * _UNITS_S[found[3]] if found else 0
+        if not found or not period_s:
+            raise SettingsError(f"the rate {text!r} is invalid; write it as 60/minute or 5/second")
+        return cls(int(found[1]), float(period_s), text.strip())
+
+
+class Window:
     """Counts the requests of each name in the last period, in a table of bounded size.
 
-    `limits` has the same, but by the time of the system: set back by an hour, it would refuse for an hour.
+    The clock is monotonic: by the time of the system, a clock set back by an hour would refuse for an hour.
 
     Args:
         rate: the number of requests and the period.
@@ -161,80 +182,55 @@ class MovingWindow:
     """
 
     def __init__(
-        self, rate: limits.RateLimitItem, *, size: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self, rate: Rate, *, size: int = 10_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._amount, self._period_s = rate.amount, float(rate.get_expiry())
-        self._size, self._clock = size, clock
+        self._rate, self._size, self._clock = rate, size, clock
         self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def wait_s(self, name: str) -> float:
+        """Return in how many seconds a request is accepted; 0.0 for now."""
+        if not self._rate.amount:
+            return self._rate.period_s
+        times: Sequence[float] = self._times.get(name, ())
+        full = len(times) == self._rate.amount
+        return max(0.0, times[0] + self._rate.period_s - self._clock()) if full else 0.0
 
     def hit(self, name: str) -> float:
         """Count a request, and return 0.0; or return in how many seconds one is accepted."""
-        if not self._amount:
-            return self._period_s
-        times = self._times.setdefault(name, deque(maxlen=self._amount))
+        if wait_s := self.wait_s(name):
+            return wait_s
+        self._times.setdefault(name, deque(maxlen=self._rate.amount)).append(self._clock())
         self._times.move_to_end(name)
         if len(self._times) > self._size:
             self._times.popitem(last=False)
-        now = self._clock()
-        if len(times) == self._amount and (wait_s := times[0] + self._period_s - now) > 0:
-            return wait_s
-        times.append(now)
         return 0.0
 
 
-class Attempts:
-    """Counts requests without a known key per address, in a table of bounded size.
+class AcceptedKeys:
+    """The pairs of network and key that were accepted, in a table of bounded size."""
 
-    All addresses of an IPv6 /64 network count as one, because one client usually owns all of them.
+    def __init__(self, size: int = 10_000) -> None:
+        self._size = size
+        self._pairs: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    Args:
-        rate: the number of requests and the period.
-        size: the size of the table; when it is full, the least recently counted is evicted.
-        clock: a monotonic clock, in seconds.
-    """
-
-    def __init__(
-        self, rate: limits.RateLimitItem, *, size: int = 10_000, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._amount, self._period_s = rate.amount, float(rate.get_expiry())
-        self._size, self._clock = size, clock
-        self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        self._accepted: OrderedDict[tuple[str, str], None] = OrderedDict()
-        """Pairs of network and accepted key, bounded like the table of failures."""
-
-    def __len__(self) -> int:
-        return len(self._counted)
-
-    def blocked_s(self, address: str) -> float:
-        """Return for how many seconds an address is still refused; 0.0 when it is not."""
-        began, count = self._counted.get(_network(address), (0.0, 0))
-        left_s = began + self._period_s - self._clock()
-        return left_s if count >= self._amount and left_s > 0 else 0.0
-
-    def count(self, address: str) -> None:
-        """Count one request without a known key."""
-        network, now = _network(address), self._clock()
-        began, count = self._counted.pop(network, (now, 0))
-        if now >= began + self._period_s:
-            began, count = now, 0
-        self._counted[network] = (began, count + 1)
-        if len(self._counted) > self._size:
-            self._counted.popitem(last=False)
-
-    def accept(self, address: str, key: str) -> None:
+    def add(self, address: str, key: str) -> None:
         """Record that the key of this name was accepted from an address."""
-        pair = (_network(address), key)
-        self._accepted[pair] = None
-        self._accepted.move_to_end(pair)
-        if len(self._accepted) > self._size:
-            self._accepted.popitem(last=False)
+        pair = (network_of(address), key)
+        self._pairs[pair] = None
+        self._pairs.move_to_end(pair)
+        if len(self._pairs) > self._size:
+            self._pairs.popitem(last=False)
 
-    def is_accepted(self, address: str, key: str) -> bool:
+    def has(self, address: str, key: str) -> bool:
         """Whether the key of this name was accepted from an address before."""
-        return (_network(address), key) in self._accepted
+        return (network_of(address), key) in self._pairs
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """Return what counts as one client: an address, or an IPv6 /64 network, which one client usually owns."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -242,10 +238,3 @@ def _network(address: str) -> str:
     if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is None:
         return str(ipaddress.ip_network((ip, 64), strict=False))
     return str(getattr(ip, "ipv4_mapped", None) or ip)
-
-
-def _parsed(rate: str) -> limits.RateLimitItem:
-    try:
-        return limits.parse(rate)
-    except ValueError as error:
-        raise SettingsError(f"the rate {rate!r} is invalid; write it as 60/minute or 5/second") from error

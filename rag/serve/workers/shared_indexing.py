@@ -85,7 +85,7 @@ class SharedIndexers(Indexers):
         try:
             job = self._jobs.job(job_id)
             if job.state == "waiting" and not job.asked:
-                self._jobs.enqueue(job.kind, job.key, job.args, namespace=job.namespace, asked=True)
+                self._jobs.enqueue(job.key, job.args, namespace=job.namespace, asked=True)
         except (ConfigError, StoreError) as error:
             log.warning("job %s could not be moved to the front: %s", job_id, error)
 
@@ -114,7 +114,6 @@ class SharedIndexers(Indexers):
                 source,
                 self._settings,
                 rebuild=rebuild,
-                background=not asked,
                 place=place,
                 refs=refs,
                 publish_required=False,
@@ -211,7 +210,7 @@ class SharedIndexers(Indexers):
 
 def _is_about_a_store(job: QueuedJob) -> bool:
     """Return whether a job builds a store, or has built one."""
-    return job.kind in ("index", "refresh") and job.state in ("running", "done")
+    return job.state in ("running", "done")
 
 
 def indexed_source(job: QueuedJob) -> Source | None:

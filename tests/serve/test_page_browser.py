@@ -864,7 +864,7 @@ def test_nothing_in_any_field_of_a_stored_turn_runs(written, provider, visit):
     ask(page, SIGNED)
     page.wait_for_url(re.compile("#c="))
     step = {"name": "look search", "query": "token", "result": "5 places", "error": "none", "seconds": 0.1}
-    flagged = {"kind": "weak", "text": "It is", "reason": "few words", "begin_char": 0, "end_char": 5}
+    flagged = {"kind": "uncited", "text": "It is", "reason": "few words", "begin_char": 0, "end_char": 5}
 
     def poison(route: Route) -> None:
         answer = route.fetch()

@@ -9,7 +9,7 @@ File names and other text from a repository may contain invalid UTF-8, which is 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     CallDiagram: TypeAlias = Json
     Subject: TypeAlias = Json
 else:
-    _models = JsonModels("api")
+    _models = JsonModels()
     _models.of(types.Usage)
     _models.of(types.MissingPart)
     Confidence = _models.of(types.Confidence)
@@ -179,8 +179,6 @@ class SourceLines(ResponseModel):
     text: str
     commit: str | None
     dirty: bool
-    start: Annotated[int, Field(deprecated=True)]
-    end: Annotated[int, Field(deprecated=True)]
 
 
 def repository_state(entry: ServedRepository, service: Service) -> RepositoryState:
@@ -239,7 +237,6 @@ class CheckedTurn(ResponseModel):
     question: str
     freshness: Freshness
     citations: list[CheckedCitation]
-    order: Annotated[int | None, Field(deprecated=True)]
 
 
 class TurnAbout(ResponseModel):

@@ -222,9 +222,7 @@ def test_globs_choose_what_is_asked(sample_repo):
     only = rag("search", sample_repo, SIGNED, "--json", "--include", "docs/").json["hits"]
     assert only
     assert all(hit["path"].startswith("docs/") for hit in only)
-    rest = rag("search", sample_repo, SIGNED, "--json", "--exclude", "*.py", "--exclude", "docs").json[
-        "results"
-    ]
+    rest = rag("search", sample_repo, SIGNED, "--json", "--exclude", "*.py", "--exclude", "docs").json["hits"]
     assert not [hit for hit in rest if hit["path"].endswith(".py") or hit["path"].startswith("docs/")]
     assert len(rag("index", "--list", "--json").json) == 2
     listed = rag("index", "--list").out

@@ -29,8 +29,6 @@ the field names except for those in this table; a name has the same meaning ever
     subject        {path, symbol, scope, start_line, end_line, name}: what "it" means; null if nothing
     freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
     state          of a fact: proposed, confirmed or rejected; its `scope`: user, project or team
-    regions        [{x, y, name, count}] of the map of a repository: their middle, the words that set their
-                   chunks apart, and the number of the shown chunks, largest first
     nodes, arrows  of a diagram of calls: definitions, and the calls between two of them by their index
     depth          of a node: -1 for a caller of the subject, 0 for the subject, then the number of calls
     valid_from     the commit at which a fact was stated; `superseded_by` and `closed`: the id of the fact

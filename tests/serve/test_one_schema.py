@@ -17,14 +17,11 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "json"
 UPDATE = "UPDATE_GOLDEN"  # set this in the environment to write the files again
 QUESTION = "How are session tokens signed?"
 NAME = "golden"
-POINTS = ("group", "file", "start", "end")
-"""What a map has for each of its points."""
-
 _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|chatcmpl-[0-9a-f]{32}")
 _CHANGING = {
     **dict.fromkeys(("asked", "answered", "created", "updated"), "TIME"),
     **dict.fromkeys(("location", "repositories"), "PLACE"),
-    **dict.fromkeys(("x", "y", "explained"), "PLACED"),
+    **dict.fromkeys(("x", "y"), "PLACED"),
     **dict.fromkeys(("score", "legs", "value", "first_right", "seconds", "checked_ago_s"), "NUMBER"),
     **dict.fromkeys(("prompt_hash", "prompt_tokens", "answer_tokens", "total_tokens"), "PROMPT"),
     **dict.fromkeys(("prompt_tokens", "completion_tokens", "metadata"), "PROMPT"),
@@ -57,7 +54,6 @@ def sent(served: Served) -> dict[str, Any]:
         chat = {"model": "rag:sample", "messages": [{"role": "user", "content": QUESTION}]}
         export = served.get(f"{where}/export").body.decode().splitlines()
 
-        drawn = served.get("/api/repositories/sample/map").json
         cli_ask = rag("ask", source, QUESTION, "--json").json  # before the fact, which prompts show
         fact = served.post("/api/facts", {"text": "Tokens are signed", "turn": turn}).json
 
@@ -78,7 +74,6 @@ def sent(served: Served) -> dict[str, Any]:
             "api_freshness": served.get(f"{where}/freshness").json,
             "api_search": served.post("/api/search", question | {"k": 1}).json,
             "api_facts": served.get("/api/facts?check=true").json,
-            "api_map": {key: value for key, value in drawn.items() if key not in POINTS},
             "api_calls": served.get("/api/repositories/sample/calls?symbol=sign_session").json,
             "api_wiki": served.get("/api/repositories/sample/wiki").json,
             "openai_chat": served.post("/v1/chat/completions", chat).json,
@@ -104,7 +99,7 @@ def sent(served: Served) -> dict[str, Any]:
         *("api_ask", "api_turn", "api_conversation", "api_freshness", "api_search", "openai_chat"),
         *("mcp_ask", "mcp_search", "mcp_turns", "export", "cli_ask", "cli_search"),
         *("cli_turns_show", "cli_turns_check", "cli_turns_list"),
-        *("api_map", "api_calls", "api_wiki"),
+        *("api_calls", "api_wiki"),
         *("api_facts", "mcp_facts", "cli_facts", "mcp_check_turns", "mcp_turns_about"),
     ],
 )

@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field
 
 from rag import types
 from rag.answer_cache.cache import CacheStats
-from rag.display import regions
 from rag.memory.facts import Fact as FactValue
 from rag.review.values import REVIEW_PARTS
 from rag.review.values import Review as ReviewValue
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     ConversationDetail: TypeAlias = Json
     Fact: TypeAlias = Json
     Cache: TypeAlias = Json
-    MapRegion: TypeAlias = Json
     Review: TypeAlias = Json
     CallDiagram: TypeAlias = Json
     Subject: TypeAlias = Json
@@ -87,7 +85,6 @@ else:
     )
     Fact = _models.of(FactValue, repository=str | None)
     Cache = _models.of(CacheStats, "Cache", hit_rate=float)
-    MapRegion = _models.of(regions.MapRegion)
     for _part in REVIEW_PARTS:
         _models.of(_part)
     Review = _models.of(ReviewValue, markdown=str)

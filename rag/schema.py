@@ -29,8 +29,6 @@ the field names except for those in this table; a name has the same meaning ever
     subject        {path, symbol, scope, start_line, end_line, name}: what "it" means; null if nothing
     freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
     state          of a fact: proposed, confirmed or rejected; its `scope`: user, project or team
-    regions        [{x, y, name, count}] of the map of a repository: their middle, the words that set their
-                   chunks apart, and the number of the shown chunks, largest first
     nodes, arrows  of a diagram of calls: definitions, and the calls between two of them by their index
     depth          of a node: -1 for a caller of the subject, 0 for the subject, then the number of calls
     valid_from     the commit at which a fact was stated; `superseded_by` and `closed`: the id of the fact
@@ -60,7 +58,7 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter, itemgetter
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rag.errors import StoreTooNew
@@ -77,7 +75,7 @@ from rag.types import (
     Source,
     Span,
     Subject,
-    TraceStep,
+    SupportCheck,
     Usage,
     UserQuery,
     worst,
@@ -85,7 +83,6 @@ from rag.types import (
 
 Json = dict[str, Any]
 Record = Json
-Interface = Literal["cli", "api", "mcp", "openai"]
 T = TypeVar("T")
 
 NAMES = {
@@ -103,50 +100,8 @@ NAMES = {
 }
 """JSON names of fields, where they differ."""
 OLD_NAMES = {"repository": "repo", "start_line": "start", "end_line": "end"}
-"""JSON names before 0.2; accepted on input until 0.3."""
+"""JSON names in stores, exports and lists of questions of version 0.1, which are still read."""
 
-
-class OldName(NamedTuple):
-    """How the value of a deprecated name is computed from the object that has these fields."""
-
-    fields: tuple[str, ...]
-    value: Callable[..., Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_OLD_SPAN = {"start": OldName(("start_line",), _same), "end": OldName(("end_line",), _same)}
-_OLD_REPOSITORY = {"repo": OldName(("repository", "start_line"), lambda repository, _: repository)}
-_OLD_ORDERS = {
-    "order": OldName(("number",), lambda number: order_of(number)),
-    "forked_at": OldName(("forked_after",), lambda number: order_of(number)),
-}
-# Only answers have both fields: a turn never had `steps`.
-_OLD_ANSWER = {
-    "steps": OldName(
-        ("trace", "code_facts"), lambda trace, _: [one for one in trace if TraceStep(one["name"]).is_look]
-    )
-}
-OLD_OUTPUT: Mapping[Interface, Mapping[str, OldName]] = {
-    "cli": {
-        **_OLD_REPOSITORY,
-        **_OLD_SPAN,
-        "place": OldName(("path", "start_line", "end_line"), "{}:{}-{}".format),
-        **_OLD_ORDERS,
-        **_OLD_ANSWER,
-    },
-    "api": {**_OLD_SPAN, "turns": OldName(("turn_count",), _same), **_OLD_ORDERS, **_OLD_ANSWER},
-    "mcp": {
-        **_OLD_REPOSITORY,
-        "conversationId": OldName(("conversation",), _same),
-        "turnId": OldName(("turn",), _same),
-        **_OLD_ANSWER,
-    },
-    "openai": {**_OLD_ANSWER},
-}
-"""JSON names in earlier output, and how to compute their values; deprecated until 0.3, `steps` until 0.4."""
 ANSWER_FIELDS = """
     conversation turn number found confidence warning missing_words code_facts model notes coverage subject
     trace support
@@ -154,7 +109,6 @@ ANSWER_FIELDS = """
 """The fields of an answer that `/v1` and MCP send in addition to its text and its citations."""
 _ORDERS = {"number": "order", "forked_after": "forked_at"}
 """Numbers (from 1) with the names of the orders (from 0) that replace them in records."""
-_NESTED = frozenset({dict, list})
 OPAQUE = frozenset({"metadata", "question_metadata", "answer_metadata", "content"})
 """Fields with JSON of other programs, whose names are not changed."""
 _LEFT_OUT: Mapping[type, frozenset[str]] = {
@@ -299,33 +253,6 @@ def from_json(cls: type[T], written: Mapping[str, Any]) -> T:
     special = {DialogTurn: _turn, Message: _message, Source: _source_from}
     found: T = special[cls](written) if cls in special else form_of(cls).read(written)
     return found
-
-
-def with_old_names(
-    written: Any, interface: Interface, changes: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
-) -> Any:
-    """Add the deprecated names that an interface still returns to every object in the JSON.
-
-    `changes` replace the values of fields, by name.
-    """
-    old_names = OLD_OUTPUT[interface].items()
-
-    def changed(written: Any) -> Any:
-        if type(written) is list:
-            return [changed(one) if type(one) in _NESTED else one for one in written]
-        found = dict(written)
-        for name, value in written.items():
-            if type(value) in _NESTED and name not in OPAQUE:
-                found[name] = changed(value)
-        for name, old in old_names:
-            if old.fields[0] in written and name not in found and all(map(written.__contains__, old.fields)):
-                found[name] = old.value(*[written[field] for field in old.fields])
-        for name, change in changes.items():
-            if name in written:
-                found[name] = change(written[name])
-        return found
-
-    return changed(written) if type(written) in _NESTED else written
 
 
 def with_new_names(written: Mapping[str, Any]) -> Json:
@@ -567,6 +494,8 @@ def _converters(hint: Any, name: str) -> tuple[Callable[[Any], Any] | None, Call
         return _each(write, list), _each(read, tuple)
     if hint is Source:
         return form_of(Source).write, _source_from
+    if hint is SupportCheck:
+        return form_of(SupportCheck).write, _support_from
     if is_dataclass(hint):
         form = form_of(hint)  # type: ignore[arg-type]
         return form.write, form.read
@@ -591,6 +520,13 @@ def _with_text(written: Mapping[str, Any]) -> Hit:
 def _source_from(written: Mapping[str, Any]) -> Source:
     filters = Filters(tuple(written.get("include", ())), tuple(written.get("exclude", ())))
     return Source(written["location"], written.get("ref"), filters)
+
+
+def _support_from(written: Mapping[str, Any]) -> SupportCheck:
+    """Read a check; the statements that earlier versions called weakly supported are supported today."""
+    flagged = [one for one in written.get("flagged", ()) if one["kind"] != "weak"]
+    supported = written.get("supported", 0) + written.get("weak", 0)
+    return form_of(SupportCheck).read({**written, "flagged": flagged, "supported": supported})
 
 
 def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -171,13 +171,13 @@ def test_a_line_of_five_megabytes(sample_repo, monkeypatch):
         s["detail"] for s in report["skipped"] if s["path"] == "bundle.js"
     )
     (sample_repo / "bundle.js").write_text("// " + "session " * 5_000 + "\n" + "x = 1\n" * 90_000)
-    found = rag("search", sample_repo, "session", "--json", "-k", 100).json["results"]
+    found = rag("search", sample_repo, "session", "--json", "-k", 100).json["hits"]
     assert all(len(hit["text"]) < 20_000 for hit in found)
 
 
 def test_bytes_that_are_no_utf_8(sample_repo):
     (sample_repo / "latin.py").write_bytes(b'def caf\xe9():\n    """Der K\xe4se \xff\xfe walrus."""\n')
-    found = rag("search", sample_repo, "walrus", "--json").json["results"]
+    found = rag("search", sample_repo, "walrus", "--json").json["hits"]
     assert found[0]["path"] == "latin.py"
     assert "Käse" in found[0]["text"]
 
@@ -213,7 +213,7 @@ def test_names_that_nobody_would_choose(folder, in_git):
     report = rag("index", folder, "--json").json
     assert report["files"] == len(names)
     assert [skip["path"] for skip in report["skipped"]] == ["\\xff\\xfe.py"]
-    found = rag("search", folder, "walrus tusk", "--json", "-k", 20).json["results"]
+    found = rag("search", folder, "walrus tusk", "--json", "-k", 20).json["hits"]
     assert {hit["path"] for hit in found} == set(names)
     lines = rag("search", folder, "walrus tusk", "-k", 20).out.splitlines()
     assert len([line for line in lines if "def walrus" in line]) == len(names)

@@ -24,7 +24,6 @@ import pytest
 from command import command, rag, rag_process
 from conftest import git
 
-from rag.schema import OLD_OUTPUT
 from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -170,13 +169,12 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
         *("code_facts", "subject"),
         *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
-        *("rationale", "order", "trace", "steps", "support"),
+        *("rationale", "trace", "support"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
     assert answer["number"] == 1
     citation = answer["citations"][0]
-    assert citation["place"] == f"{citation['path']}:{citation['start_line']}-{citation['end_line']}"
     assert citation["commit"] == git(sample_repo, "rev-parse", "HEAD")
     assert {"n", "repository", "blob", "symbol", "scope", "span_hash", "dirty", "score", "used"} <= set(
         citation
@@ -221,12 +219,10 @@ def test_what_is_not_in_memory_is_not_kept(sample_repo, tmp_path):
 
 
 def test_globs_choose_what_is_asked(sample_repo):
-    only = rag("search", sample_repo, SIGNED, "--json", "--include", "docs/").json["results"]
+    only = rag("search", sample_repo, SIGNED, "--json", "--include", "docs/").json["hits"]
     assert only
     assert all(hit["path"].startswith("docs/") for hit in only)
-    rest = rag("search", sample_repo, SIGNED, "--json", "--exclude", "*.py", "--exclude", "docs").json[
-        "results"
-    ]
+    rest = rag("search", sample_repo, SIGNED, "--json", "--exclude", "*.py", "--exclude", "docs").json["hits"]
     assert not [hit for hit in rest if hit["path"].endswith(".py") or hit["path"].startswith("docs/")]
     assert len(rag("index", "--list", "--json").json) == 2
     listed = rag("index", "--list").out
@@ -241,9 +237,9 @@ def test_a_ref_is_asked_as_it_was(sample_repo):
     )
     git(sample_repo, "add", "--all")
     git(sample_repo, "commit", "--quiet", "--message", "Add a walrus")
-    now = rag("search", sample_repo, "walrus tusk", "--json", "-k", 1).json["results"]
+    now = rag("search", sample_repo, "walrus tusk", "--json", "-k", 1).json["hits"]
     assert now[0]["path"] == "snip/walrus.py"
-    then = rag("search", sample_repo, "walrus tusk session", "--json", "--ref", "v1").json["results"]
+    then = rag("search", sample_repo, "walrus tusk session", "--json", "--ref", "v1").json["hits"]
     assert "snip/walrus.py" not in {hit["path"] for hit in then}
     assert {hit["commit"] for hit in then} == {git(sample_repo, "rev-parse", "v1")}
     missing = rag("ask", sample_repo, SIGNED, "--ref", "v9")
@@ -285,10 +281,10 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
     assert set(found) == {
-        *("question", "taken", "confidence", "coverage", "hits", "results", "seconds"),
+        *("question", "taken", "confidence", "coverage", "hits", "seconds"),
         *("code_facts", "remarks", "matches", "mode"),
     }
-    assert len(found["hits"]) == 3 and found["results"] == found["hits"]
+    assert len(found["hits"]) == 3
     assert set(found["hits"][0]) == {
         *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
         *(
@@ -303,7 +299,6 @@ def test_hits_as_json_say_where_and_why(sample_repo):
             "reason",
             "asked_line",
         ),
-        *OLD_OUTPUT["cli"].keys() - {"order", "forked_at", "steps"},
     }
     scores = [hit["score"] for hit in found["hits"]]
     assert scores == sorted(scores, reverse=True)
@@ -311,14 +306,15 @@ def test_hits_as_json_say_where_and_why(sample_repo):
         lines = (sample_repo / hit["path"]).read_text().splitlines(keepends=True)
         assert "".join(lines[hit["start_line"] - 1 : hit["end_line"]]) == hit["text"]
     plain = rag("search", sample_repo, SIGNED, "-k", 3).out
-    assert [hit["place"] in plain for hit in found["hits"]] == [True] * 3
+    places = [f"{hit['path']}:{hit['start_line']}-{hit['end_line']}" for hit in found["hits"]]
+    assert [place in plain for place in places] == [True] * 3
 
 
 def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):
     for verb, question in (("search", "??? 🦄"), ("ask", "??? 🦄"), ("ask", "zzyzx qwghlm")):
         done = rag(verb, sample_repo, question, "--json")
         assert done.code == 1
-        assert not done.json.get("results")
+        assert not done.json.get("hits")
         assert not done.json.get("citations")
     nothing = rag("ask", sample_repo, "???").out
     assert nothing.startswith("Not found.\n\nThe question names nothing that could be looked for")
@@ -355,7 +351,7 @@ def test_a_batch_is_ready_first_and_answers_every_line_in_its_place(sample_repo)
     ]
     assert len(replies[0]["results"]) == 2
     names = {"path", "start_line", "end_line", "symbol", "scope", "score"}
-    assert set(replies[0]["results"][0]) - OLD_OUTPUT["cli"].keys() == names
+    assert set(replies[0]["results"][0]) == names
     assert replies[2]["results"][0]["path"] == "snip/sessions.py"
     assert replies[-1]["results"] == []
     assert done.code == 2
@@ -719,7 +715,7 @@ def test_no_secret_is_ever_printed(sample_repo, server, monkeypatch):
 
 
 def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_path):
-    findings = {finding["what"]: finding for finding in rag("doctor", "--json").json}
+    findings = {finding["name"]: finding for finding in rag("doctor", "--json").json}
     assert set(findings) == {
         *("python", "packages", "git", "home", "settings file", "embedder", "stores", "memory", "model"),
         *("stored secrets", "imports", "shared stores"),

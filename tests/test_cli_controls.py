@@ -149,7 +149,7 @@ def test_raw_output_is_as_it_is_and_json_escapes(hostile_repo):
     assert "�" in rag("search", hostile_repo, ASKED).out
     found = rag("search", hostile_repo, ASKED, "--json")
     assert not CONTROLS.search(found.out)
-    assert HOSTILE in json.loads(found.out)["results"][0]["text"]
+    assert HOSTILE in json.loads(found.out)["hits"][0]["text"]
 
 
 def test_what_is_exported_is_imported_as_it_was(hostile_repo, tmp_path):

@@ -67,7 +67,7 @@ def test_several_repositories_are_searched_together(sample_repo: Path, tmp_path:
 def test_a_changed_file_is_searched_as_it_is_and_a_ref_as_it_was(sample_repo: Path) -> None:
     file = sample_repo / "snip" / "auth.py"
     file.write_text(file.read_text() + "\n# a brand-new line\n")
-    (hit,) = rag("search", sample_repo, "a brand-new line", "--exact", "--json").json["results"]
+    (hit,) = rag("search", sample_repo, "a brand-new line", "--exact", "--json").json["hits"]
     assert hit["path"] == "snip/auth.py" and hit["dirty"]
     before = rag("search", sample_repo, "a brand-new line", "--exact", "--json", "--ref", "main")
     assert before.code == 1 and before.json["matches"]["count"] == 0

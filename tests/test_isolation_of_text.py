@@ -230,7 +230,7 @@ def test_everything_else_is_indexed_and_found_and_the_second_run_costs_nothing(s
     if sys.platform == "linux":
         assert peak_kib << 10 < 500 << 20
     for word, path in (("honest_python", "shop.py"), ("HonestSharp", "Shop.cs")):
-        assert rag("search", root, word, "-k", "1", "--json").json["results"][0]["path"] == path
+        assert rag("search", root, word, "-k", "1", "--json").json["hits"][0]["path"] == path
     # In another process, and from nothing: the texts are known by their blobs.
     code, told, complained, _, cpu_s = measured("index", root, "--rebuild", "--json")
     assert code == 0, complained

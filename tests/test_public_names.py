@@ -58,16 +58,6 @@ def test_the_mcp_tools_of_adalflow_are_imported_when_they_are_used(monkeypatch):
         core.MCP  # noqa: B018 - the access is the test
 
 
-FORMER = [("rag.memory.unified", "UnifiedMemory", "rag.memory.user_memory", "UnifiedMemory")]
-
-
-@pytest.mark.parametrize(("old_module", "old", "module", "name"), FORMER)
-def test_a_former_name_works_for_one_release_and_warns(old_module, old, module, name):
-    with pytest.warns(DeprecationWarning, match=module):
-        found = getattr(import_module(old_module), old)
-    assert found is getattr(import_module(module), name)
-
-
 @pytest.mark.parametrize("steps", [-1, 99])
 def test_python_refuses_a_number_of_steps_as_every_interface_does(steps: int, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="it must be from 0 to 20"):

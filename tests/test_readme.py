@@ -24,7 +24,6 @@ import rag.wiki
 from rag.cli import app
 from rag.cli.settings_options import split_options
 from rag.prompt.templates import _ANSWER_VARIABLES
-from rag.schema import OLD_OUTPUT
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from tools.docs.fields import described
@@ -191,8 +190,6 @@ def test_batch_answers_as_the_readme_shows(sample_repo: Path) -> None:
     for answer in answers:
         for result in answer["results"]:
             result["score"] = None
-            for name in OLD_OUTPUT["cli"]:
-                result.pop(name, None)
     assert answers == shown
 
 

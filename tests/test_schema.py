@@ -22,7 +22,6 @@ from rag.schema import (
     turn_from_record,
     turn_record,
     with_new_names,
-    with_old_names,
 )
 from rag.types import (
     Answer,
@@ -39,6 +38,7 @@ from rag.types import (
     Source,
     Span,
     Subject,
+    SupportCheck,
     Usage,
     UserQuery,
 )
@@ -83,11 +83,10 @@ def test_a_record_of_version_1_gets_a_state_and_its_subject() -> None:
         assert (turn.state, turn.subject, turn.metadata) == ("answered", None, {"subject": other})
 
 
-def test_the_former_argument_for_the_state_warns() -> None:
-    for complete, state in ((True, "answered"), (False, "partial")):
-        with pytest.warns(DeprecationWarning, match="state"):
-            turn = DialogTurn(complete=complete)
-        assert (turn.state, turn.complete) == (state, complete)
+def test_weakly_supported_statements_of_earlier_versions_are_supported() -> None:
+    weak = {"kind": "weak", "text": "It is", "reason": "few words", "begin_char": 0, "end_char": 5}
+    record = {"id": "1", "support": {"statements": 3, "supported": 1, "weak": 2, "flagged": [weak]}}
+    assert turn_from_record(record).support == SupportCheck(statements=3, supported=3)
 
 
 def test_a_record_of_a_later_version_is_refused() -> None:
@@ -236,10 +235,5 @@ def test_a_symbol_with_a_dot_stays_whole() -> None:
     assert citation.qualified_name == "Changelog.0.1.0 – unreleased"
 
 
-def test_old_names_are_given_out_beside_the_new_ones() -> None:
-    hit = to_json(Hit(Span("r", "a.py", 3, 9), "x", 1.0))
-    old = with_old_names({"hits": [hit], "metadata": {"number": 3}}, "cli")
-    assert old["hits"][0] == hit | {"repo": "r", "start": 3, "end": 9, "place": "a.py:3-9"}
-    assert old["metadata"] == {"number": 3}, "it is not ours"
-    assert with_old_names({"number": 2, "turn_count": 5}, "api")["order"] == 1
+def test_names_of_version_1_are_read() -> None:
     assert with_new_names({"start": 3, "end_line": 9}) == {"start": 3, "start_line": 3, "end_line": 9}

@@ -438,7 +438,7 @@ def test_doctor_reports_that_the_current_folder_was_imported_from(tmp_path):
             timeout=DEADLINE_S,
             check=False,
         )
-        return {each["what"]: each["state"] for each in json.loads(done.stdout)}["imports"]
+        return {each["name"]: each["state"] for each in json.loads(done.stdout)}["imports"]
 
     assert imports(sys.executable, "-m", "rag") == "bad"
     assert imports(sys.executable, "-P", "-m", "rag", PYTHONPATH=f":{tmp_path}/x") == "bad"

@@ -9,7 +9,7 @@ A file holds one JSON object per line, in one of three forms:
     {"id", "repo", "language", "turns": [{"question", "answers": [place, …]}, …]}      a conversation
     {"id", "repo", "question"}                                                         no answer exists
 
-A place is {"path", "start_line", "end_line", "symbol"}, with `start` and `end` before 0.2: lines count from
+A place is {"path", "start_line", "end_line", "symbol"}, with `start` and `end` in 0.1: lines count from
 1, both ends belong, and the symbol's own name occurs in the first lines of the place. Records of
 `tools/questions/kinds` may have places without a symbol: lines of no named definition. There a question of
 the kind "list" has "members" and one of the kind "callers" has "sites": the complete set of [{"path", "line",

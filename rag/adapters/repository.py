@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rag.schema import to_json, with_old_names
+from rag.schema import to_json
 from rag.service import Engine, Repository, locate
 from rag.service.background_budget import Allowance
 from rag.service.search import SearchQuery, search_repositories
@@ -115,8 +115,7 @@ class RepositorySearch:
 def chunk_metadata(hit: Hit) -> dict[str, Any]:
     """Return the JSON form of a hit without its text, with `source`: `path:start-end`."""
     written = {name: value for name, value in to_json(hit).items() if name not in _NOT_METADATA}
-    found: dict[str, Any] = with_old_names({"source": hit.place, **written}, "cli")
-    return found
+    return {"source": hit.place, **written}
 
 
 def chunk_id(hit: Hit) -> str:

@@ -16,7 +16,7 @@ from rag.cli.terminal import errors_as_exit_codes, out_json, table
 from rag.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rag.diagnosis import Finding
+    pass
 
 _SERVER = "Server"
 
@@ -97,7 +97,7 @@ def doctor(
 
             findings += diagnose_server(settings, served.config, served.flags(), ask_servers=not quick)
         if json:
-            out_json([_as_json(finding) for finding in findings])
+            out_json([asdict(finding) for finding in findings])
         else:
             marks = {"ok": "ok", "off": "–", "bad": "BAD"}
             rows = [(marks[f.state], f.name, f.detail, f.fix) for f in findings]
@@ -105,9 +105,3 @@ def doctor(
     if any(finding.state == "bad" for finding in findings):
         sys.stdout.flush()
         raise typer.Exit(2)
-
-
-def _as_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON values, with the field names from before 0.2 until 0.3."""
-    old = {"what": finding.name, "said": finding.detail, "mend": finding.fix}
-    return asdict(finding) | old

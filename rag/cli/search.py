@@ -30,7 +30,7 @@ from rag.decoding import decoded_lines
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import counted, visible
-from rag.schema import to_json, with_old_names
+from rag.schema import to_json
 from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
 
 if TYPE_CHECKING:
@@ -154,14 +154,12 @@ def _search_json(
     """Return the result of a search as JSON values."""
     retrieval, confidence = found.retrieval, found.confidence
     code_facts = retrieval.code_facts if retrieval else None
-    hits = [to_json(hit) for hit in found.hits]
     return {
         "question": question,
         "mode": mode,
         "taken": dict(retrieval.taken) if retrieval else {},
         "confidence": to_json(confidence) if confidence else None,
-        "hits": hits,
-        "results": hits,  # the name before 0.3, deprecated until 0.4
+        "hits": [to_json(hit) for hit in found.hits],
         "code_facts": to_json(code_facts) if code_facts else None,
         "matches": to_json(found.matches) if found.matches else None,
         "remarks": list(found.remarks),
@@ -278,7 +276,7 @@ def _batch_reply(
     subject = found.retrieval.sought.subject
     reply = {
         "id": request.get("id"),
-        "results": with_old_names(results, "cli"),
+        "results": results,
         "subject": to_json(subject) if subject else None,
         "remarks": list(found.remarks),
     }

@@ -104,9 +104,7 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 def out_json(value: Any) -> None:
     """Write a result as one JSON document."""
-    from rag.schema import with_old_names
-
-    out(json_text(with_old_names(value, "cli"), indent=2 if sys.stdout.isatty() else None))
+    out(json_text(value, indent=2 if sys.stdout.isatty() else None))
 
 
 @contextmanager

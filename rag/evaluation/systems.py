@@ -6,7 +6,7 @@ A system is a command. It indexes the folder that replaces `{path}` in it, print
     {"ready": true, "chunks": 1234, "history": false}
 
 and then answers each line `{"id", "query", "history": [earlier questions], "k"}` with one line `{"id",
-"results": [{"path", "start_line", "end_line", "symbol", "score"}, …]}` (`start` and `end` before 0.2), best
+"results": [{"path", "start_line", "end_line", "symbol", "score"}, …]}` (`start` and `end` in 0.1), best
 first, paths relative to the folder. A system with `"history": false` gets no history. Our own is
 asked once more, untimed, with `"confidence": true`, and adds `"first_right"` to its answer: the probability
 that its first place is right. The stderr of a system is shown when it fails.

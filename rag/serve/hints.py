@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rag.schema import Interface
+from typing import Literal
+
+Interface = Literal["cli", "api", "mcp", "openai"]
 
 _HINTS = {
     "; `rag turns list` shows the existing ones": (

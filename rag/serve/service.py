@@ -12,14 +12,13 @@ from pathlib import Path
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
-from rag.schema import Interface
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
-from rag.serve.hints import for_callers
+from rag.serve.hints import Interface, for_callers
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES

@@ -42,12 +42,6 @@ class Repository:
         name = self.source.name
         return calls_plot(self.store, name, of, limit) if of else imports_plot(self.store, name, limit)
 
-    def map(self) -> Plot:
-        """Return a drawing of all chunks: near ones are similar, and regions are named after their words."""
-        from rag.service.chunk_map import map_of
-
-        return map_of(self.store, self.source.name)
-
     def _repr_html_(self) -> str:
         """Render what is indexed for a notebook."""
         languages = Counter(language for language, _ in self.store.files().values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -67,12 +66,6 @@ class Answer:
     def answer(self) -> str:
         """The text, under DeepWiki's name."""
         return self.text
-
-    @property
-    def steps(self) -> tuple[TraceStep, ...]:
-        """The steps of a second look; deprecated until 0.4, use `trace`."""
-        warnings.warn("Answer.steps is deprecated; use Answer.trace", DeprecationWarning, stacklevel=2)
-        return tuple(step for step in self.trace if step.is_look)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self, self.documents))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _MAX_REASONS = 3
-SupportKind = Literal["unsupported", "weak", "uncited", "unknown_name"]
+SupportKind = Literal["unsupported", "uncited", "unknown_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FlaggedStatement:
 class SupportCheck:
     """The result of comparing each statement of an answer with the lines that it cites.
 
-    Each of the `statements` is counted once: as `supported`, `weak` (by earlier versions only),
+    Each of the `statements` is counted once: as `supported`,
     `unsupported` or `uncited`. `unknown_names` are in code font, but neither in the repository nor in what
     the model was given. `flagged` are the first statements that are not supported, in their order; if not
     `complete`, there are more of them, or the answer was too long to be checked whole.
@@ -37,7 +37,6 @@ class SupportCheck:
 
     statements: int = 0
     supported: int = 0
-    weak: int = 0
     unsupported: int = 0
     uncited: int = 0
     unknown_names: tuple[str, ...] = ()

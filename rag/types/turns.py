@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import wraps
 from typing import Any, Literal, NamedTuple
 
 from rag.display.answers import answer_html
@@ -15,7 +13,7 @@ from rag.display.frames import frame
 from rag.display.html import framed, place, table
 from rag.display.svg import plain
 from rag.types.citations import Citation, Freshness, shown_sources, state_html, worst
-from rag.types.code import DataClass, Subject
+from rag.types.code import Subject
 from rag.types.generation import Usage
 from rag.types.source import Source
 from rag.types.support import SupportCheck
@@ -73,22 +71,6 @@ class TraceStep:
         return f"{asked} → {came}" if came else asked
 
 
-def _with_complete(cls: DataClass) -> DataClass:
-    """Accept the argument `complete` of versions before `state`; deprecated until 0.4."""
-    init = cls.__init__  # type: ignore[misc]
-
-    @wraps(init)
-    def accepting(self: Any, *args: Any, complete: bool | None = None, **more: Any) -> None:
-        if complete is not None:
-            warnings.warn("pass state instead of complete", DeprecationWarning, stacklevel=2)
-            more.setdefault("state", "answered" if complete else "partial")
-        init(self, *args, **more)
-
-    cls.__init__ = accepting  # type: ignore[misc]
-    return cls
-
-
-@_with_complete
 @dataclass(slots=True)
 class DialogTurn:
     """A question and its answer, with the sources and settings of the answer.

@@ -79,8 +79,6 @@ def test_what_is_read_becomes_the_first_source_of_the_answer(begun, server):
     assert [step.name for step in turn.trace] == ["search", "look read", "look", "prompt", "answer"]
     assert tuple(steps) == turn.trace[1:3]
     assert answer.trace == turn.trace
-    with pytest.warns(DeprecationWarning, match="use Answer.trace"):
-        assert answer.steps == tuple(steps)
     assert "the model has enough" in steps[-1].result
 
 

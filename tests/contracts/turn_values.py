@@ -84,7 +84,7 @@ flags = st.builds(
 )
 supports = st.builds(
     SupportCheck,
-    *[counts] * 5,
+    *[counts] * 4,
     unknown_names=st.lists(texts, max_size=2).map(tuple),
     flagged=st.lists(flags, max_size=2).map(tuple),
     complete=st.booleans(),

@@ -23,7 +23,6 @@ from rag.display.answers import ShownSource, answer_html
 from rag.display.graph import GraphNode, graph_plot, layered
 from rag.display.html import code, file_link
 from rag.display.plot import Plot
-from rag.display.regions import MapPoint, MapRegion, map_plot
 from rag.display.svg import plain
 from rag.display.timeline import TimelineColumn, TimelineRow, timeline_plot
 from rag.errors import BackendMissing, ConfigError, NotFound
@@ -237,7 +236,6 @@ def drawings(text: str = "a.py") -> list[Plot]:
     nodes = [GraphNode("a", text, text, text), GraphNode("b", "b"), GraphNode("c", text * 20)]
     return [
         graph_plot(nodes, {("a", "b"): 2, ("b", "c"): 1, ("c", "a"): 1}, caption=text, relation=text),
-        map_plot([MapPoint(0.1, -0.2, text, text, text)] * 3, [MapRegion(0, 0, text, 3)] * 2, text),
         timeline_plot(
             [TimelineColumn("c1", text, text), TimelineColumn("c2", text)],
             [TimelineRow(1, text, ["", "gone"], ["", text])],
@@ -246,7 +244,7 @@ def drawings(text: str = "a.py") -> list[Plot]:
     ]
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(2))
 def test_a_drawing_is_valid_svg_and_vega_lite_whatever_it_shows(number: int, tmp_path: Path) -> None:
     plot = drawings(HOSTILE)[number]
     root = ElementTree.fromstring(plot.svg)
@@ -264,7 +262,7 @@ def test_a_drawing_is_valid_svg_and_vega_lite_whatever_it_shows(number: int, tmp
         plot.save(tmp_path / "no folder" / "plot.svg")
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(2))
 def test_a_drawing_is_an_image_where_drawings_and_styles_are_removed(number: int) -> None:
     plot = drawings("node")[number]
     seen = Untrusted(plot._repr_html_())
@@ -360,16 +358,6 @@ def test_the_graph_of_a_repository_draws_imports_downwards(rag: RAG) -> None:
         repository.graph("no_such_thing")
     assert "snip" in Reader(repository._repr_html_()).text
     assert "files" in Reader(repository.report._repr_html_()).text
-
-
-def test_the_map_of_a_repository_names_its_regions(rag: RAG) -> None:
-    (repository,) = rag.repositories
-    plot = repository.map()
-    assert len(plot.rows) == repository.store.live_count
-    labels = re.findall(r'fill="#fff">([^<]+)</text>', plot.svg)
-    assert len(labels) >= 2
-    assert len(set(labels)) == len(labels)
-    assert repository.map().svg == plot.svg, "it is the same each time"
 
 
 def test_a_large_repository_is_drawn_by_folders(tmp_path: Path) -> None:

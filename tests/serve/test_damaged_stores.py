@@ -49,7 +49,7 @@ def spoil(home: Path, damage: str) -> bytes:
 def found(served: Served) -> list[str]:
     reply = served.post("/api/search", ASKED)
     assert reply.status == 200, reply.body
-    return [f"{hit['path']}:{hit['start']}" for hit in reply.json["hits"]]
+    return [f"{hit['path']}:{hit['start_line']}" for hit in reply.json["hits"]]
 
 
 @pytest.fixture

@@ -633,7 +633,6 @@ def test_when_all_slots_are_taken_the_next_request_gets_retry_after(serve, provi
     ("method", "path", "body"),
     [
         ("POST", "/api/search", QUESTION),
-        ("GET", "/api/repositories/sample/map", None),
         ("GET", "/api/repositories/sample/calls?symbol=sign_session", None),
         ("GET", "/api/repositories/sample/wiki", None),
         ("GET", "/api/repositories/sample/wiki/page?page=overview", None),

@@ -217,8 +217,8 @@ def test_a_conversation_is_taken_back_to_a_turn(in_memory):
     assert [turn["id"] for turn in kept] == [first["turn"]]
     inherited = in_memory.get(f"/api/conversations/{fork}").json["all_turns"]
     assert [turn["id"] for turn in inherited] == [first["turn"], second["turn"]]
-    assert in_memory.post(f"{where}/rewind", {"to": -1}).json == {"turns": 1}
-    assert in_memory.post(f"{where}/rewind", {"to": -2}).status == 422
+    assert in_memory.post(f"{where}/rewind", {"number": 0}).json == {"turns": 1}
+    assert in_memory.post(f"{where}/rewind", {"number": -1}).status == 422
     assert in_memory.request("DELETE", f"{where}?last_turn=").json == {"turns": 0}
 
 
@@ -386,22 +386,6 @@ def test_a_remote_is_shown_unless_it_is_a_folder_of_the_server(serve, sample_rep
     git(sample_repo, "remote", "add", "origin", remote)
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
     assert running.get("/api/repositories/links").json["remote"] == (remote if shown else None)
-
-
-def test_names_of_earlier_versions_are_taken_and_given(in_memory):
-    first = ask(in_memory, conversation="before").json
-    hit = first["citations"][0]
-    assert (hit["start"], hit["end"], first["order"]) == (hit["start_line"], hit["end_line"], 0)
-    where = f"/api/repositories/sample/source?path={hit['path']}"
-    new = in_memory.get(f"{where}&start_line={hit['start']}&end_line={hit['end']}").json
-    assert new == in_memory.get(f"{where}&start={hit['start']}&end={hit['end']}").json
-    fork = in_memory.post("/api/conversations/before/fork", {"at": 0}).json
-    assert (fork["forked_after"], fork["forked_at"], fork["turn_count"], fork["turns"]) == (1, 0, 1, 1)
-    for names in (("start_line", "end_line"), ("start", "end")):
-        lines = dict(zip(names, (hit["start"], hit["end"]), strict=True))
-        judged = {"question": QUESTION, "answers": [{"path": hit["path"], **lines}]}
-        found = in_memory.post("/api/eval", {"repository": "sample", "questions": [judged]}).json
-        assert found["lines"] is not None
 
 
 def test_a_question_is_about_what_the_request_names(served):

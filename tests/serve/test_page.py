@@ -10,12 +10,10 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 from live_server import sample_copy
 
 from rag.resources import packaged, shipped
-from rag.service.chunk_map import grouped, live_chunks
 from rag.types import Source
 
 PAGE = packaged("serve/page/static")
@@ -216,50 +214,11 @@ def test_the_page_needs_no_key_and_what_it_shows_does(serve):
     assert html.status == 200
     assert served.get(linked(html.body.decode())[-1]).status == 200
     assert served.get("/repos/sample/view?path=README.md").status == 200
-    private = [f"/api/repositories/sample/{what}" for what in ("map", "calls?symbol=x", "wiki")]
+    private = [f"/api/repositories/sample/{what}" for what in ("calls?symbol=x", "wiki")]
     for path in ("/api/repositories", *private, "/api/conversations/x/freshness"):
         assert served.get(path).status == 401
     allowed = {"Authorization": "Bearer a-key-of-the-test"}
-    assert served.get("/api/repositories/sample/map", headers=allowed).status == 200
-
-
-def test_the_map_shows_every_chunk_of_a_small_repository(served):
-    drawn = served.get("/api/repositories/sample/map").json
-    chunks = len(live_chunks(served.service.registry.entry("sample").repository.store))
-    assert drawn["chunks"] == drawn["shown"] == chunks == len(drawn["x"]) == len(drawn["end"])
-    assert all(-1 <= n <= 1 for n in (*drawn["x"], *drawn["y"]))
-    assert np.std(drawn["x"]) > 0.1 and np.std(drawn["y"]) > 0.1
-    assert 0 < drawn["explained"] < 1
-    assert max(drawn["file"]) < len(drawn["files"]) == len(drawn["group"])
-    assert drawn["groups"][0] == "snip"
-    regions = drawn["regions"]
-    assert regions and sum(one["count"] for one in regions) <= drawn["shown"]
-    assert [one["count"] for one in regions] == sorted((one["count"] for one in regions), reverse=True)
-    assert all(one["name"] and -1 <= one["x"] <= 1 and -1 <= one["y"] <= 1 for one in regions)
-    assert served.get("/api/repositories/sample/map").json == drawn, "the map stays as it was"
-
-
-def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(serve, monkeypatch):
-    monkeypatch.setattr("rag.serve.page.map.MAX_POINTS", 20)
-    served = serve().ready()  # the other servers have computed their maps
-    drawn = served.get("/api/repositories/sample/map").json
-    assert drawn["shown"] == 20 < drawn["chunks"]
-    assert drawn["regions"] == [], "too few points for regions"
-    more = served.get("/api/repositories/sample/map?path=snip/sessions.py&path=no/such.py").json
-    assert more["shown"] > 20
-    assert "snip/sessions.py" in more["files"]
-
-
-def test_groups_are_folders_and_the_large_ones_are_taken_apart():
-    files = [f"src/{part}/{n}.py" for part in "abcd" for n in range(5)] + ["README.md", "docs/x.md"]
-    names, group = grouped(files, np.ones(len(files), np.int64))
-    assert set(names) == {"src/a", "src/b", "src/c", "src/d", ".", "docs"}
-    assert names[group[-1]] == "docs"
-    many = [f"{n:02}/x.py" for n in range(30)]
-    names, group = grouped(many, np.ones(30, np.int64))
-    assert names[-1] == "" and len(names) == 11
-    assert group.count(10) == 20
-    assert grouped([], np.zeros(0, np.int64)) == ([], [])
+    assert served.get("/api/repositories/sample/wiki", headers=allowed).status == 200
 
 
 def test_what_was_answered_is_compared_with_the_code_as_it_is_now(serve, tmp_path):

@@ -180,8 +180,8 @@ def test_the_viewer_has_an_address_of_its_own(served, visit):
         0
     ]
     page = visit(served, found["url"].removeprefix(served.url))
-    expect(page.locator(f"#L{found['start']}")).to_be_in_viewport()
-    expect(page.locator(f"#L{found['start']}")).to_have_class("lit")
+    expect(page.locator(f"#L{found['start_line']}")).to_be_in_viewport()
+    expect(page.locator(f"#L{found['start_line']}")).to_have_class("lit")
     assert page.title().startswith("sessions.py")
 
 
@@ -395,12 +395,6 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit, tmp_path):
     expect(badge).to_contain_text("May be out of date")
     expect(page.locator(".cite.changed, .cite.gone").first).to_be_visible()
     page.get_by_role("button", name="Sources").first.click()
-    now = page.locator(".source-path").all_inner_texts()
-    page.get_by_role("tab", name="Map").click()  # which is of the code as it is
-    expect(page.locator(".lit-list li")).to_have_count(len(now))
-    lit = page.locator(".lit-list button").all_inner_texts()
-    assert sorted(re.sub(r"^\d+\s*", "", one) for one in lit) == sorted(now)
-    page.get_by_role("tab", name="Sources").click()
     expect(page.locator(".source.changed, .source.gone").first).to_be_visible()
     page.get_by_text("What changed").first.press("Enter")
     expect(page.locator(".changes .diff .removed").first).to_be_visible()
@@ -566,49 +560,6 @@ def test_all_facts_are_listed_confirmed_and_forgotten(serve, visit):
     page.keyboard.press("Enter")
     expect(headings).to_have_text(["Confirmed (3)"])
     assert len(served.get("/api/facts?repository=sample&closed=true").json) == 3
-
-
-def test_the_map_lights_what_the_answer_rests_on(served, visit):
-    page = visit(served)
-    ask(page, SIGNED)
-    page.get_by_role("tab", name="Map").click()
-    drawing = page.get_by_role("img", name=re.compile("Map of sample"))
-    expect(drawing).to_be_visible()
-    first = page.locator(".lit-list button").first
-    expect(first).to_contain_text("snip/sessions.py")
-    expect(page.locator(".map-legend li").first).to_have_text("snip")
-    assert drawing.evaluate(
-        "one => new Set(one.getContext('2d').getImageData(0, 0, one.width, one.height).data).size > 20"
-    )
-    first.click()
-    expect(page.locator(".lit").first).to_be_visible()
-
-
-def test_the_regions_of_the_map_are_named_without_overlap(served, visit):
-    page = visit(served)
-    page.get_by_role("button", name="Map (m)").click()
-    names = page.locator(".map-regions li")
-    expect(names.first).to_be_visible()
-    drawing = page.get_by_role("img", name=re.compile("Map of sample"))
-    expect(drawing).to_have_attribute("data-labels", re.compile("left"))
-    assert labels_overlap(drawing) == []
-    drawing.focus()
-    page.keyboard.press("+")
-    assert labels_overlap(drawing) == []
-
-
-def labels_overlap(drawing: Locator) -> list[tuple[Any, Any]]:
-    """Return the pairs of region names on the map that cover each other."""
-    plates = json.loads(drawing.get_attribute("data-labels") or "[]")
-    return [
-        (one, other)
-        for n, one in enumerate(plates)
-        for other in plates[:n]
-        if one["left"] < other["right"]
-        and other["left"] < one["right"]
-        and one["top"] < other["bottom"]
-        and other["top"] < one["bottom"]
-    ]
 
 
 def test_code_is_searched_by_meaning_by_text_and_by_expression(served, visit):
@@ -864,7 +815,7 @@ def test_nothing_in_any_field_of_a_stored_turn_runs(written, provider, visit):
     ask(page, SIGNED)
     page.wait_for_url(re.compile("#c="))
     step = {"name": "look search", "query": "token", "result": "5 places", "error": "none", "seconds": 0.1}
-    flagged = {"kind": "weak", "text": "It is", "reason": "few words", "begin_char": 0, "end_char": 5}
+    flagged = {"kind": "uncited", "text": "It is", "reason": "few words", "begin_char": 0, "end_char": 5}
 
     def poison(route: Route) -> None:
         answer = route.fetch()
@@ -888,7 +839,7 @@ def test_nothing_in_any_field_of_a_stored_turn_runs(written, provider, visit):
     expect(turn.locator(".looked li").first).to_contain_text("<script>")
     expect(turn.locator(".support li").first).to_contain_text("<script>")
     page.get_by_role("button", name="Sources (s)").click()
-    for name in ("Sources", "Trace", "Map", "Calls", "Facts"):
+    for name in ("Sources", "Trace", "Calls", "Facts"):
         page.get_by_role("tab", name=name).click()
         assert_nothing_ran(page, provider)
 
@@ -959,7 +910,7 @@ def test_a_diagram_that_cannot_be_drawn_is_shown_as_text(written, provider, visi
 
 
 def test_every_diagram_of_a_wiki_is_one_that_mermaid_draws(served, visit):
-    served.get("/api/repositories/sample/map")  # opens the repository
+    served.get("/api/repositories/sample/wiki")  # opens the repository
     contents = wiki_contents(wiki_structure(served.service.registry.entry("sample").repository))
     diagrams = re.findall(r"```mermaid\n(.*?)\n```", contents, re.DOTALL)
     assert len(diagrams) > 3
@@ -1053,11 +1004,11 @@ def test_axe_finds_nothing(served, visit, scheme):
     ask(page, SIGNED)
     expect(page.locator(".source pre").first).to_contain_text("def")
     assert not serious(page)
-    for tab, shown in (("Trace", ".ranked"), ("Map", ".lit-list li")):
-        page.get_by_role("tab", name=tab).click()
-        expect(page.locator(shown).first).to_be_visible()
-        assert not serious(page), tab
-    page.locator(".lit-list button").first.click()
+    page.get_by_role("tab", name="Trace").click()
+    expect(page.locator(".ranked").first).to_be_visible()
+    assert not serious(page)
+    page.get_by_role("tab", name="Sources").click()
+    page.locator(".source").first.click()
     expect(page.locator(".lit").first).to_be_visible()
     assert not serious(page)
     page.get_by_role("button", name="Search (c)").click()

@@ -31,7 +31,7 @@ def look(free_port):
 
     def look(*more):
         done = rag("doctor", "--quick", "--json", "--server", "--port", free_port, *more)
-        found = {finding["what"]: finding for finding in done.json}
+        found = {finding["name"]: finding for finding in done.json}
         bad = any(finding["state"] == "bad" for finding in done.json)
         assert done.code == (2 if bad else 0)
         return found
@@ -48,7 +48,7 @@ def test_a_server_that_would_start_has_nothing_to_fix(look):
 
 
 def test_it_is_not_looked_at_unless_asked():
-    assert "port" not in {finding["what"] for finding in rag("doctor", "--quick", "--json").json}
+    assert "port" not in {finding["name"] for finding in rag("doctor", "--quick", "--json").json}
     assert rag("doctor", "--quick", "--port", "9").code == 2
 
 
@@ -115,7 +115,7 @@ def test_a_url_is_asked_whether_it_answers(free_port, tmp_path):
     subprocess.run([*git, "push", "-q", "origin", "HEAD"], check=True, cwd=tree, capture_output=True)
     repos = ("--repo", f"there=file://{bare}", "--repo", f"gone=file://{tmp_path}/gone")
     done = rag("doctor", "--json", "--server", "--port", free_port, *repos)
-    found = {finding["what"]: finding for finding in done.json}
+    found = {finding["name"]: finding for finding in done.json}
     assert found["repository there"]["state"] == "ok"
     assert found["repository gone"]["state"] == "bad"
 

@@ -15,7 +15,7 @@ from test_mcp import called, over_http
 from rag.adapters.repository import RepositorySearch
 from rag.component.rag import RAG
 from rag.errors import ConfigError, QuestionTooLong, SearchInvalid
-from rag.schema import OLD_OUTPUT, to_json
+from rag.schema import to_json
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import MAX_QUESTION_CHARS, Hit, SearchFilter
@@ -28,12 +28,12 @@ SEARCHES: list[dict[str, Any]] = [
     {"question": "no such words anywhere", "mode": "exact"},
     {"question": "How are session tokens signed?", "paths": ["nowhere/"]},
 ]
-_OLD = {name for names in OLD_OUTPUT.values() for name in names} | {"url", "repository", "location"}
+_ADDED = {"url", "repository", "location"}
 
 
 def plain(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Hits without what an interface adds."""
-    return [{name: value for name, value in hit.items() if name not in _OLD} for hit in hits]
+    return [{name: value for name, value in hit.items() if name not in _ADDED} for hit in hits]
 
 
 def by_cli(source: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def test_every_interface_searches_for_many_hits(served: Served, tmp_path: Path) 
     asked = {"question": "sign", "k": 1_000}
     source = served.service.registry.source("sample").location
     hits = served.post("/api/search", {**asked, "repositories": ["sample"]}).json["hits"]
-    found = rag("search", source, "sign", "-k", 1_000, "--json").json["results"]
+    found = rag("search", source, "sign", "-k", 1_000, "--json").json["hits"]
     assert len(hits) == len(found) == len(by_python(tmp_path, source, asked)) > 10
 
 

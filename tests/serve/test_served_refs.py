@@ -106,7 +106,6 @@ _INTERFACES = {
         "POST", "/api/search", lambda ref: {"question": QUESTION, "repositories": [f"links@{ref}"]}
     ),
     "source": _http("GET", "/api/repositories/links@{ref}/source?path=sessions.py"),
-    "map": _http("GET", "/api/repositories/links@{ref}/map"),
     "calls": _http("GET", f"/api/repositories/links@{{ref}}/calls?symbol={SECRET}"),
     "wiki": _http("GET", "/api/repositories/links@{ref}/wiki"),
     "wiki page": _http("GET", "/api/repositories/links@{ref}/wiki/page?page=glossary"),

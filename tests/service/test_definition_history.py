@@ -182,7 +182,7 @@ def test_a_filter_applies_to_what_history_is_asked_of(engine: Engine, folder: Pa
 
 def test_a_search_shows_the_history_too(folder: Path) -> None:
     done = rag("search", folder, "Who last changed `sign`?", "--json")
-    assert done.json["code_facts"]["kind"] == "history" and done.json["results"][0]["symbol"] == "sign"
+    assert done.json["code_facts"]["kind"] == "history" and done.json["hits"][0]["symbol"] == "sign"
 
 
 QUESTIONS = {

@@ -141,9 +141,9 @@ def test_c_with_a_group_continues_only_a_conversation_within_it(indexed, sample_
 
 def test_a_string_is_searched_in_the_whole_group(indexed) -> None:
     found = rag("search", ALL, "def load_", "--exact", "-k", 50, "--json")
-    assert {hit["repository"] for hit in found.json["results"]} == {root.name for root in indexed}
+    assert {hit["repository"] for hit in found.json["hits"]} == {root.name for root in indexed}
     found = rag("search", ALL, "Where is the turbine loaded?", "--json")
-    assert found.json["results"][0]["repository"] == f"repo{COUNT - 1}"
+    assert found.json["hits"][0]["repository"] == f"repo{COUNT - 1}"
     assert f"asked 10 of {COUNT} repositories" in found.err
 
 

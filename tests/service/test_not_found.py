@@ -169,7 +169,7 @@ def test_the_gate_can_be_turned_off(sample_repo, server, monkeypatch):
 def test_search_is_not_gated_and_says_how_sure_it_is(sample_repo):
     done = rag("search", sample_repo, KAFKA, "--json")
     assert done.code == 0
-    assert done.json["results"]
+    assert done.json["hits"]
     assert done.json["confidence"]["value"] < 0.5
     assert done.json["confidence"]["absent"] == ["Kafka"]
     assert rag("search", sample_repo, SIGNED, "--json").json["confidence"]["value"] > 0.9

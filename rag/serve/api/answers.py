@@ -155,7 +155,7 @@ def failed(service: Service, render: Renderer, error: ProviderError) -> RagError
     """Return the error of a failed model as callers receive it, with the answer without a model."""
     if error.quotes is None:
         return error
-    quotes = sent(service, render.answer(error.quotes), "api")
+    quotes = sent(service, render.answer(error.quotes))
     return ModelFailed(error, service.public_message(error), {"quotes": quotes})
 
 

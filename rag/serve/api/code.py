@@ -66,7 +66,7 @@ def _calls(service: Service) -> APIRouter:
             found = await to_thread(
                 call_diagram, repository.store, symbol, view, path=path, start=start_line, end=end_line
             )
-        return sent(service, to_json(found), "api")
+        return sent(service, to_json(found))
 
     return router
 

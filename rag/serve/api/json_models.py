@@ -14,14 +14,9 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 
-from rag.schema import OLD_OUTPUT, OPAQUE, Interface, form_of
+from rag.schema import OPAQUE, form_of
 
 _TIMESTAMP = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-_OLD_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(("start", "end", "turns"), int),
-    **dict.fromkeys(("order", "forked_at"), int | None),
-    **dict.fromkeys(("repo", "conversationId", "turnId"), str),
-}
 
 
 class ResponseModel(BaseModel):
@@ -31,10 +26,10 @@ class ResponseModel(BaseModel):
 
 
 class JsonModels:
-    """The models of one interface, with the deprecated names that it still sends."""
+    """The models of one interface."""
 
-    def __init__(self, interface: Interface) -> None:
-        self._old, self._known = OLD_OUTPUT[interface], dict[Any, Any]()
+    def __init__(self) -> None:
+        self._known = dict[Any, Any]()
 
     def of(
         self, cls: Any, name: str = "", doc: str = "", /, *, without: Sequence[str] = (), **more: Any
@@ -51,16 +46,10 @@ class JsonModels:
         return self._known[cls]
 
     def create(self, name: str, doc: str, types: Mapping[str, Any], base: Any = ResponseModel) -> Any:
-        """Create a model with these fields and their deprecated names; a pair is a type and its default."""
+        """Create a model with these fields; a pair is a type and its default."""
         fields: dict[str, Any] = {
             name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in types.items()
         }
-        for deprecated, old in self._old.items():
-            if types.keys() >= {*old.fields}:
-                fields[deprecated] = (
-                    _OLD_TYPES.get(deprecated, types[old.fields[0]]),
-                    Field(deprecated=True),
-                )
         return create_model(name, __base__=base, __doc__=doc, **fields)
 
     def _json_type(self, name: str, hint: Any) -> Any:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from rag.memory.asked import settled
 from rag.memory.facts import Fact
-from rag.schema import Interface, Json, checked_citations, checked_turn, to_json, with_old_names
+from rag.schema import OPAQUE, Json, checked_citations, checked_turn, to_json
 from rag.serve.access.keys import Caller
 from rag.serve.links import citation_url, viewer_link
 from rag.serve.service import Service
@@ -50,7 +50,6 @@ class Renderer:
         caller: the caller who receives the values.
         base: the server's own URL, for links to its viewer.
         dialog: the conversation that an answer comes from; its repositories are open.
-        interface: the interface that sends the values, for its deprecated names.
     """
 
     def __init__(
@@ -59,9 +58,8 @@ class Renderer:
         caller: Caller,
         base: str,
         dialog: Dialog | None = None,
-        interface: Interface = "api",
     ) -> None:
-        self._service, self._base, self._interface = service, base, interface
+        self._service, self._base = service, base
         self._entries = service.registry.visible_to(caller)
         self._open = {r.source.location: r.checkout for r in dialog.repositories} if dialog else {}
         self._served: dict[str, tuple[str | None, Checkout | None]] = {}
@@ -100,7 +98,7 @@ class Renderer:
         written["code_facts"] = self._code_facts(answer.code_facts)
         for name, citations in (("citations", answer.citations), ("sources", answer.sources)):
             written[name] = self._with_urls(written[name], citations)
-        found: Json = with_old_names(written, "api", _redactions(self._service))
+        found: Json = _redacted(written, _redactions(self._service))
         return found
 
     def subject(self, subject: Subject | None) -> Json | None:
@@ -175,7 +173,7 @@ class Renderer:
         return self._sent(to_json(step))
 
     def _sent(self, written: Json) -> Json:
-        return sent(self._service, written, self._interface)
+        return sent(self._service, written)
 
 
 def json_response(written: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -187,8 +185,8 @@ def json_response(written: Any, status: int = 200, headers: Mapping[str, str] | 
     return Response(body, status, headers, media_type="application/json")
 
 
-def sent(service: Service, written: Json, interface: Interface) -> Json:
-    """Return JSON as an interface sends it: invalid text replaced, folders by name, with deprecated names."""
+def sent(service: Service, written: Json) -> Json:
+    """Return JSON as an interface sends it: invalid text replaced, folders by name."""
     redactions = _redactions(service)
 
     def texts(value: Any, name: str = "") -> Any:
@@ -204,8 +202,19 @@ def sent(service: Service, written: Json, interface: Interface) -> Json:
             }
         return value
 
-    found: Json = with_old_names(texts(written), interface)
+    found: Json = texts(written)
     return found
+
+
+def _redacted(value: Any, redactions: Mapping[str, Callable[[str], str]], name: str = "") -> Any:
+    """Return JSON with the texts of the fields that have a redaction replaced."""
+    if not redactions or name in OPAQUE:
+        return value
+    if type(value) is dict:
+        return {key: _redacted(one, redactions, key) for key, one in value.items()}
+    if type(value) is list:
+        return [_redacted(one, redactions, name) for one in value]
+    return redactions[name](value) if name in redactions and type(value) is str else value
 
 
 def _redactions(service: Service) -> dict[str, Callable[[str], str]]:

@@ -1,16 +1,12 @@
-"""Request models of the native routes. Unknown fields are errors.
-
-Field names from before 0.2 are accepted until 0.3.
-"""
+"""Request models of the native routes. Unknown fields are errors."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,7 +16,7 @@ from pydantic import (
 )
 
 from rag.evaluation.metrics import LineSpan
-from rag.schema import OLD_NAMES, order_of
+from rag.schema import order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_NAMED_REPOSITORIES
 from rag.settings import MAX_STEPS, FactScope
@@ -85,22 +81,12 @@ FactText = Annotated[
 ]
 _Filter = Annotated[str, Field(min_length=1, max_length=300)]
 _Number = Annotated[int, Field(ge=0, le=2**53, examples=[1]), WHOLE]
-_Order = Annotated[
-    Annotated[int, Field(ge=-1, le=2**53), WHOLE] | None,
-    Field(description="Deprecated: `number` - 1.", json_schema_extra={"deprecated": True}),
-]
-
 
 Steps = Annotated[
     Annotated[StrictInt, Field(ge=0, le=MAX_STEPS), WHOLE] | None,
     Field(description="How many times the model may look again before it answers; null follows the server."),
 ]
 _Line = Annotated[int, Field(ge=1, le=_MAX_LINES), WHOLE]
-
-
-def _renamed(name: str) -> Any:
-    """Return a field that is None by default and is also accepted under its old name."""
-    return Field(default=None, validation_alias=AliasChoices(name, OLD_NAMES[name]))
 
 
 class Strict(BaseModel):
@@ -198,18 +184,6 @@ class Rewind(_Rewind):
         return self.number - 1
 
 
-class RewindToOrder(_Rewind):
-    """Deprecated: `Rewind` by the order of the last turn to keep, which is its number - 1."""
-
-    model_config = ConfigDict(json_schema_extra={"deprecated": True})
-    to: Annotated[int, Field(ge=-1, le=2**53), WHOLE]
-
-    @property
-    def order(self) -> int:
-        """The order of the last turn to keep."""
-        return self.to
-
-
 class Consolidate(Strict):
     """How many of the newest turns to leave out."""
 
@@ -226,13 +200,12 @@ class Fork(Strict):
     """Where to fork: after the turn of this number, 0 for before the first. Default: after the last."""
 
     number: _Number | None = None
-    at: _Order = None
     name: Annotated[str, Field(max_length=200)] = ""
 
     @property
     def order(self) -> int | None:
         """The order of the last turn in the fork."""
-        return order_of(self.number) if self.at is None else self.at
+        return order_of(self.number)
 
 
 class Marking(Strict):
@@ -281,8 +254,8 @@ class ExpectedLines(Strict):
     """A file, or lines of it, that answer a question."""
 
     path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
-    start_line: _Line | None = _renamed("start_line")
-    end_line: _Line | None = _renamed("end_line")
+    start_line: _Line | None = None
+    end_line: _Line | None = None
 
     def lines(self) -> LineSpan | None:
         """Return the lines, or None for the whole file."""

@@ -9,13 +9,12 @@ File names and other text from a repository may contain invalid UTF-8, which is 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
 from rag import types
 from rag.answer_cache.cache import CacheStats
-from rag.display import regions
 from rag.forges import web_address
 from rag.memory.facts import Fact as FactValue
 from rag.review.values import REVIEW_PARTS
@@ -44,12 +43,11 @@ if TYPE_CHECKING:
     ConversationDetail: TypeAlias = Json
     Fact: TypeAlias = Json
     Cache: TypeAlias = Json
-    MapRegion: TypeAlias = Json
     Review: TypeAlias = Json
     CallDiagram: TypeAlias = Json
     Subject: TypeAlias = Json
 else:
-    _models = JsonModels("api")
+    _models = JsonModels()
     _models.of(types.Usage)
     _models.of(types.MissingPart)
     Confidence = _models.of(types.Confidence)
@@ -87,7 +85,6 @@ else:
     )
     Fact = _models.of(FactValue, repository=str | None)
     Cache = _models.of(CacheStats, "Cache", hit_rate=float)
-    MapRegion = _models.of(regions.MapRegion)
     for _part in REVIEW_PARTS:
         _models.of(_part)
     Review = _models.of(ReviewValue, markdown=str)
@@ -179,8 +176,6 @@ class SourceLines(ResponseModel):
     text: str
     commit: str | None
     dirty: bool
-    start: Annotated[int, Field(deprecated=True)]
-    end: Annotated[int, Field(deprecated=True)]
 
 
 def repository_state(entry: ServedRepository, service: Service) -> RepositoryState:
@@ -239,7 +234,6 @@ class CheckedTurn(ResponseModel):
     question: str
     freshness: Freshness
     citations: list[CheckedCitation]
-    order: Annotated[int | None, Field(deprecated=True)]
 
 
 class TurnAbout(ResponseModel):

@@ -44,6 +44,6 @@ def install(app: FastAPI, service: Service) -> None:
         engine = service.engine_for(caller)
         async with service.limiter.long_slot():
             found = await to_thread(review, engine, source, parsed, fetching=False)
-        return sent(service, to_json(found) | {"markdown": as_markdown(found)}, "api")
+        return sent(service, to_json(found) | {"markdown": as_markdown(found)})
 
     app.include_router(router)

@@ -106,14 +106,11 @@ def _repositories(service: Service) -> APIRouter:
         path: Annotated[str, Query(min_length=1, max_length=1000)],
         start_line: Annotated[int, Query(ge=1)] = 1,
         end_line: Annotated[int | None, Query(ge=1)] = None,
-        start: Annotated[int | None, Query(ge=1, deprecated=True)] = None,
-        end: Annotated[int | None, Query(ge=1, deprecated=True)] = None,
     ) -> responses.SourceLines:
         """Return lines of a file as indexed, including both ends. Files outside the index are not opened."""
-        first, last = start or start_line, end or end_line
         repository = await registry.repository(name, caller=caller)
         async with service.limiter.slot():
-            return await to_thread(source_lines, repository, path, first, last)
+            return await to_thread(source_lines, repository, path, start_line, end_line)
 
     @router.get("/repositories/{name:path}")
     async def repository(caller: CallerOf, name: Named) -> responses.RepositoryState:
@@ -153,7 +150,7 @@ def _asking(service: Service) -> APIRouter:
         async with service.limiter.slot():
             result, confidence = await to_thread(found)
         rendered = Renderer(service, caller, str(request.base_url))
-        coverage = [sent(service, to_json(one.coverage), "api") for one in dialog.repositories]
+        coverage = [sent(service, to_json(one.coverage)) for one in dialog.repositories]
         return _search_result(asked, result, confidence, rendered, coverage, dialog.remarks)
 
     @router.post(
@@ -268,8 +265,6 @@ def source_lines(repository: Repository, path: str, start: int, end: int | None)
         text=found.text,
         commit=found.commit,
         dirty=found.dirty,
-        start=found.start,
-        end=last,
     )
 
 

@@ -182,7 +182,7 @@ def _changes(service: Service) -> APIRouter:
 
     @router.post("/{conversation}/rewind")
     async def rewind(
-        caller: CallerOf, conversation: ConversationId, wanted: requests.Rewind | requests.RewindToOrder
+        caller: CallerOf, conversation: ConversationId, wanted: requests.Rewind
     ) -> responses.Deleted:
         """Remove the turns after one, and all data stored for them. A fork keeps the turns it inherited."""
         ctx = CallerContext(service, caller)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     RememberedFact: TypeAlias = Json
     CheckedAnswer: TypeAlias = Json
 else:
-    _models = JsonModels("mcp")
+    _models = JsonModels()
     _models.of(types.CitedSymbol)
     _freshness = _models.of(types.Freshness)
     _source = _models.of(types.Citation, "CheckedSource", url=str, freshness=_freshness)
@@ -219,10 +219,10 @@ class MemoryTools:
         return registry.only_entry() if repo is None else registry.entry(repo, caller=caller)
 
     def _fact(self, caller: Caller, fact: FactValue) -> Json:
-        return Renderer(self._service, caller, self._base, interface="mcp").fact(fact)
+        return Renderer(self._service, caller, self._base).fact(fact)
 
     def _checked(self, caller: Caller, about: Sequence[About], *, nothing: str) -> TurnsChecked:
-        renderer = Renderer(self._service, caller, self._base, interface="mcp")
+        renderer = Renderer(self._service, caller, self._base)
         lines = []
         for turn, pairs in about:
             state = worst(check for _, check in pairs).state if pairs else "no sources"

@@ -173,4 +173,4 @@ def _add_resources(server: Any, service: Service) -> None:
                 turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         except RagError as error:
             raise ResourceError(service.public_message(error, "mcp")) from error
-        return json.dumps([sent(service, to_json(turn), "mcp") for turn in turns], ensure_ascii=False)
+        return json.dumps([sent(service, to_json(turn)) for turn in turns], ensure_ascii=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import Field
 
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     Subject: TypeAlias = Json
     TraceStep: TypeAlias = Json
 else:
-    _models = JsonModels("mcp")
+    _models = JsonModels()
     Coverage = _models.of(types.Coverage)
     Subject = _models.of(types.Subject)
     _models.of(types.MissingPart)
@@ -117,9 +117,6 @@ class AskResult(ToolReply):
     conversation: str = ""
     turn: str = ""
     number: int | None = None
-    steps: Annotated[list[TraceStep], Field(deprecated=True)] = Field(default_factory=list)
-    conversationId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
-    turnId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
 
 
 class WikiContents(ToolReply):
@@ -280,9 +277,6 @@ class Toolbox:
             **fields | {"code_facts": self._code_facts(answer.code_facts, served)},
             result=_with_notes(_with_sources(answer, places), [*notes, *answer.notes]),
             sources=places,
-            steps=[to_json(step) for step in answer.trace if step.is_look],
-            conversationId=answer.conversation_id,
-            turnId=answer.turn_id,
         )
 
     async def _asked(
@@ -500,7 +494,7 @@ class Toolbox:
         return self._sent(to_json(found) | {"repository": name, "url": shown})
 
     def _sent(self, written: Json) -> Json:
-        return sent(self._service, written, "mcp")
+        return sent(self._service, written)
 
 
 def _with_sources(answer: Answer, places: Sequence[Json]) -> str:

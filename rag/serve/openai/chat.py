@@ -230,7 +230,7 @@ class ChatCompletions:
         end_of_text = (len(answer.text), len(answer.text))
         for citation in answer.citations:
             start, end = spans.get(citation.n, end_of_text)
-            own = sent(self.service, _served(citation, entries, base), "openai")
+            own = sent(self.service, _served(citation, entries, base))
             cited = {
                 "url": own["url"],
                 "title": _title(citation, several=len(entries) > 1),
@@ -249,7 +249,7 @@ class ChatCompletions:
             items = [_served(item, entries, base) for item in answer.code_facts.items]
             written["code_facts"]["items"] = items
         fields = {name: written[name] for name in ANSWER_FIELDS} | {"ignored": list(ignored)}
-        return sent(self.service, fields, "openai")
+        return sent(self.service, fields)
 
     async def pieces(
         self,

@@ -11,7 +11,6 @@ from fastapi import FastAPI, Request, Response
 
 from rag.errors import NotFound
 from rag.resources import packaged
-from rag.serve.page import map as page_map
 from rag.serve.page.files import PageFile, PageFiles
 from rag.serve.service import Service
 
@@ -49,9 +48,8 @@ _ZIPPED_FROM_BYTES = 1_000
 
 
 def install(app: FastAPI, service: Service) -> None:
-    """Add the routes of the page, and of the map, which only the page uses."""
+    """Add the routes of the page."""
     page = PageFiles.read(packaged("serve/page/static"))
-    page_map.install(app, service)
 
     @app.get("/", include_in_schema=False)
     async def index(request: Request) -> Response:

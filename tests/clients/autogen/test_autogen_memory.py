@@ -265,7 +265,7 @@ async def test_a_repository_answers_with_chunks():
     place = best.metadata
     lines = (SAMPLE / place["path"]).read_text().splitlines()
     assert "\n".join(lines[place["start_line"] - 1 : place["end_line"]]).rstrip() == best.content.rstrip()
-    assert place["source"] == f"{place['path']}:{place['start']}-{place['end']}"
+    assert place["source"] == f"{place['path']}:{place['start_line']}-{place['end_line']}"
     assert place["score"] >= found[1].metadata["score"]
     assert len((await memory.query("Where is a token checked?", k=1)).results) == 1
     assert (await memory.query("")).results == []

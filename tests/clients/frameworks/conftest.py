@@ -25,7 +25,7 @@ def check_chunks(found: list[tuple[str, dict]]) -> None:
     for text, about in found:
         lines = (SAMPLE / about["path"]).read_text().splitlines()
         assert "\n".join(lines[about["start_line"] - 1 : about["end_line"]]).rstrip() == text.rstrip()
-        assert about["source"] == f"{about['path']}:{about['start']}-{about['end']}"
+        assert about["source"] == f"{about['path']}:{about['start_line']}-{about['end_line']}"
         assert len(about["blob"]) == 40
         assert "commit" in about
     scores = [about["score"] for _, about in found]

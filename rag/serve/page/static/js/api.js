@@ -65,7 +65,6 @@ export const api = {
   calls: (name, asked) => json("GET", `/api/repositories/${encoded(name)}/calls?${query(asked)}`),
   wiki: (name) => json("GET", `/api/repositories/${encoded(name)}/wiki`),
   wikiPage: (name, page) => json("GET", `/api/repositories/${encoded(name)}/wiki/page?${query({ page })}`),
-  map: (name, paths) => json("GET", `/api/repositories/${encoded(name)}/map?${query({ path: paths })}`),
   search: (body) => json("POST", "/api/search", { body }),
   watch: (signal) => events("GET", "/api/events", { signal }),
   follow: (turn, last, signal) => events("GET", `/api/turns/${encoded(turn)}/events`, { signal, headers: { "Last-Event-ID": String(last) } }),

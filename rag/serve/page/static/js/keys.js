@@ -21,7 +21,6 @@ const ACTIONS = {
   f: focusSearch,
   s: () => togglePanel("sources"),
   t: () => togglePanel("trace"),
-  m: () => togglePanel("map"),
   g: () => { openPanel("calls"); focusCalls(); },
   w: () => togglePanel("wiki"),
   a: () => togglePanel("facts"),

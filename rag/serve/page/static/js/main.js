@@ -10,7 +10,6 @@ import { drawFacts, startFactList } from "./fact-list.js";
 import { startFacts } from "./facts.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
-import { drawMap } from "./map.js";
 import { openPanel, startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
 import { drawReview } from "./review.js";
@@ -53,7 +52,6 @@ function startTop() {
     h("div", { class: "group" },
       tabButton("book", "Sources", "s"),
       tabButton("steps", "Trace", "t"),
-      tabButton("map", "Map", "m"),
       tabButton("fork", "Calls", "g"),
       tabButton("search", "Search", "c"),
       tabButton("pages", "Wiki", "w")),
@@ -119,7 +117,7 @@ startThread();
 startFacts();
 startFactList();
 startComposer();
-startPanel({ sources: drawSources, trace: drawTrace, map: drawMap, calls: drawCallsTab, search: drawSearch, wiki: drawWiki, facts: drawFacts, review: drawReview });
+startPanel({ sources: drawSources, trace: drawTrace, calls: drawCallsTab, search: drawSearch, wiki: drawWiki, facts: drawFacts, review: drawReview });
 startKeys();
 on("leave", begin);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));

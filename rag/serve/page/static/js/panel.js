@@ -6,7 +6,6 @@ import { on, state } from "./state.js";
 const TABS = [
   ["sources", "Sources", "book"],
   ["trace", "Trace", "steps"],
-  ["map", "Map", "map"],
   ["calls", "Calls", "fork"],
   ["search", "Search", "search"],
   ["wiki", "Wiki", "pages"],
@@ -14,7 +13,7 @@ const TABS = [
   ["review", "Review", "review"],
 ];
 /** The tabs that are about the selected turn; the others stay as they are when another one is selected. */
-const OF_TURN = new Set(["sources", "trace", "map"]);
+const OF_TURN = new Set(["sources", "trace"]);
 const WIDE = matchMedia("(min-width: 1100px)");
 
 /** The functions that render each tab, by name. Passed in, because the tabs import this module. */
@@ -80,7 +79,7 @@ export function togglePanel(name) {
 
 function redraw() {
   if (!OF_TURN.has(open)) return;
-  if (!state.turns.length && open !== "map") closePanel();
+  if (!state.turns.length) closePanel();
   else openPanel(open, { quiet: true });
 }
 

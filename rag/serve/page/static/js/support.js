@@ -6,7 +6,6 @@ const LOOK = "look";
 /** The words for each kind of flagged statement. */
 const KINDS = {
   unsupported: "Not supported by its sources",
-  weak: "Weakly supported by its sources",
   uncited: "Cites no source",
   unknown_name: "Unknown name",
 };
@@ -63,7 +62,6 @@ function counts(check) {
   const names = check.unknown_names.length;
   const parts = [
     check.unsupported > 0 && `${check.unsupported} not supported by the sources`,
-    check.weak > 0 && `${check.weak} weakly supported`,
     check.uncited > 0 && `${check.uncited} without a source`,
     names > 0 && plural(names, "unknown name"),
   ];

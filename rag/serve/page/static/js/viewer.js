@@ -20,7 +20,7 @@ const NOTICES = {
 };
 
 /** The tabs to which the button leads back; from others it leads to the sources. */
-const BACK = new Set(["map", "calls", "search", "wiki", "facts", "review"]);
+const BACK = new Set(["calls", "search", "wiki", "facts", "review"]);
 
 let opened = 0;
 

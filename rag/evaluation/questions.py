@@ -1,8 +1,8 @@
 """Read questions with the places that answer them from files of JSON lines.
 
 The minimal record is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; with `start_line` and `end_line`
-(`start` and `end` in 0.1) the lines are measured as well. `tools/check_questions.py` describes complete
-records, including conversations.
+(`start` and `end` in 0.1) the lines are measured as well. tools/questions/README.md describes
+the sets that this project uses.
 """
 
 from __future__ import annotations

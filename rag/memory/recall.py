@@ -8,7 +8,7 @@ Two signals propose and score turns:
 - meaning: the cosine of an embedder's vectors, for the turns in `TurnVectors`.
 
 A turn that ends with a question counts less than its answer, a short turn less than a long one. The weights
-were tuned on LoCoMo's conversations 1 to 5 (`python -m tools.benchmarks --only locomo`).
+were tuned on LoCoMo's conversations 1 to 5.
 
 The results are read from the store: edited turns are scored in their current version, deleted ones are not
 found.

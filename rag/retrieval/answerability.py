@@ -8,8 +8,8 @@ get a notice instead of gibberish?"). A named thing that is missing from the bes
 answer, and the rarer the word is here, the stronger the evidence. A missing everyday word is weak evidence,
 since code uses words of its own. How much a word names something was counted over the documentation of
 thousands of packages (data/specificity.txt). A logistic model weighs thirteen signals between 0 and 1. It was
-fitted on the dev questions and the train questions by kind; `python -m tools.benchmarks --only gate` fits it
-again.
+fitted on the dev questions and the train questions by kind; the trainer is
+`tools/benchmarks/gate.py` of commit 7b601db9.
 
 Greetings and instructions about the form of the answer are ignored. Text that occurs in the repository word
 for word (a pasted error message) is always treated as answerable.

@@ -8,9 +8,9 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tools.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs, read_single_pairs
 
 from rag.answer_cache.question_equivalence import meaning
-from tools.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs, read_single_pairs
 from tools.benchmarks.bench import QUESTIONS
 
 ONE_MEANING = [

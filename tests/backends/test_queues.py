@@ -17,7 +17,6 @@ from rag.worker.bulk import MAX_LISTED
 from tests.contracts.clock import SteppedClock
 from tests.contracts.jobs import JobsContract
 from tests.servers.postgres import LocalPostgres
-from tools.benchmarks.jobs import add_waiting_jobs
 
 
 class TestMemoryJobs(JobsContract):
@@ -150,7 +149,7 @@ def test_a_queue_of_a_newer_version_is_refused(emptied: str) -> None:
 @pytest.mark.parametrize("is_analyzed", [False, True])
 def test_a_lease_reads_few_of_many_waiting_jobs(emptied: str, is_analyzed: bool) -> None:
     """Whether Postgres has collected statistics or not; without an index each lease read all of them."""
-    add_waiting_jobs(emptied, 6000, namespaces=3)
+    _add_waiting_jobs(emptied, 6000, namespaces=3)
     with psycopg.connect(emptied, autocommit=True) as db:
         db.execute("SET search_path = rag_jobs")
         if is_analyzed:
@@ -167,3 +166,18 @@ def _rows_read(plan: dict[str, Any]) -> float:
     rejected = sum(value for name, value in plan.items() if name.startswith("Rows Removed"))
     mine: float = plan["Actual Loops"] * (plan["Actual Rows"] + rejected)
     return mine + sum(_rows_read(inner) for inner in plan.get("Plans", ()))
+
+
+def _add_waiting_jobs(url: str, count: int, namespaces: int) -> None:
+    """Add jobs that wait in the namespaces n0, n1 …; much faster than one by one."""
+    queues = [queue_of(f"n{number}") for number in range(namespaces)]
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("SET search_path = rag_jobs")
+        db.execute(
+            "WITH added AS (INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock) "
+            "SELECT (%(queues)s::text[])[1 + g %% %(n)s], 'rag.index', g::text, g::text "
+            "FROM generate_series(1, %(count)s) g RETURNING id, lock) "
+            "INSERT INTO rag_job (id, kind, key, namespace, asked) "
+            "SELECT id, 'index', lock, 'n' || lock::int %% %(n)s, false FROM added",
+            {"queues": queues, "n": namespaces, "count": count},
+        )

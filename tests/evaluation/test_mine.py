@@ -13,7 +13,6 @@ from rag.evaluation.mine import doc_lines, first_sentence, mine_commits, questio
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Hit, Span
-from tools.check_questions import problems_of
 
 Commit = Callable[..., str]
 
@@ -112,7 +111,6 @@ def test_mined_docstrings_are_proper_questions_about_emptied_docs(sample_repo: P
     assert done.code == 0, done.err
     records = [json.loads(line) for line in saved.read_text().splitlines()]
     assert len(records) == 8
-    assert problems_of(records, {"": sample_repo}) == []
     measured = done.json
     assert measured["groups"][0]["count"] == 8
     assert measured["starts"]["rag"][0]["tree"].endswith("docs emptied")

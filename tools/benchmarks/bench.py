@@ -35,13 +35,12 @@ class Bench:
     """Where benchmarks find and leave things.
 
     `cache` holds downloaded repositories, `peers` the other systems, `results` the JSON and HTML written; the
-    report of all lies beside `results`. `pairs` is a file of questions to measure the answer cache with.
+    report of all lies beside `results`.
     """
 
     cache: Path
     peers: Path
     results: Path
-    pairs: Path | None = None
 
 
 PARTS: list[dict[str, Any]] = []

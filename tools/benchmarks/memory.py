@@ -1,9 +1,6 @@
 """Appending turns, assembling the context of a long conversation, and recalling from it, by store.
 
-Two tables. In the first our stores hold one conversation of `TURNS` turns, each with five citations. In the
-second the memories of AgentScope and LangChain do the same work beside ours: shorter turns without citations,
-stored as what the user and what the assistant said, and fewer of them, since they read a conversation whole
-to show its end.
+Our stores hold one conversation of `TURNS` turns, each with five citations.
 
 A turn is counted when it would survive `kill -9` (SQLite: write-ahead log, `synchronous = FULL`; Postgres:
 `fsync` and `synchronous_commit` on; Valkey: append-only file, forced to the disk every second). What a store
@@ -34,11 +31,9 @@ from rag.service.history import REMEMBERED_TURNS
 from rag.settings import Settings
 from rag.types import AssistantResponse, Citation, DialogTurn, Span, UserQuery
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured, show
-from tools.benchmarks.memory_peers import PEERS, measure_peer
 
 TURNS = int(os.environ.get("MEMORY_TURNS", "100000"))
 """Turns of the long conversation."""
-PEER_TURNS = 5_000
 BATCH = 1_000
 SINGLES = 300
 READS = 50
@@ -67,7 +62,7 @@ class Seconds:
 
 
 def memory(bench: Bench) -> None:
-    """What storing, showing and recalling turns takes, by store and beside other memories."""
+    """What storing, showing and recalling turns takes, by store."""
     texts = Texts()
     rows = []
     for name, opened in OURS.items():
@@ -90,38 +85,6 @@ def memory(bench: Bench) -> None:
             "first search ms",
             "search ms",
             "recall ms",
-        ),
-        rows,
-    )
-    beside_others(bench, texts)
-
-
-def beside_others(bench: Bench, texts: Texts) -> None:
-    """The same work by our stores and by other memories."""
-    turns = [texts.said() for _ in range(PEER_TURNS)]
-    singles = [texts.said() for _ in range(SINGLES)]
-    rows = []
-    for name, opened in OURS.items():
-        with ExitStack() as stack:
-            try:
-                store = stack.enter_context(opened())
-            except NotMeasured:
-                continue  # said above
-            rows.append(_row(f"rag, {name}", same_work(store, turns, singles)))
-    for peer in PEERS:
-        try:
-            found = measure_peer(bench, peer, turns, singles, batch=BATCH, last=REMEMBERED_TURNS)
-            rows.append(_row(peer.name, Seconds(**found)))
-        except NotMeasured as reason:
-            not_measured(reason)
-    show(
-        f"The same {PEER_TURNS:,} turns without citations (a question and its answer; medians)",
-        (
-            "memory",
-            f"turns/s in batches of {BATCH:,} (all, with the first search)",
-            "append ms",
-            f"last {REMEMBERED_TURNS} turns ms",
-            "first search ms",
         ),
         rows,
     )
@@ -153,27 +116,6 @@ def long_conversation(store: MemoryStore, texts: Texts) -> Seconds:
             search_text(store, query, conversation=here)
         with timed(seconds.recall):
             recall_turns(store, query, conversation=here, embedder=embedder)
-    return seconds
-
-
-def same_work(store: MemoryStore, turns: Sequence[Said], singles: Sequence[Said]) -> Seconds:
-    """What the other memories are asked to do."""
-    seconds = Seconds()
-    here = store.create_conversation().id
-    for at in range(0, len(turns), BATCH):
-        some = [plain_turn(each) for each in turns[at : at + BATCH]]
-        with timed(seconds.batch):
-            store.extend(some, conversation=here)
-    with timed(seconds.first):
-        search_text(store, turns[0][0], conversation=here)
-    for each in singles:
-        turn = plain_turn(each)
-        with timed(seconds.single):
-            store.append(turn, conversation=here)
-    for _ in range(READS):
-        with timed(seconds.context):
-            recent = store.turns(here, last=REMEMBERED_TURNS)
-        assert [recent[-1].question, recent[-1].answer] == singles[-1]
     return seconds
 
 
@@ -241,11 +183,6 @@ def ms(seconds: Sequence[float]) -> str:
 def spread(seconds: Sequence[float]) -> str:
     """The median in milliseconds, with the mean and the most: some appends merge what others left."""
     return f"{ms(seconds)} ({fmean(seconds) * 1000:.2f}, {max(seconds) * 1000:.1f})"
-
-
-def _row(name: str, seconds: Seconds) -> tuple[str, ...]:
-    reads = ms(seconds.context), ms(seconds.first) if seconds.first else "–"
-    return name, seconds.per_second(BATCH), ms(seconds.single), *reads
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -85,14 +86,16 @@ _FIELDS = {field.name for field in fields(CachedAnswer)}
 
 
 _LAST_MARKS = "?.。？"
+_WHAT_IS = re.compile(r"什么是\s*([^什么]+)|(\S[^什么]*?)\s*是什么")
+"""The two orders in which Chinese asks for a definition."""
 
 
 def normalised(question: str, is_symbol: Callable[[str], bool] = lambda word: False) -> str:
     """Return a question in NFC, with single blanks, without its first capital and its last mark.
 
     A first or last word that the repository defines (`is_symbol`) stays as it is: `Item` is not `item`, and
-    `save?` is not `save`. Nothing else is ignored, so two questions with other names, numbers, prepositions
-    or negations are never one.
+    `save?` is not `save`. "什么是 RAG" and "RAG 是什么" are one question. Nothing else is ignored, so two
+    questions with other names, numbers, prepositions or negations are never one.
     """
     words = unicodedata.normalize("NFC", question).split()
     if not words:
@@ -102,7 +105,9 @@ def normalised(question: str, is_symbol: Callable[[str], bool] = lambda word: Fa
         words[-1] = bare
     if words[0] == words[0].capitalize() and not is_symbol(words[0]):
         words[0] = words[0].lower()
-    return " ".join(words)
+    line = " ".join(words)
+    asked = _WHAT_IS.fullmatch(line)
+    return f"{asked[1] or asked[2]} 是什么" if asked else line
 
 
 class AnswerCache:

@@ -134,6 +134,12 @@ def test_questions_that_differ_in_a_name_a_number_or_a_negation_are_two(one, oth
     assert normalised(one) != normalised(other)
 
 
+def test_a_definition_is_the_same_question_in_both_orders_of_chinese():
+    assert normalised("什么是 RAG？") == normalised("RAG 是什么？") == normalised("RAG是什么")
+    assert normalised("RAG 是什么？") != normalised("RAG 不是什么？")
+    assert normalised("为什么是 RAG？") != normalised("什么是 RAG？")
+
+
 def test_unicode_blanks_the_first_capital_and_the_last_mark_are_ignored():
     assert normalised("Where is  the caf\u00e9 set?") == normalised("where is the cafe\u0301 set")
 

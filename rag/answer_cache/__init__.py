@@ -1,1 +1,1 @@
-"""The answer cache, and the equivalence of questions that it relies on."""
+"""The answer cache."""

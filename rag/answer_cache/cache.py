@@ -1,11 +1,11 @@
-"""A cache of answers for questions with the same meaning, in any store that keeps records.
+"""A cache of answers to questions that were asked before, in any store that keeps records.
 
     cache = AnswerCache(store, namespace="ada")
     cache.put("Where is the token set?", "In `sign` [1].", scope={"repository": "api"})
-    cache.get("Can you tell me where the token gets set", scope={"repository": "api"})
+    cache.get("where is the  token set", scope={"repository": "api"})
 
-An entry is one record, found by one look-up: its key is a hash of the scope and of the question's meaning
-(`question_equivalence`), so the time does not grow with the number of entries. A scope is everything else
+An entry is one record, found by one look-up: its key is a hash of the scope and of the question as
+`normalised` writes it, so the time does not grow with the number of entries. A scope is everything else
 that an answer depends on; an entry is never returned in another scope. The caller decides whether an entry is
 still valid (`valid`): this module knows no repository.
 
@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -83,11 +85,29 @@ class CacheStats:
 _FIELDS = {field.name for field in fields(CachedAnswer)}
 
 
-def _meaning(question: str) -> str:
-    """Return what `question_equivalence` returns; its word lists are imported when they are first needed."""
-    from rag.answer_cache.question_equivalence import meaning
+_LAST_MARKS = "?.。？"
+_WHAT_IS = re.compile(r"什么是\s*([^什么]+)|(\S[^什么]*?)\s*是什么")
+"""The two orders in which Chinese asks for a definition."""
 
-    return meaning(question)
+
+def normalised(question: str, is_symbol: Callable[[str], bool] = lambda word: False) -> str:
+    """Return a question in NFC, with single blanks, without its first capital and its last mark.
+
+    A first or last word that the repository defines (`is_symbol`) stays as it is: `Item` is not `item`, and
+    `save?` is not `save`. "什么是 RAG" and "RAG 是什么" are one question. Nothing else is ignored, so two
+    questions with other names, numbers, prepositions or negations are never one.
+    """
+    words = unicodedata.normalize("NFC", question).split()
+    if not words:
+        return ""
+    bare, mark = words[-1][:-1], words[-1][-1]
+    if bare and mark in _LAST_MARKS and bare[-1] not in _LAST_MARKS and not is_symbol(words[-1]):
+        words[-1] = bare
+    if words[0] == words[0].capitalize() and not is_symbol(words[0]):
+        words[0] = words[0].lower()
+    line = " ".join(words)
+    asked = _WHAT_IS.fullmatch(line)
+    return f"{asked[1] or asked[2]} 是什么" if asked else line
 
 
 class AnswerCache:
@@ -98,7 +118,7 @@ class AnswerCache:
         namespace: the owner; entries of another are never returned.
         ttl_s: how long an answer is kept; None for ever.
         clock: dates the entries.
-        alike: the meaning of a question, as text: two questions share an answer when it is equal.
+        alike: two questions share an answer when this is equal for both.
     """
 
     def __init__(
@@ -108,7 +128,7 @@ class AnswerCache:
         namespace: str = "",
         ttl_s: float | None = TTL_S,
         clock: Clock = now_utc,
-        alike: Callable[[str], str] = _meaning,
+        alike: Callable[[str], str] = normalised,
     ) -> None:
         self._store, self._namespace = store, namespace
         self._ttl_s, self._clock, self._alike = ttl_s, clock, alike
@@ -116,7 +136,7 @@ class AnswerCache:
     def get(
         self, question: str, *, scope: Scope | None = None, valid: Valid | None = None
     ) -> CachedAnswer | None:
-        """Return the answer to a question with the same meaning, in this scope; None without a valid one.
+        """Return the answer to the same question, in this scope; None without a valid one.
 
         The look-up is counted. An entry that is not `valid` is removed.
         """
@@ -140,7 +160,7 @@ class AnswerCache:
         index: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> CachedAnswer:
-        """Store an answer, replacing that of a question with the same meaning in this scope.
+        """Store an answer, replacing the answer to the same question in this scope.
 
         Raises:
             TypeError, ValueError: scope or metadata are not JSON.

@@ -31,7 +31,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rag.answer_cache.cache import AnswerCache, CachedAnswer, CacheStats, Outcome
+from rag.answer_cache.cache import AnswerCache, CachedAnswer, CacheStats, Outcome, normalised
 from rag.errors import NotFound, StoreError
 from rag.lines import whole_lines_of
 from rag.ports import TextGenerator
@@ -126,14 +126,10 @@ class LookUp:
         # A question in another language is answered in it; its English form must not share the entry.
         alone = standalone and not parse_question(standalone).dependent and not dialog.is_foreign(question)
         self._standalone = standalone if alone else None
-        # Its word lists take a thirtieth of a cold command, and are of use only with a cache.
-        from rag.answer_cache.question_equivalence import meaning
-
-        names = [repository.source.name for repository in dialog.repositories]
         self._cache = AnswerCache(
             dialog.engine.turns,
             namespace=dialog.engine.settings.namespace,
-            alike=partial(meaning, subjects=names, is_symbol=self._is_symbol),
+            alike=partial(normalised, is_symbol=self._is_symbol),
         )
         context = "" if self._standalone else _context(dialog.past())
         self._in_context = bool(context)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,7 +40,7 @@ def serve(bench: Bench) -> None:
     with TemporaryDirectory(prefix="rag-bench-serve-") as workplace:
         home = Path(workplace)
         environment = {**os.environ, "RAG_HOME": str(home / "home"), "RAG_CACHE": "off"}
-        with running_server(sources, home, sys.executable, environment) as (port, pid):
+        with running_server(sources, home, [sys.executable, "-m", "rag"], environment) as (port, pid):
             store = store_of(home / "home", "")
             job = {"port": port, "repository": "django", "questions": questions_about(store), "stream": False}
             load(job, CLIENTS, WARM)
@@ -77,13 +77,13 @@ def _row(name: str, seen: dict[str, Any]) -> tuple[object, ...]:
 
 @contextmanager
 def running_server(
-    sources: Path, home: Path, python: Path | str, environment: Mapping[str, str]
+    sources: Path, home: Path, rag: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[int, int]]:
     """A server that has the repository ready: its port and process id. Its log is written to `home`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(python), "-m", "rag", "serve", "--repo", f"django={sources}", "--port", str(port)]
+    command = [*rag, "serve", "--repo", f"django={sources}", "--port", str(port)]
     with (home / "log").open("wb") as log:
         running = subprocess.Popen(command, env=dict(environment), stderr=log)
     try:

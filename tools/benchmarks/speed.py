@@ -52,6 +52,8 @@ COLD_RUNS, _HITS = 5, 10
 CLIENTS, WARM, SERVED = 8, 100, 400
 MILLION = 1_000_000
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_FROM_ROOT = ("sh", "-c", 'cd / && exec "$@"', "sh")
+"""How each version is started: an earlier one imports from the current folder, which has this version."""
 _INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -96,7 +98,8 @@ class Version:
     def rag(self, *arguments: str) -> list[str]:
         """Return a command line: the script that a user types, where it is installed."""
         script = self.python.with_name("rag")
-        return [*([str(script)] if script.is_file() else [str(self.python), "-m", "rag"]), *arguments]
+        command = [str(script)] if script.is_file() else [str(self.python), "-m", "rag"]
+        return [*_FROM_ROOT, *command, *arguments]
 
 
 def speed(bench: Bench) -> None:
@@ -142,7 +145,7 @@ def installed(commit: str, peers: Path) -> Path:
         (folder / "sources").mkdir()
         subprocess.run(["tar", "x", "-C", folder / "sources"], input=archive, check=True, capture_output=True)
         pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-e", folder / "sources"], check=True, capture_output=True)
+        subprocess.run([*pip, "-e", f"{folder / 'sources'}[server,mcp]"], check=True, capture_output=True)
     except subprocess.CalledProcessError as error:
         raise NotMeasured(f"rag {commit}: {error.stderr.decode(errors='replace').strip()[-300:]}") from error
     (folder / ".installed").touch()
@@ -186,7 +189,7 @@ def _measured(version: Version, django: Path, questions: Path, place: Path) -> F
 def _asked(version: Version, questions: Path) -> Figures:
     for folder in json.loads(questions.read_text()):
         run_process(version.rag("index", folder), version.environment)
-    probe = [str(version.python), str(HERE / "speed_probe.py"), str(questions)]
+    probe = [*_FROM_ROOT, str(version.python), str(HERE / "speed_probe.py"), str(questions)]
     first, again = json.loads(run_process(probe, version.environment).output)
     return {
         "question, first visit: mean CPU ms": f"{statistics.mean(first):.1f}",
@@ -247,7 +250,7 @@ def _connected(version: Version, django: Path) -> Figures:
 
 
 def _served(version: Version, django: Path, place: Path) -> Figures:
-    with running_server(django, version.home, version.python, version.environment) as (port, pid):
+    with running_server(django, version.home, version.rag(), version.environment) as (port, pid):
         asked = questions_about(store_of(place / "home", "django"))
         job = {"port": port, "repository": "django", "questions": asked, "stream": False}
         load(job, CLIENTS, WARM)
@@ -311,7 +314,7 @@ def _queried(system: System, root: Path) -> list[object]:
 
 
 def _system(version: Version) -> System:
-    return System(version.name, (str(version.python), "-m", "rag", "search", "{path}", "--batch"))
+    return System(version.name, tuple(version.rag("search", "{path}", "--batch")))
 
 
 def _show_million(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from rag.answer.extract import ExtractiveGenerator
 from rag.answer.statements import whole_sentences
 from rag.answer.support import check_support
-from rag.answer_cache.question_equivalence import meaning
+from rag.answer_cache.cache import normalised
 from rag.errors import RagError
 from rag.retrieval.answerability import judge
 from rag.retrieval.search import search_in_turn
@@ -141,7 +141,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "done_without_model": lambda words: done_without_model(f'{{"title": ""}}{words}'),
         "understand": question.parse_question,
         "without_places": question.without_places,
-        "meaning": lambda words: meaning(words, ["sample", "snip"]),
+        "normalised": normalised,
         "count_terms": lambda words: count_terms([words], [words]),
         "answer_html": lambda words: answers.answer_html(words, words, [source(words)], [words], words),
         "split_messages": messages.split_messages,

@@ -161,6 +161,21 @@ def test_a_lease_reads_few_of_many_waiting_jobs(emptied: str, is_analyzed: bool)
         db.execute("ANALYZE")
 
 
+def test_a_waiting_job_of_a_kind_that_is_gone_is_cancelled_and_says_why(emptied: str) -> None:
+    queue = PostgresJobs(emptied)
+    old = queue.enqueue("app", {"name": "app"})
+    wanted = queue.enqueue("web", {})
+    with psycopg.connect(emptied, autocommit=True) as db:
+        db.execute("UPDATE rag_jobs.rag_job SET kind = 'wiki' WHERE id = %s", [old.id])
+    queue.close()
+    queue = PostgresJobs(emptied)
+    leased = queue.lease("worker")
+    assert leased is not None and leased.id == wanted.id
+    ended = queue.job(old.id)
+    assert ended.state == "cancelled" and "rag wiki" in ended.error
+    queue.close()
+
+
 def _rows_read(plan: dict[str, Any]) -> float:
     """Return how many rows the nodes of a plan have returned or rejected."""
     rejected = sum(value for name, value in plan.items() if name.startswith("Rows Removed"))

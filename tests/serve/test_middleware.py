@@ -558,6 +558,9 @@ def test_a_rate_does_not_follow_the_time_of_the_system(monkeypatch):
     for name in "abc":
         window.hit(name)
     assert list(window._times) == ["b", "c"]
+    for name in "bbbd":  # the third of "b" is refused, and still counts as a use
+        window.hit(name)
+    assert list(window._times) == ["b", "d"]
     assert Window(Rate.parsed("0/minute")).hit("ann") == 60.0
 
 

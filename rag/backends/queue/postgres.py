@@ -116,6 +116,14 @@ _ENQUEUE = (
     "SELECT unnest(procrastinate_defer_jobs_v1(ARRAY[ROW(%s, %s, %s, %s, %s, %s, NULL)"
     "::procrastinate_job_to_defer_v1]))"
 )
+_CANCEL_OTHER_KINDS = """
+WITH other AS (
+    UPDATE procrastinate_jobs j SET status = 'cancelled' FROM rag_job r
+    WHERE r.id = j.id AND j.status = 'todo' AND r.kind <> 'index' RETURNING j.id
+)
+UPDATE rag_job SET ended = now(), error = %s WHERE id IN (SELECT id FROM other)
+"""
+"""Versions before 0.3 had further kinds of jobs; one of these must not be run as another."""
 
 
 class PostgresJobs(Jobs):
@@ -355,7 +363,7 @@ class PostgresJobs(Jobs):
             return work(db)
 
     def _prepare(self, db: Db) -> None:
-        """Apply the migrations of a newer procrastinate, once per process."""
+        """Apply the migrations of a newer procrastinate and end jobs of other kinds, once per process."""
         if self._is_current:
             return
         db.execute("SELECT pg_advisory_xact_lock(%s)", [_ENGINE_LOCK])
@@ -365,6 +373,10 @@ class PostgresJobs(Jobs):
             db.execute(step)
         if steps:
             db.execute("UPDATE rag_queue SET engine = %s", [newest])
+        db.execute(
+            _CANCEL_OTHER_KINDS,
+            ["jobs of this kind ended with 0.3; use `rag index`, `rag wiki` or `rag eval`"],
+        )
         self._is_current = True
 
     def _read(self, db: Db, job_id: int) -> QueuedJob:

@@ -177,7 +177,7 @@ class Window:
 
     Args:
         rate: the number of requests and the period.
-        size: the number of names; when there are more, the least recently counted is evicted.
+        size: the number of names; when there are more, the one that came least recently is evicted.
         clock: a monotonic clock, in seconds.
     """
 
@@ -200,10 +200,13 @@ class Window:
 
     def hit(self, name: str) -> float:
         """Count a request, and return 0.0; or return in how many seconds one is accepted."""
-        if wait_s := self.wait_s(name):
+        wait_s = self.wait_s(name)
+        if not wait_s:
+            self._times.setdefault(name, deque(maxlen=self._rate.amount)).append(self._clock())
+        if name in self._times:
+            self._times.move_to_end(name)
+        if wait_s:
             return wait_s
-        self._times.setdefault(name, deque(maxlen=self._rate.amount)).append(self._clock())
-        self._times.move_to_end(name)
         if len(self._times) > self._size:
             self._times.popitem(last=False)
         return 0.0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rag.cli import options
-from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     confirm,
     errors_as_exit_codes,
@@ -34,14 +33,14 @@ def _default(context: typer.Context) -> None:
 
 
 @app.command()
-def stats(json: options.Json = False, memory: options.Memory = None) -> None:
+def stats(json: options.Json = False) -> None:
     """Show the number of cached answers, and of hits and misses.
 
     rag cache stats
     """
     from rag.service.cached_answers import answers_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         found = answers_of(engine).stats()
         if json:
             out_json({**asdict(found), "lookups": found.lookups, "hit_rate": round(found.hit_rate, 4)})
@@ -53,14 +52,14 @@ def stats(json: options.Json = False, memory: options.Memory = None) -> None:
 
 
 @app.command("list")
-def list_answers(json: options.Json = False, memory: options.Memory = None) -> None:
+def list_answers(json: options.Json = False) -> None:
     """List the cached answers, the newest first.
 
     rag cache list
     """
     from rag.service.cached_answers import answers_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         entries = [_entry_json(entry) for entry in answers_of(engine).entries()]
         if json:
             out_json(entries)
@@ -75,14 +74,14 @@ def list_answers(json: options.Json = False, memory: options.Memory = None) -> N
 
 
 @app.command()
-def clear(yes: options.Yes = False, json: options.Json = False, memory: options.Memory = None) -> None:
+def clear(yes: options.Yes = False, json: options.Json = False) -> None:
     """Clear all cached answers. Turns do not change.
 
     rag cache clear
     """
     from rag.service.cached_answers import answers_of
 
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    with errors_as_exit_codes(), opened_engine() as engine:
         answers = answers_of(engine)
         confirm(f"clear {counted(answers.stats().entries, 'cached answer')}?", yes=yes)
         gone = answers.clear()

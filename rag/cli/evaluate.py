@@ -62,7 +62,7 @@ class QuestionOptions:
         typer.Option("--repositories", metavar="TOML", help="A list of the repositories of the questions."),
     ] = None
     cache: Annotated[
-        Path | None, typer.Option("--cache", metavar="DIR", help="The folder for these repositories.")
+        Path | None, typer.Option("--downloads", metavar="DIR", help="The folder for these repositories.")
     ] = None
     kinds: Annotated[
         str, typer.Option("--kinds", help="Only these kinds: newcomer,first,docstring,follow-up …")

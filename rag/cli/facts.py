@@ -235,9 +235,7 @@ def add(
 
 
 @app.command()
-def forget(
-    fact: FactId, scope: Scope = None, json: options.Json = False, memory: options.Memory = None
-) -> None:
+def forget(fact: FactId, scope: Scope = None, json: options.Json = False) -> None:
     """Delete a fact. The facts that it superseded are valid again.
 
     rag facts forget 3f2c

@@ -80,7 +80,6 @@ def index(
     bulk: BulkOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     json: options.Json = False,
-    embedder: options.Embedder = None,
     files: options.IndexOptions,
     yes: options.Yes = False,
 ) -> None:
@@ -99,7 +98,7 @@ def index(
     rag index --list-file repositories.txt --slots 2
     """
     with errors_as_exit_codes():
-        settings = settings_from(embedder=embedder)
+        settings = settings_from()
         bulk.check(source)
         to_publish = _is_published(bulk, publish or publish_as is not None, force)
         if bulk.list_file is not None:

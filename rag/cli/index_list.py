@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,16 +43,8 @@ class BulkOptions:
             "--slots",
             min=1,
             max=64,
-            help="How many repositories of the list are indexed at once. Default: 1.",
-            rich_help_panel=_BULK,
-        ),
-    ] = None
-    shared: Annotated[
-        str | None,
-        typer.Option(
-            "--shared",
-            metavar="URL",
-            help="Let the workers of this database index the list, see `rag worker`.",
+            help="How many repositories of the list are indexed here at once. Default: the workers of the "
+            "database of shared jobs (--shared) index them, or 1 without one.",
             rich_help_panel=_BULK,
         ),
     ] = None
@@ -67,12 +59,10 @@ class BulkOptions:
 
     def check(self, source: str | None) -> None:
         """Refuse options that do not fit together. Raises ConfigError."""
-        if self.list_file is None and (self.slots or self.shared or self.again):
-            raise ConfigError("--slots, --shared and --again need --list-file")
+        if self.list_file is None and (self.slots or self.again):
+            raise ConfigError("--slots and --again need --list-file")
         if self.list_file is not None and source is not None:
             raise ConfigError(f"name either {source} or --list-file")
-        if self.shared and self.slots:
-            raise ConfigError("the workers decide with --slots how many jobs run; omit it here")
 
 
 def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish: bool, json: bool) -> None:
@@ -102,7 +92,7 @@ def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish:
             settings,
             finished=finished,
             rebuild=rebuild,
-            publish=publish or bool(bulk.shared),
+            publish=publish or slots is None,
             ended=ended,
         )
         took_s = time.monotonic() - began
@@ -115,8 +105,9 @@ def _running(settings: Settings, bulk: BulkOptions) -> Iterator[tuple[Jobs, int 
     from rag.service.jobs import local_jobs, open_jobs
     from rag.worker.bulk import working
 
-    with closing(open_jobs(replace(settings, shared=bulk.shared)) if bulk.shared else local_jobs()) as jobs:
-        if bulk.shared:
+    is_shared = bool(settings.shared) and bulk.slots is None
+    with closing(open_jobs(settings) if is_shared else local_jobs()) as jobs:
+        if is_shared:
             yield jobs, None
             return
         slots = bulk.slots or 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +39,6 @@ def list_jobs(
         list[StateOption] | None, typer.Option("--state", help="Only jobs in this state. Repeatable.")
     ] = None,
     number: Annotated[int, typer.Option("-n", min=1, max=10_000, help="The number of jobs.")] = 50,
-    shared: options.Shared = None,
     json: options.Json = False,
 ) -> None:
     """List shared jobs, the newest first.
@@ -49,7 +47,7 @@ def list_jobs(
 
     rag jobs list --state waiting --state running
     """
-    with _opened(shared) as (jobs, _):
+    with _opened() as (jobs, _):
         states: list[JobState] = [each.value for each in state or ()]
         found = jobs.jobs(states=states, limit=number)
     if json:
@@ -66,14 +64,13 @@ def list_jobs(
 def show(
     job: Annotated[int, typer.Argument(metavar="JOB", help="The number of a job.")],
     *,
-    shared: options.Shared = None,
     json: options.Json = False,
 ) -> None:
     """Show a job: its state, progress, attempts, error and result.
 
     rag jobs show 12
     """
-    with _opened(shared) as (jobs, _):
+    with _opened() as (jobs, _):
         found = jobs.job(job)
     if json:
         out_json(as_json(found))
@@ -85,14 +82,12 @@ def show(
 @app.command()
 def cancel(
     job: Annotated[int, typer.Argument(metavar="JOB", help="The number of a job.")],
-    *,
-    shared: options.Shared = None,
 ) -> None:
     """Cancel a job. One that runs is ended by its worker within a few seconds.
 
     rag jobs cancel 12
     """
-    with _opened(shared) as (jobs, _):
+    with _opened() as (jobs, _):
         if not jobs.cancel(job):
             raise ConfigError(f"job {job} has ended already ({jobs.job(job).state})")
         out(f"job {job} is {'cancelled' if jobs.job(job).has_ended else 'being cancelled'}")
@@ -105,15 +100,13 @@ def add(
     ref: options.Ref = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from scratch.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
-    shared: options.Shared = None,
-    embedder: options.Embedder = None,
     json: options.Json = False,
 ) -> None:
     """Add a job that indexes a repository. If it waits or runs already, nothing is added.
 
     rag jobs add https://example.org/team/app.git --wait
     """
-    with _opened(shared, embedder=embedder) as (jobs, settings):
+    with _opened() as (jobs, settings):
         from rag.service import locate
         from rag.service.jobs import index_request
 
@@ -131,12 +124,11 @@ def add(
 
 
 @contextmanager
-def _opened(shared: str | None, **flags: Any) -> Iterator[tuple[Jobs, Settings]]:
+def _opened() -> Iterator[tuple[Jobs, Settings]]:
     with errors_as_exit_codes():
         from rag.service.jobs import open_jobs
 
-        settings = settings_from(**flags)
-        settings = settings if shared is None else replace(settings, shared=shared)
+        settings = settings_from()
         jobs = open_jobs(settings)
         try:
             yield jobs, settings

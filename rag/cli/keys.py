@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,7 +104,6 @@ def add(
     *,
     rights: KeyRights,
     config: ServerConfig = None,
-    shared: options.Shared = None,
     json: options.Json = False,
 ) -> None:
     """Create a key, and print it once. Only its hash is stored.
@@ -113,7 +112,7 @@ def add(
 
     rag keys add ci --project shop --team backend --expires 2027-01-31
     """
-    with _keys(config, shared) as keys:
+    with _keys(config) as keys:
         key = rights.create(keys.store, name)
         if json:
             out_json({"name": name, "key": key})
@@ -123,14 +122,12 @@ def add(
 
 
 @app.command("list")
-def list_keys(
-    *, config: ServerConfig = None, shared: options.Shared = None, json: options.Json = False
-) -> None:
+def list_keys(*, config: ServerConfig = None, json: options.Json = False) -> None:
     """List the keys: whose they are, and when they expire. The keys themselves are not stored.
 
     rag keys list
     """
-    with _keys(config, shared) as keys:
+    with _keys(config) as keys:
         found, now = keys.all(), now_utc()
         if json:
             out_json([_as_json(key, now) for key in found])
@@ -154,13 +151,12 @@ def renew(
         str, typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`; or never.")
     ],
     config: ServerConfig = None,
-    shared: options.Shared = None,
 ) -> None:
     """Change when a key expires. The key itself stays the same.
 
     rag keys renew alice --expires 90d
     """
-    with _keys(config, shared) as keys:
+    with _keys(config) as keys:
         from rag.serve.access.key_changes import renew_key
 
         until = None if expires == _NEVER else _expiry(expires)
@@ -183,14 +179,13 @@ def rotate(
         typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`. Default: as before."),
     ] = None,
     config: ServerConfig = None,
-    shared: options.Shared = None,
     json: options.Json = False,
 ) -> None:
     """Replace a key by a new one with the same name and rights, and print it once.
 
     rag keys rotate ci --overlap 7d --expires 90d
     """
-    with _keys(config, shared) as keys:
+    with _keys(config) as keys:
         from rag.serve.access.key_changes import rotate_key
 
         until = None if overlap is None else now_utc() + _age(overlap)
@@ -204,12 +199,12 @@ def rotate(
 
 
 @app.command()
-def remove(name: KeyName, *, config: ServerConfig = None, shared: options.Shared = None) -> None:
+def remove(name: KeyName, *, config: ServerConfig = None) -> None:
     """Remove a key. Conversations and facts of its namespace stay.
 
     rag keys remove alice
     """
-    with _keys(config, shared) as keys:
+    with _keys(config) as keys:
         keys.remove(name)
         out(f"the key {name} is removed")
 
@@ -270,10 +265,9 @@ def opened_keys(settings: Settings, config: Path | None) -> Iterator[OpenedKeys]
 
 
 @contextmanager
-def _keys(config: Path | None, shared: str | None) -> Iterator[OpenedKeys]:
+def _keys(config: Path | None) -> Iterator[OpenedKeys]:
     with errors_as_exit_codes():
         settings = settings_from()
-        settings = settings if shared is None else replace(settings, shared=shared)
         with opened_keys(settings, config) as keys:
             yield keys
 

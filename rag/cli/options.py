@@ -18,8 +18,6 @@ import typer
 from typer.core import TyperCommand
 
 from rag.cli import completion
-from rag.cli.settings_options import settings_from
-from rag.settings import Settings
 from rag.types import Filters, SearchFilter
 
 _MODEL = "Language model"
@@ -49,102 +47,6 @@ AskWords = Annotated[
     list[str], _words("the repository of the continued conversation, or the current directory")
 ]
 SearchWords = Annotated[list[str], _words("the current directory")]
-Model = Annotated[str | None, typer.Option("--model", help="The language model.", rich_help_panel=_MODEL)]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        help="The address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama).",
-        rich_help_panel=_MODEL,
-    ),
-]
-Client = Annotated[
-    str | None,
-    typer.Option("--client", help="The name of another AdalFlow model client.", rich_help_panel=_MODEL),
-]
-Template = Annotated[
-    str | None,
-    typer.Option(
-        "--template",
-        help="A prompt template: a file, or a name in RAG_HOME/templates.",
-        rich_help_panel=_MODEL,
-    ),
-]
-ContextTokens = Annotated[
-    int | None,
-    typer.Option(
-        "--context-tokens", help="The limit for prompt and answer together.", rich_help_panel=_MODEL
-    ),
-]
-AnswerTokens = Annotated[
-    int | None,
-    typer.Option(
-        "--answer-tokens", help="The part of --context-tokens for the answer.", rich_help_panel=_MODEL
-    ),
-]
-Gate = Annotated[
-    bool | None,
-    typer.Option(
-        "--gate/--no-gate",
-        help="Warn if the answer is probably not in the repository. Default: on.",
-        show_default=False,
-    ),
-]
-Reword = Annotated[
-    bool | None,
-    typer.Option(
-        "--reword/--no-reword",
-        help="Let the model suggest words that the code may use, before the search. Default: off.",
-        rich_help_panel=_MODEL,
-        show_default=False,
-    ),
-]
-Steps = Annotated[
-    int | None,
-    typer.Option(
-        "--steps",
-        metavar="N",
-        help="How many times the model may look again before it answers, at most 20. Default: 0.",
-        rich_help_panel=_MODEL,
-        show_default=False,
-    ),
-]
-Cache = Annotated[
-    bool | None,
-    typer.Option(
-        "--cache/--no-cache",
-        help="Repeat a cached answer while the code it cites is unchanged. Default: on with a model.",
-        show_default=False,
-    ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        help="Where turns are stored: sqlite:///PATH, postgresql://HOST/DB, redis://HOST or memory:.",
-        rich_help_panel=_CONVERSATION,
-    ),
-]
-Shared = Annotated[
-    str | None,
-    typer.Option(
-        "--shared",
-        metavar="URL",
-        help="The database of the shared jobs: postgresql://HOST/DB. Default: RAG_SHARED.",
-    ),
-]
-Stores = Annotated[
-    str | None,
-    typer.Option(
-        "--stores",
-        metavar="PLACE",
-        help="Where indexes are shared: a folder, or s3://BUCKET/PREFIX. Default: RAG_STORES.",
-    ),
-]
-Embedder = Annotated[
-    str | None,
-    typer.Option("--embedder", help="static, minilm, or openai:MODEL.", rich_help_panel=_INDEX),
-]
 Ref = Annotated[str | None, typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]
 Include = Annotated[
     list[str] | None,
@@ -249,62 +151,6 @@ About = Annotated[
         rich_help_panel=_CONVERSATION,
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SettingsOptions:
-    """Options that set the settings of their own names."""
-
-    def settings(self) -> Settings:
-        """Return the settings of this run."""
-        return settings_from(**vars(self))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions(SettingsOptions):
-    """Which model is asked."""
-
-    model: Model = None
-    base_url: BaseUrl = None
-    client: Client = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnModelOptions(ModelOptions):
-    """Which model is asked about stored turns, and where these are."""
-
-    memory: Memory = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServiceOptions(TurnModelOptions):
-    """Model, turn store and embedder."""
-
-    embedder: Embedder = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class WritingOptions(ModelOptions):
-    """How text about a repository is written."""
-
-    context_tokens: ContextTokens = None
-    answer_tokens: AnswerTokens = None
-    embedder: Embedder = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerOptions(ModelOptions):
-    """How questions are answered."""
-
-    template: Template = None
-    context_tokens: ContextTokens = None
-    answer_tokens: AnswerTokens = None
-    gate: Gate = None
-    reword: Reword = None
-    steps: Steps = None
-    cache: Cache = None
-    memory: Memory = None
-    embedder: Embedder = None
 
 
 @dataclass(frozen=True, kw_only=True)

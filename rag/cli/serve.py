@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, say
 from rag.errors import BackendMissing, ConfigError
 from rag.resources import is_folder
@@ -209,9 +210,6 @@ def serve(
             "--config", metavar="FILE", help="Read settings from a TOML file. Flags take precedence."
         ),
     ] = None,
-    shared: options.Shared = None,
-    stores: options.Stores = None,
-    answering: options.ServiceOptions,
 ) -> None:
     """Serve repositories over HTTP: a web page, an OpenAI-compatible API, a native API, and MCP.
 
@@ -227,9 +225,7 @@ def serve(
     authorization code of deepwiki-open's frontend.
     """
     with errors_as_exit_codes():
-        settings = answering.settings()
-        settings = settings if shared is None else replace(settings, shared=shared)
-        settings = settings if stores is None else replace(settings, stores=stores)
+        settings = settings_from()
         try:
             from rag.serve.config import server_settings, with_shared_memory
             from rag.serve.preflight import check_port

@@ -103,7 +103,6 @@ def wiki(
     *,
     page: PageOptions,
     index: options.IndexOptions,
-    writing: options.WritingOptions,
     check: Annotated[
         bool,
         typer.Option("--check", help="Write nothing; list outdated pages, and exit with 1 if there are any."),
@@ -132,7 +131,7 @@ def wiki(
         if markdown and (json or not check):
             raise ConfigError("--markdown is for --check, without --json")
         wanted = locate(source, index.ref, index.filters)
-        with opened_engine(writing.settings(), yes=yes) as engine:
+        with opened_engine(yes=yes) as engine:
             if check:
                 found = check_wiki(engine, engine.repository(wanted), output)
                 _print_check(found, json=json, markdown=markdown)

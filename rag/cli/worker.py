@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, out_json, say
 from rag.quoting import visible
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 @options.grouped
 def worker(
     *,
-    shared: options.Shared = None,
-    stores: options.Stores = None,
     slots: Annotated[int, typer.Option("--slots", min=1, max=64, help="How many jobs run at once.")] = 1,
     drain: Annotated[bool, typer.Option("--drain", help="End when no job waits or runs any more.")] = False,
     grace: Annotated[
@@ -37,7 +36,6 @@ def worker(
         ),
     ] = 10.0,
     json: options.Json = False,
-    writing: options.WritingOptions,
 ) -> None:
     """Run shared jobs, each in a process of its own.
 
@@ -52,9 +50,7 @@ def worker(
         from rag.service.jobs import open_jobs
         from rag.worker.loop import Worker
 
-        settings = writing.settings()
-        settings = settings if shared is None else replace(settings, shared=shared)
-        settings = settings if stores is None else replace(settings, stores=stores)
+        settings = settings_from()
         jobs = open_jobs(settings)
         running = Worker(
             jobs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 Interface = Literal["cli", "api", "mcp", "openai"]
@@ -22,14 +23,15 @@ _HINTS = {
     "which turn states it (--turn)": ("which turn states it (`turn`)",) * 2,
     "with --conversation NAME": ("for the conversation",) * 2,
     "raise --context-tokens, lower --answer-tokens, or ask": ("ask",) * 2,
-    "--ref": ("ref",) * 2,
     "; index them with `rag index`": ("; ask about one of them by its name",) * 2,
 }
 """Hints for the command line, each with that of the HTTP interfaces and that of MCP."""
+_REF_OPTION = re.compile(r"(?<![\w'\"-])--ref(?![\w'\"-])")
+"""Our option: not a longer one of git, such as `--refs`, nor a quoted name."""
 
 
 def for_callers(message: str, interface: Interface) -> str:
     """Return an error's message with hints that callers of an interface can follow."""
     for command, hints in _HINTS.items():
         message = message.replace(command, hints[interface == "mcp"])
-    return message
+    return _REF_OPTION.sub("ref", message)

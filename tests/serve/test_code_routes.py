@@ -27,6 +27,19 @@ def test_lines_and_a_name_give_the_same_diagram(served: Served) -> None:
     assert all(0 <= one[end] < len(named["nodes"]) for one in named["arrows"] for end in ("source", "target"))
 
 
+@pytest.mark.parametrize("path", ["snip/auth.py#L2-L3", "./snip/auth.py:2-3", "ROOT/snip/auth.py#L2-L3"])
+def test_lines_are_read_by_every_form_of_their_place(served: Served, path: str) -> None:
+    path = path.replace("ROOT", served.settings.repositories[0][1].location)
+    expected = served.get(f"{BASE}/source?path=snip/auth.py&start_line=2&end_line=3").json
+    assert (expected["start_line"], expected["end_line"]) == (2, 3)
+    assert served.get(f"{BASE}/source?path={quote(path)}").json == expected
+
+
+def test_a_range_of_lines_in_a_path_has_to_be_one(served: Served) -> None:
+    reply = served.get(f"{BASE}/source?path={quote('snip/auth.py#L9-L3')}")
+    assert reply.status == 400 and "9-3 is not a range of lines" in reply.json["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("asked", "status"),
     [

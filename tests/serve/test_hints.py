@@ -76,6 +76,13 @@ def test_an_unknown_conversation_names_the_route_that_lists_them(served):
     assert said == "there is no conversation 'nonsense'; GET /api/conversations lists the existing ones"
 
 
+@pytest.mark.parametrize("interface", ["api", "mcp"])
+def test_only_our_own_option_for_a_ref_is_renamed(interface):
+    assert for_callers("name a branch with --ref.", interface) == "name a branch with ref."
+    for other in ("git ls-remote --refs", "git clone --reference x", "a---ref", "there is no branch '--ref'"):
+        assert for_callers(other, interface) == other
+
+
 def test_every_hint_is_one_of_a_message():
     known = [text for _, text in messages()]
     known += map(

@@ -26,6 +26,7 @@ from rag.serve.mcp import server as mcp_server
 from rag.serve.mcp.arguments import lines_seen
 from rag.serve.mcp.sdk import caller_in
 from rag.serve.telemetry import JsonFormatter
+from rag.types import Source
 
 TOOLS = {
     "explore",
@@ -249,6 +250,43 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
         assert 0 < len(hits["places"]) <= 3
 
     over_http(served, talk)
+
+
+def test_a_path_of_a_file_may_be_written_as_agents_write_it(served: Served) -> None:
+    root = served.settings.repositories[0][1].location
+    places = ("./snip/auth.py#L2-L3", f"{root}/snip/auth.py:2-3", f"file://{root}/snip/../snip/auth.py#L2-L3")
+
+    async def talk(session: Any) -> None:
+        expected = await called(session, "read_span", path="snip/auth.py", start_line=2, end_line=3)
+        assert expected[1]["places"] == ["snip/auth.py:2-3"] and not expected[2]
+        for place in places:
+            assert await called(session, "read_span", path=place) == expected
+        outside, _, failed = await called(session, "read_span", path=f"{root}/../auth.py")
+        assert failed and "no file" in outside
+
+    over_http(served, talk)
+
+
+def test_a_span_without_an_end_is_cut_and_says_where_it_goes_on(tmp_path: Path) -> None:
+    root = tmp_path / "long"
+    root.mkdir()
+    lines = [f"VALUE_{number} = {number}  # {'x' * 60}" for number in range(1, 1_501)]
+    (root / "values.py").write_text("\n".join(lines))
+    with serving(tmp_path, repositories=(("long", Source(str(root))),)) as running:
+        running.ready()
+
+        async def talk(session: Any) -> None:
+            text, read, failed = await called(session, "read_span", path="values.py", start_line=11)
+            assert not failed and len(text) < 20_000
+            (place,) = read["places"]
+            stop = int(place.partition("-")[2])
+            assert 100 < stop < 1_500 and place == f"values.py:11-{stop}"
+            assert lines[10] in text and lines[stop - 1] in text and lines[stop] not in text
+            assert f"start_line={stop + 1}" in text
+            whole, _, _ = await called(session, "read_span", path="values.py", start_line=11, end_line=1_500)
+            assert lines[-1] in whole and "Go on" not in whole
+
+        over_http(running, talk)
 
 
 def test_definitions_and_callers_that_are_not_shown_are_counted(

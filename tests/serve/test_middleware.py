@@ -187,6 +187,15 @@ def test_a_name_bound_to_us_elsewhere_is_refused(served, host, status):
     assert served.get("/health", headers={"Host": host}).status == status
 
 
+@pytest.mark.parametrize(("second", "status"), [("evil.example", 400), ("localhost", 200)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_two_host_lines_that_differ_are_refused(served, second, status, swapped):
+    hosts = ["localhost", second][:: -1 if swapped else 1]
+    lines = "".join(f"Host: {host}\r\n" for host in hosts)
+    reply = exchange(served, f"GET /health HTTP/1.1\r\n{lines}\r\n".encode())
+    assert reply.startswith(f"HTTP/1.1 {status} ".encode())
+
+
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1", "null", "http://["])
 def test_a_page_of_another_origin_may_not_call(served, origin):
     reply = served.post("/api/search", QUESTION, headers={"Origin": origin})

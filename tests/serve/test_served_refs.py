@@ -144,6 +144,16 @@ def test_what_is_not_published_is_not_there(home: Home, interface: str) -> None:
     assert held == []
 
 
+@pytest.mark.parametrize(
+    ("interface", "length"), [("ask", 290), ("search", 290), ("source", 400), ("chat", 400)]
+)
+@pytest.mark.parametrize("part", ["a", "a/"], ids=["one name", "many folders"])
+def test_a_ref_that_no_file_can_hold_is_not_there(home: Home, interface: str, length: int, part: str) -> None:
+    ref = (part * length)[: length - 1] + "b"
+    said = json.loads(_INTERFACES[interface](home, ref))["error"]
+    assert "Errno" not in said["message"] and "rag-home" not in said["message"]
+
+
 def test_the_operator_may_serve_more(home: Home, tmp_path) -> None:
     root = home.served.settings.repositories[0][1]
     more = ("refs/heads", "refs/pull")

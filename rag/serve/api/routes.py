@@ -23,6 +23,7 @@ from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.answers import EVENTS, answer_stream, error_event, failed
 from rag.serve.api.pagination import Limit, Offset, page
+from rag.serve.api.places import PLACE, line_range
 from rag.serve.api.rendering import Renderer, encodable, json_response, sent
 from rag.serve.api.turns import CallerContext
 from rag.serve.service import Service
@@ -251,9 +252,16 @@ def _evaluation(service: Service) -> APIRouter:
 def source_lines(repository: Repository, path: str, start: int, end: int | None) -> responses.SourceLines:
     """Return lines of a file from the index. `end` is limited to the end of the file, and at least `start`.
 
+    A path such as `app.py#L2-L3` selects its own lines.
+
     Raises:
+        BadRequest: the path ends with no range of lines.
         NotFound: the file is not in the index, or has no such line.
     """
+    place = None if path in repository.store.known_files() else PLACE.fullmatch(path)
+    if place is not None:
+        path = place["path"]
+        start, end = line_range(place["start"], place["end"], place=place[0], param="path")
     found = read_lines(repository, path, start, None if end is None else max(start, end))
     last = max(found.start, found.end)
     return responses.SourceLines(
@@ -261,7 +269,7 @@ def source_lines(repository: Repository, path: str, start: int, end: int | None)
         start_line=found.start,
         end_line=last,
         lines=found.total,
-        language=repository.store.file_language(path),
+        language=repository.store.file_language(found.path),
         text=found.text,
         commit=found.commit,
         dirty=found.dirty,

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rag.serve.api.places import PLACE, line_range
 from rag.serve.errors import BadRequest
 
-_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?")
 _RANGES = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*")
 _SPELLINGS = {
     "start_line": ("start", "startLine", "line_start", "from_line", "offset", "line"),
@@ -114,10 +114,10 @@ def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
         BadRequest: the path ends with no range of lines, or another range is given too.
     """
     path = given.get("path")
-    place = _PLACE.fullmatch(path) if isinstance(path, str) else None
+    place = PLACE.fullmatch(path) if isinstance(path, str) else None
     if place is None:
         return given
-    start, end = _range(place["start"], place["end"], place=place[0], param="path")
+    start, end = line_range(place["start"], place["end"], place=place[0], param="path")
     for own, value in (("start_line", start), ("end_line", end)):
         if given.get(own) not in (None, value):
             raise BadRequest(f"`{path}` and `{own}`={given[own]} disagree; pass one of them")
@@ -126,7 +126,7 @@ def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 def _without_lines(given: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of a tool that takes a file, and maybe its `line`, without lines in the path."""
-    place = _PLACE.fullmatch(given["path"])
+    place = PLACE.fullmatch(given["path"])
     if place is None:
         return given
     line = {"line": int(place["start"])} if "line" in known and given.get("line") is None else {}
@@ -147,26 +147,10 @@ def lines_seen(places: Sequence[str]) -> dict[str, set[int]]:
             raise BadRequest(f"`{place[:200]}` is not a place such as app.py:12-40", param="seen")
         for part in ranges.split(","):
             first, _, last = part.partition("-")
-            start, end = _range(first, last, place=place, param="seen")
+            start, end = line_range(first, last, place=place, param="seen")
             lines = range(start, end + 1)
             total += len(lines)
             if total > MAX_LINES_SEEN:
                 raise BadRequest(f"`seen` has more than {MAX_LINES_SEEN:,} lines", param="seen")
             found.setdefault(path, set()).update(lines)
     return found
-
-
-def _range(first: str, last: str | None, *, place: str, param: str) -> tuple[int, int]:
-    """Return the first and last line of a range; of a single line, the same number twice.
-
-    Raises:
-        BadRequest: the range is reversed, or begins before line 1; the message names it.
-    """
-    start, end = int(first), int(last or first)
-    if start < 1 or end < start:
-        shown = f"`{place[:200]}`: {start}-{end}" if last else f"`{place[:200]}`: {start}"
-        raise BadRequest(
-            f"{shown} is not a range of lines; lines are numbered from 1, the first one comes first",
-            param=param,
-        )
-    return start, end

@@ -147,6 +147,7 @@ ASKING = {
 }
 """The commands that read the repository, with the arguments and the exit code."""
 KEEPING = {
+    "settings": ((), 0),
     "prefer": (("language", "de"), 0),
     "turns list": ((), 0),
     "turns show": ((), 0),

@@ -197,11 +197,9 @@ def test_how_sure_it_is_in_words() -> None:
     [
         ("trace", 3, "."),
         ("trace", 2, " — not sure."),
-        ("codes", 3, "."),
-        ("chart_value", 3, "."),
         ("message", 3, "."),
+        ("setting", 3, "."),
         ("callers", 2, "."),
-        ("failure", 3, " — not sure."),
         ("list", 3, " — not sure."),
     ],
 )

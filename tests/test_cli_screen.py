@@ -198,6 +198,7 @@ def test_how_sure_it_is_in_words() -> None:
         ("trace", 3, "."),
         ("trace", 2, " — not sure."),
         ("message", 3, "."),
+        ("setting", 3, "."),
         ("callers", 2, "."),
         ("list", 3, " — not sure."),
     ],

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from rag.display.html import code, file_link, framed, place
-from rag.display.svg import plain
+from rag.display.html import code, file_link, framed, place, plain
 
 _REFERENCE = re.compile(r"\[(\d{1,3})\]")
 _LISTED = re.compile(r"^- .*\[(\d{1,3})\]", re.MULTILINE)

@@ -133,11 +133,8 @@ def _shown_sources(citations: Iterable[Citation], hits: Sequence[Hit] = ()) -> l
             f"{one.location} {one.place}",
             ShownSource(
                 one.n,
+                one.span,
                 one.location,
-                one.path,
-                one.start,
-                one.end,
-                one.qualified_name,
                 commit,
                 "\n".join(lines),
                 hit.language if hit else "",

@@ -61,7 +61,7 @@ class Reader(HTMLParser):
 
 
 def source(n: int, path: str = "snip/a.py", text: str = "", **more: Any) -> ShownSource:
-    return ShownSource(n, "/repo", path, 3, 9, "sign", "", text, **more)
+    return ShownSource(n, Span("", path, 3, 9, symbol="sign"), "/repo", text=text, **more)
 
 
 @settings(max_examples=300, deadline=None)

@@ -82,7 +82,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.wiki.pages import devin_json
 
     def source(words: str) -> answers.ShownSource:
-        return answers.ShownSource(1, words, words, 1, 9, words, words, words, words)
+        return answers.ShownSource(1, Span("", words, 1, 9, symbol=words), words, words, words, words)
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])

@@ -13,6 +13,7 @@ Importing this package is cheap: a name is loaded when it is first used.
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -123,10 +124,24 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(ipython: Any) -> None:
     """Add `%ask` and `%%ask` to a notebook: `%load_ext rag`."""
+    from rag.display import register
     from rag.notebook.magics import load
 
     load(ipython)
+    register(ipython)
+
+
+def _show_values() -> None:
+    """In a running IPython, have values of this package shown as HTML."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        from rag.display import register
+
+        register(shell)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+_show_values()

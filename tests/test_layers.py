@@ -25,7 +25,7 @@ ROOMS = {
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages lines cut_code top_k decoding"
     " notebook_text markdown forges".split()
-) | {"identifiers", "display", "isolated", "isolation", "processes", "request_context"}
+) | {"identifiers", "display", "frames", "isolated", "isolation", "processes", "request_context"}
 PORTS = {"ports", "settings", "job_queue", "store_shelf"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
 

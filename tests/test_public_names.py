@@ -39,7 +39,7 @@ def test_the_version_is_that_of_the_distribution():
         ("import rag", ["numpy", "adalflow", "openai", "faiss", "typer"]),
         ("import rag.cli", ["numpy", "adalflow", "openai", "faiss", "tiktoken", "jinja2"]),
         ("from rag import Engine", ["adalflow", "openai", "faiss"]),
-        ("from rag import RAG", ["mcp"]),
+        ("from rag import RAG", ["mcp", "IPython", "rag.display.html", "rag.display.values"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(code, absent):

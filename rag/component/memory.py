@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rag.adal import adalflow
 from rag.component.conversation import CustomConversation, as_query, as_response
-from rag.display.plot import Plot
 from rag.errors import NotFound
 from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
@@ -22,8 +21,10 @@ from rag.ports import Marks, MemoryStore
 from rag.schema import turn_from_record, turn_record
 from rag.service import Engine, retention
 from rag.service.freshness import checked
-from rag.service.timeline import timeline
 from rag.types import AssistantResponse, CheckedTurns, Conversation, DialogTurn, Message, Source, UserQuery
+
+if TYPE_CHECKING:
+    from rag.display.plot import Plot
 
 __all__ = ["CustomConversation", "Memory"]
 
@@ -212,7 +213,7 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return CheckedTurns(checked(engine, self._current.turns(), sources, as_of=as_of))
 
     def timeline(self, commits: Sequence[str] = (), *, limit: int = 8) -> Plot:
-        """Return a drawing of what became of each answer over the history of its repository.
+        """Return a plot of what became of each answer over the history of its repository.
 
         Args:
             commits: commits, tags or branches, oldest first; by default some since the oldest answer.
@@ -222,6 +223,8 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
             NotFound: there is no turn, no history, or this is not the memory of a `RAG`.
             RefNotFound: the repository has no such commit.
         """
+        from rag.service.timeline import timeline
+
         engine, sources = self._code()
         return timeline(engine, self._current.turns(), sources, commits=commits, limit=limit)
 

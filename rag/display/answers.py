@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from rag.display.html import code, file_link, framed, place
-from rag.display.svg import plain
+from rag.display.html import code, file_link, framed, place, plain
+from rag.types.code import Located, Span
 
 _REFERENCE = re.compile(r"\[(\d{1,3})\]")
 _LISTED = re.compile(r"^- .*\[(\d{1,3})\]", re.MULTILINE)
@@ -21,23 +21,15 @@ _FURTHER = "Further places:"
 
 
 @dataclass(frozen=True, slots=True)
-class ShownSource:
-    """A source of an answer: its number, place, name and lines ("" if they are not known)."""
+class ShownSource(Located):
+    """A source of an answer: its number, and its lines ("" if they are not known)."""
 
     n: int
+    span: Span
     location: str
-    path: str
-    start: int
-    end: int
-    name: str = ""
     note: str = ""
     text: str = ""
     language: str = ""
-
-    @property
-    def place(self) -> str:
-        """`path:start-end`."""
-        return f"{self.path}:{self.start}-{self.end}"
 
 
 def answer_html(
@@ -82,7 +74,7 @@ def _without_list(text: str, numbers: Mapping[int, str]) -> str:
 
 def _source(source: ShownSource, name: str) -> str:
     """Return a source that shows its lines when it is opened."""
-    more = "".join(f" {plain(part)}" for part in (source.name, source.note) if part)
+    more = "".join(f" {plain(part)}" for part in (source.qualified_name, source.note) if part)
     head = f"[{source.n}] {place(source.location, source.path, source.place)}{more}"
     if not source.text:
         return f'<div id="{name}" class="plain">{head}</div>'

@@ -7,16 +7,17 @@ system. Without the style (some viewers remove it) everything is still readable.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from html import escape
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from rag.cut_code import parts_of
-from rag.display.svg import plain
 
 _LIGHT = "--k:#7c2d92;--s:#0a6b3d;--c:#626a76;--n:#1d4ed8;--f:#8a4b00;--link:#1d4ed8;--soft:#8881"
 _DARK = "--k:#d3a4f5;--s:#7fd6a4;--c:#a3abb8;--n:#9db8ff;--f:#f0b45f;--link:#9db8ff;--soft:#fff2"
@@ -35,6 +36,14 @@ STYLE = (
 _MAX_HIGHLIGHTED = 20_000
 _MAX_S = 0.2
 """Longer code, and code that takes a highlighter more CPU time, is shown without colours."""
+_INVALID = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def plain(words: str) -> str:
+    """Return text escaped for HTML; characters that HTML forbids, or that reorder text, are replaced."""
+    return escape(_INVALID.sub("\ufffd", words), quote=True)
 
 
 def framed(inside: str) -> str:

@@ -1,49 +1,63 @@
-"""A drawing with its data: an SVG that is readable in light and dark, a table, a specification of Vega-Lite.
+"""A plot as values: its rows, and how a notebook draws them, as Vega-Lite or mermaid.
 
-Nothing is needed to see it. `to_frame` and `to_altair` need the extra `notebook`.
+`to_frame` and `to_altair` need the extra `notebook`.
 """
 
 from __future__ import annotations
 
-import base64
+import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from rag.display.frames import frame
-from rag.display.svg import plain
-from rag.errors import BackendMissing, ConfigError
+from rag import markdown
+from rag.errors import BackendMissing
+from rag.frames import frame
 
-_NAMESPACE = "http://www.w3.org/2000/svg"
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-_FILE_STYLE = "color-scheme:light dark;color:CanvasText;background:Canvas"
-"""A file has a background of its own: an image does not take the colours of the page that shows it."""
-_NOTEBOOK_STYLE = "<style>.rag-plot>div{display:block!important}.rag-plot>img{display:none}</style>"
-"""Shows the drawing instead of the image. Viewers that remove drawings remove styles as well."""
+_VEGA_LITE = "application/vnd.vegalite.v5+json"
+_CAPTION_CHARS = 100
+"""The length of a line of the caption above a chart."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Plot:
-    """A drawing that a notebook shows.
+    """Rows with a caption, which a notebook draws.
 
     Attributes:
-        svg: the drawing as a file; its text has the colour of the page.
-        inline_svg: the drawing as part of an HTML page.
-        caption: what the drawing shows, and what it leaves out.
+        caption: what is drawn, and what is left out.
         rows: the data, a dict for each mark.
-        vega_lite: the same as a specification of Vega-Lite 5, with its data.
+        marks: the marks and encodings of Vega-Lite 5.
+        mermaid: the plot as a mermaid diagram, which is then shown instead of the chart; "" for none.
     """
 
-    def __init__(
-        self,
-        svg: str,
-        *,
-        caption: str,
-        rows: Sequence[Mapping[str, Any]],
-        vega_lite: Mapping[str, Any],
-    ) -> None:
-        self.svg = svg.replace("<svg ", f'<svg xmlns="{_NAMESPACE}" ', 1)
-        self.inline_svg, self.caption, self.rows = svg, caption, tuple(rows)
-        self.vega_lite = {"$schema": _SCHEMA, "data": {"values": [dict(row) for row in rows]}, **vega_lite}
+    caption: str
+    rows: Sequence[Mapping[str, Any]]
+    marks: Mapping[str, Any]
+    mermaid: str = ""
+
+    @property
+    def vega_lite(self) -> dict[str, Any]:
+        """The specification of the chart in Vega-Lite 5, with its data."""
+        title = {
+            "text": textwrap.wrap(self.caption, _CAPTION_CHARS),
+            "anchor": "start",
+            "fontWeight": "normal",
+        }
+        return {
+            "$schema": _SCHEMA,
+            "title": title,
+            "data": {"values": [dict(row) for row in self.rows]},
+            **self.marks,
+        }
+
+    @property
+    def markdown(self) -> str:
+        """The diagram, or the rows as a table if there is none, with the caption."""
+        columns = list(self.rows[0]) if self.rows else []
+        rows = [[_cell(row[name]) for name in columns] for row in self.rows]
+        shown = markdown.block(self.mermaid, "mermaid") if self.mermaid else markdown.table(columns, rows)
+        return f"{shown}\n\n{markdown.plain(self.caption)}"
 
     def to_frame(self) -> Any:
         """Return the data as a pandas DataFrame.
@@ -54,7 +68,7 @@ class Plot:
         return frame(self.rows)
 
     def to_altair(self) -> Any:
-        """Return the plot as an Altair chart, to change it or to look closer.
+        """Return the plot as an Altair chart, to change or save it.
 
         Raises:
             BackendMissing: altair is not installed.
@@ -65,44 +79,15 @@ class Plot:
             raise BackendMissing(backend="an Altair chart", missing="altair", extra="notebook") from error
         return altair.Chart.from_dict(self.vega_lite)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the drawing as an SVG file, or as an HTML file with its caption; return the path.
-
-        Raises:
-            ConfigError: the name ends with neither, or the file cannot be written.
-        """
-        target = Path(path)
-        styled = self._file
-        if target.suffix == ".html":
-            head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Plot</title>'
-            styled = f'{head}<body style="color-scheme:light dark">{styled}<p>{plain(self.caption)}</p>\n'
-        elif target.suffix != ".svg":
-            raise ConfigError(f"{target.name} ends with neither .svg nor .html; name it plot.svg")
-        try:
-            target.write_text(styled, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {target}: {error.strerror}; check the folder") from error
-        return target
-
-    @property
-    def _file(self) -> str:
-        return self.svg.replace("<svg ", f'<svg style="{_FILE_STYLE}" ', 1)
-
-    def _repr_html_(self) -> str:
-        """Render the drawing and its caption for a notebook.
-
-        JupyterLab removes drawings from notebooks that are not trusted, and leaves their words. What it shows
-        then is the same drawing as an image, without notes under the pointer.
-        """
-        size = "max-width:100%;height:auto"
-        shown = self.inline_svg.replace("<svg ", f'<svg style="{size}" ', 1)
-        data = base64.b64encode(self._file.encode()).decode()
-        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{plain(self.caption)}" style="{size}">'
-        return (
-            f'{_NOTEBOOK_STYLE}<figure class="rag-plot" style="margin:.5em 0;overflow-x:auto">'
-            f'<div style="display:none">{shown}</div>{image}'
-            f'<figcaption style="font-size:90%;max-width:60em">{plain(self.caption)}</figcaption></figure>'
-        )
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Render for a notebook: a chart or a diagram; a table where the viewer cannot draw the chart."""
+        bundle: dict[str, Any] = {"text/plain": repr(self), "text/markdown": self.markdown}
+        return bundle if self.mermaid else {_VEGA_LITE: self.vega_lite, **bundle}
 
     def __repr__(self) -> str:
         return f"<Plot: {self.caption}>"
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a cell of a table in Markdown."""
+    return f"{value:.3f}" if isinstance(value, float) else markdown.plain(str(value))

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from rag.decoding import text_of
-from rag.display.frames import frame
 from rag.display.plot import Plot
 from rag.errors import ConfigError, SettingsError
 from rag.evaluation.plots import plot_of
 from rag.evaluation.report import html_report
 from rag.evaluation.results import Results
+from rag.frames import frame
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class Evaluation(Results):
             raise ConfigError(f"cannot write {target}: {error.strerror}; check the folder") from error
         return target
 
-    def _repr_html_(self) -> str:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Render the plot for a notebook."""
-        return self.plot()._repr_html_()
+        return self.plot()._repr_mimebundle_()
 
 
 def read_evaluation(path: Path) -> Evaluation:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rag.display.svg import plain
+from rag.display.html import plain
 
 _HERE = Path(__file__).parent
 
@@ -40,12 +40,11 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """Return a table that scrolls where it is too wide."""
+def table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table that scrolls where it is too wide; `name` is for screen readers."""
     head = "".join(f'<th scope="col">{plain(name)}</th>' for name in heads)
     body = "".join("<tr>" + "".join(f"<td>{plain(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    named = f"<caption>{plain(caption)}</caption>" if caption else ""
-    return scrolling(f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", "Table")
+    return scrolling(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", name)
 
 
 def scrolling(inside: str, name: str) -> str:
@@ -53,9 +52,7 @@ def scrolling(inside: str, name: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{plain(name)}">{inside}</div>'
 
 
-def figure(drawn: str, name: str, caption: str = "") -> str:
-    """Return a drawing with a caption; "" for no drawing."""
-    if not drawn:
-        return ""
-    note = f"<figcaption>{plain(caption)}</figcaption>" if caption else ""
-    return f"<figure>{scrolling(drawn, name)}{note}</figure>"
+def share(value: float, *, signed: bool = False) -> str:
+    """Return a share with three decimals, without the zero before the point: `.862`, `1.000`, `+.014`."""
+    shown = f"{value:{'+' if signed else ''}.3f}".replace("-", "−")
+    return shown.replace("0.", ".", 1) if abs(value) < 1 else shown

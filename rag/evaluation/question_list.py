@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rag.display.svg import plain, share
+from rag.display.html import plain
 from rag.evaluation.excerpts import PlaceLines
-from rag.evaluation.page import scrolling
+from rag.evaluation.page import scrolling, share
 from rag.evaluation.questions import Question
 from rag.evaluation.results import Results
 from rag.evaluation.runner import Scores

@@ -1,23 +1,20 @@
-"""Render an evaluation as one HTML page: dots with intervals, the questions with what came instead."""
+"""Render an evaluation as one HTML page: means with intervals, the questions with what came instead."""
 
 from __future__ import annotations
 
 import math
 
-from rag.display.dots import Dot, DotRow, multiples, strips
-from rag.display.svg import Axis, colour, dot, drawing, line, plain, share, text
+from rag.display.html import plain
 from rag.evaluation.answers import calibration_error, separation
-from rag.evaluation.page import figure, page, table
-from rag.evaluation.plots import plot_of
+from rag.evaluation.page import page, share, table
 from rag.evaluation.question_list import question_list, ranks_moved
 from rag.evaluation.results import Results
-from rag.evaluation.summary import RESAMPLES, Measure, Summary, SummaryRow, measures_of
+from rag.evaluation.summary import LEVEL, RESAMPLES, Measure, Summary, SummaryRow, measures_of
 
 _BINS = 5
 _MIN_JUDGED = 20
 """With fewer questions the calibration says nothing."""
 _Z = 1.96
-_SIDE = 220  # pixels of the square of the calibration
 
 
 def html_report(evaluation: Results) -> str:
@@ -42,13 +39,13 @@ def measured_part(evaluation: Results, name: str) -> str:
 
 def quality(summary: Summary) -> str:
     """Return a summary as part of a page: means and differences with intervals, figures, costs."""
-    plot = plot_of(summary)
+    count = summary.groups[0].count
     note = (
-        f"{plot.caption[:-1]}. Files: among the first 10, documentation skipped. Lines: of the answer, "
-        "within the first 200 lines shown."
+        f"Means of {count} question{'s' * (count != 1)}, with {LEVEL:.0%} intervals (bootstrap). "
+        "Files: among the first 10, documentation skipped. Lines: of the answer, within the first 200 lines "
+        "shown."
     )
-    figures = f"<details><summary>All figures</summary>{_figures(summary)}</details>"
-    return f"{figure(plot.inline_svg, 'Means', note)}{_differences(summary)}{figures}{_costs(summary)}"
+    return f"{_figures(summary)}<p>{plain(note)}</p>{_differences(summary)}{_costs(summary)}"
 
 
 def _verdict(evaluation: Results) -> str:
@@ -100,40 +97,25 @@ def _differences(summary: Summary) -> str:
     """Return, for each group and other system, the first system's lead with its interval."""
     others = [cost.system for cost in summary.costs[1:]]
     measures = measures_of(summary)
-    if not others:
-        return ""
     rows = [
-        DotRow(
-            f"{group.name} ({group.count})",
-            [[_lead(row, measure) for row in group.rows[1:]] for measure in measures],
-        )
+        [f"{group.name} ({group.count})", row.system, *(_lead(row, measure) for measure in measures)]
         for group in summary.distinct_groups
+        for row in group.rows[1:]
     ]
-    shown = [d for row in rows for panel in row.panels for d in panel if d]
-    if not shown:
+    if not rows:
         return ""
-    reach = max(max(abs(one.low), abs(one.high)) for one in shown) or 0.1
-    reach = math.ceil(reach * 20) / 20
     title = f"{summary.first} ahead of {others[0] if len(others) == 1 else 'the others'} by"
-    drawn = multiples(
-        title,
-        [measure.title for measure in measures],
-        others,
-        rows,
-        low=-reach,
-        high=reach,
-        figure_px=52,
-    )
-    note = f"95 % intervals, paired bootstrap over conversations, {RESAMPLES:,} resamples."
-    return f"<h2>{plain(title)}</h2>{figure(drawn, title, note)}"
+    note = f"{LEVEL:.0%} intervals, paired bootstrap over conversations, {RESAMPLES:,} resamples."
+    shown = table(title, ["questions", "system", *(measure.title for measure in measures)], rows)
+    return f"<h2>{plain(title)}</h2>{shown}<p>{note}</p>"
 
 
-def _lead(row: SummaryRow, measure: Measure) -> Dot | None:
+def _lead(row: SummaryRow, measure: Measure) -> str:
     found = row.differences.get(measure.name)
     if found is None:
-        return None
-    note = f"{row.system}, {measure.title}: {found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    return Dot(found.mean, found.low, found.high, f"{found.mean:+.3f}".replace("-", "−"), note)
+        return "–"
+    mean, low, high = (share(value, signed=True) for value in (found.mean, found.low, found.high))
+    return f"{mean} [{low}, {high}]"
 
 
 def _figures(summary: Summary) -> str:
@@ -149,7 +131,7 @@ def _figures(summary: Summary) -> str:
         for group in summary.distinct_groups
         for row in group.rows
     ]
-    return table(heads, rows)
+    return table("Means", heads, rows)
 
 
 def _with_interval(row: SummaryRow, measure: Measure) -> str:
@@ -160,7 +142,7 @@ def _with_interval(row: SummaryRow, measure: Measure) -> str:
 
 
 def _costs(summary: Summary) -> str:
-    """Return the time of a question and of an index; one system is a sentence, several are a drawing."""
+    """Return the time of a question and of an index; one system is a sentence, several are a table."""
     costs = summary.costs
     if len(costs) == 1:
         (one,) = costs
@@ -168,17 +150,12 @@ def _costs(summary: Summary) -> str:
             f"<p>{one.chunks:,} chunks were ready after {one.ready_s:.2f} s; a question took "
             f"{one.p50_ms:.1f} ms in the median, {one.p95_ms:.1f} ms at the 95th percentile.</p>"
         )
-    columns = ["question, ms (median to 95th percentile)", "ready after, s", "chunks"]
-    cells = [
-        [
-            Dot(one.p50_ms, one.p50_ms, one.p95_ms, f"{one.p50_ms:.1f} to {one.p95_ms:.1f}"),
-            Dot(one.ready_s, one.ready_s, one.ready_s, f"{one.ready_s:.2f}"),
-            Dot(one.chunks, one.chunks, one.chunks, f"{one.chunks:,}"),
-        ]
+    heads = ["system", "question, ms (median to 95th percentile)", "ready after, s", "chunks"]
+    rows = [
+        [one.system, f"{one.p50_ms:.1f} to {one.p95_ms:.1f}", f"{one.ready_s:.2f}", f"{one.chunks:,}"]
         for one in costs
     ]
-    drawn = strips("Cost of each system", columns, [one.system for one in costs], cells)
-    return f"<h2>Cost</h2>{figure(drawn, 'Cost')}"
+    return f"<h2>Cost</h2>{table('Cost', heads, rows)}"
 
 
 def calibration(evaluation: Results) -> str:
@@ -189,46 +166,21 @@ def calibration(evaluation: Results) -> str:
         return ""
     sure, right = [one for one, _ in judged], [is_right for _, is_right in judged]
     error, area = calibration_error(sure, right), separation(sure, right)
-    shapes = _square()
-    lines = []
+    rows = []
     for n in range(_BINS):
         inside = [(s, r) for s, r in judged if min(int(s * _BINS), _BINS - 1) == n]
-        if not inside:
-            continue
-        said, hit = sum(s for s, _ in inside) / len(inside), sum(r for _, r in inside)
-        low, high = _wilson(hit, len(inside))
-        note = f"sure to {said:.0%}: right for {hit} of {len(inside)}"
-        lines.append(note)
-        x, y = _ACROSS(said), _UP
-        shapes.append(line(x, y(low), x, y(high), stroke=colour(0), style='stroke-width="2" opacity=".55"'))
-        shapes.append(dot(x, y(hit / len(inside)), 5, colour(0), note))
-    drawn = drawing(_SIDE + 120, _SIDE + 70, shapes, f"Calibration. {'; '.join(lines)}")
+        if inside:
+            said, hits = sum(s for s, _ in inside) / len(inside), sum(r for _, r in inside)
+            low, high = _wilson(hits, len(inside))
+            right_of = f"{hits / len(inside):.0%} [{low:.0%}, {high:.0%}]"
+            rows.append([f"{said:.0%}", right_of, f"{hits} of {len(inside)}"])
     separated = f", area under the ROC curve {share(area)}" if area is not None else ""
     note = (
         f"How often the first place was right, by how sure {evaluation.systems[0]} was of it ({len(judged)} "
         f"questions; 95 % intervals). Expected calibration error {share(error)}{separated}."
     )
-    return f"<h2>Calibration</h2>{figure(drawn, 'Calibration', note)}"
-
-
-_ACROSS = Axis([0, 1], 70, 70 + _SIDE)
-_UP = Axis([0, 1], 10 + _SIDE, 10)
-
-
-def _square() -> list[str]:
-    shapes = [line(_ACROSS(0), _UP(0), _ACROSS(1), _UP(1), style='opacity=".35" stroke-dasharray="4 4"')]
-    for tick in (0, 0.5, 1):
-        shapes += [
-            line(_ACROSS(0), _UP(tick), _ACROSS(1), _UP(tick), style='opacity=".18"'),
-            line(_ACROSS(tick), _UP(0), _ACROSS(tick), _UP(1), style='opacity=".18"'),
-            text(_ACROSS(0) - 8, _UP(tick) + 4, f"{tick:.0%}", "end", 'font-size="10"'),
-            text(_ACROSS(tick), _UP(0) + 16, f"{tick:.0%}", "middle", 'font-size="10"'),
-        ]
-    shapes.append(text(_ACROSS(0.5), _UP(0) + 36, "sure of the first place", "middle"))
-    shapes.append(
-        text(0, 0, "right", "middle", f'transform="translate(18 {_UP(0.5):.0f}) rotate(-90)"'),
-    )
-    return shapes
+    shown = table("Calibration", ["sure of the first place", "right", "questions"], rows)
+    return f"<h2>Calibration</h2>{shown}<p>{plain(note)}</p>"
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:

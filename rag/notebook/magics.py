@@ -10,6 +10,7 @@ import time
 from typing import Any, NoReturn
 
 from rag.display.answers import answer_html
+from rag.display.values import html_of
 from rag.errors import BackendMissing, ConfigError, ProviderError, RagError
 from rag.quoting import CONTROLS
 from rag.types import Answer, TraceStep
@@ -244,5 +245,5 @@ class _Shown(_Printed):
 
     def end(self, answer: Answer) -> None:
         """Show the whole answer with its sources."""
-        drawn = {"text/html": answer._repr_html_(), "text/plain": _inert(answer.text)}
+        drawn = {"text/html": html_of(answer), "text/plain": _inert(answer.text)}
         self._handle.update(drawn, raw=True)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from rag.code.graph import RepositoryGraph
 from rag.database.store import Store
-from rag.display.graph import GraphNode, graph_plot, layered
+from rag.display.graph import circular_edges, graph_plot
 from rag.display.plot import Plot
 from rag.errors import NotFound
 from rag.types import CodeDefinition
@@ -41,24 +41,16 @@ def imports_plot(store: Store, name: str, limit: int) -> Plot:
     chosen = [path for path, _ in weight.most_common(limit)]
     kept = {pair: n for pair, n in joined.items() if pair[0] in chosen and pair[1] in chosen}
     drawn = reduced(sorted(chosen), kept)
-    labels = _short(chosen)
-    size = Counter(group_of.values())
-    nodes = [
-        GraphNode(
-            path, labels[path], _group(path), path if what == "files" else f"{path}: {size[path]} files"
-        )
-        for path in sorted(chosen)
-    ]
     left = [
         (len(set(group_of.values())) - len(chosen), f"less connected {what}"),
         (len(kept) - len(drawn), "arrows that follow from others"),
     ]
     omitted = " and ".join(f"{count:,} {words}" for count, words in left if count)
     caption = (
-        f"{name}: {what} above import those below; a dashed arrow closes a circle. Imports for types alone "
+        f"{name}: {what} above import those below; a dotted arrow closes a circle. Imports for types alone "
         f"and inside of functions do not count.{f' Not drawn: {omitted}.' if omitted else ''}"
     )
-    return graph_plot(nodes, drawn, caption=caption, relation="imports")
+    return graph_plot(_short(sorted(chosen)), drawn, caption)
 
 
 def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
@@ -74,12 +66,11 @@ def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
             f"{name} defines nothing called {of!r}; `rag search --exact` finds where a name occurs"
         )
     edges: Edges = Counter()
-    nodes: dict[str, GraphNode] = {}
+    labels: dict[str, str] = {}
 
     def node(path: str, named: str) -> str:
         key = f"{path} {named}"
-        label = named or PurePosixPath(path).name
-        nodes.setdefault(key, GraphNode(key, label, path, f"{path} {named}".strip()))
+        labels.setdefault(key, named or PurePosixPath(path).name)
         return key
 
     for target in targets:
@@ -93,13 +84,13 @@ def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
             edges[node(target.path, target.qualified_name), node(callee.path, callee.qualified_name)] += 1
     own = list(dict.fromkeys(node(target.path, target.qualified_name) for target in targets))
     others = sorted(
-        set(nodes) - set(own), key=lambda key: -sum(n for pair, n in edges.items() if key in pair)
+        set(labels) - set(own), key=lambda key: -sum(n for pair, n in edges.items() if key in pair)
     )
     chosen = [*own, *others][:limit]
-    left = len(nodes) - len(chosen)
+    left = len(labels) - len(chosen)
     caption = f"Who calls {of}, and what it calls, as far as it is certain."
     caption += f" Not drawn: {left:,} more." if left else ""
-    return graph_plot([nodes[key] for key in chosen], edges, caption=caption, relation="calls")
+    return graph_plot({key: labels[key] for key in chosen}, edges, caption)
 
 
 def _called(targets: Sequence[CodeDefinition], path: str) -> Sequence[CodeDefinition]:
@@ -128,7 +119,7 @@ def _imports(graph: RepositoryGraph, files: Sequence[str]) -> Edges:
 
 def reduced(nodes: Sequence[str], edges: Mapping[tuple[str, str], int]) -> Edges:
     """Return the edges without those between nodes that a longer way connects too."""
-    _, back = layered(nodes, list(edges))
+    back = circular_edges(nodes, edges)
     after: dict[str, set[str]] = defaultdict(set)
     for source, target in edges:
         if (source, target) not in back:
@@ -166,10 +157,6 @@ def _folders(files: Iterable[str], limit: int) -> dict[str, str]:
                 break
         else:
             return folder
-
-
-def _group(path: str) -> str:
-    return path.rpartition("/")[0].split("/")[0] if "/" in path else ""
 
 
 def _short(paths: Sequence[str]) -> dict[str, str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rag.corpus.acquire import clone_folder
 from rag.corpus.read import file_bytes
 from rag.database.store import Store
 from rag.database.update import Comparison
-from rag.display.html import bytes_of, framed, pairs
-from rag.display.plot import Plot
 from rag.retrieval.search import Searcher
 from rag.types import MAX_NAMED, Checkout, Coverage, IndexReport, Source
+
+if TYPE_CHECKING:
+    from rag.display.plot import Plot
 
 _SHOWN_LANGUAGES = 4
 
@@ -30,7 +32,7 @@ class Repository:
     coverage: Coverage = field(default_factory=Coverage)
 
     def graph(self, of: str = "", *, limit: int = 18) -> Plot:
-        """Return a drawing of which files (of a large repository: folders) import which.
+        """Return a plot of which files (of a large repository: folders) import which.
 
         With `of`, the name of a definition (`parse`, `Parser.parse`): who calls it, and what it calls.
 
@@ -44,6 +46,8 @@ class Repository:
 
     def _repr_html_(self) -> str:
         """Render what is indexed for a notebook."""
+        from rag.display.html import bytes_of, framed, pairs
+
         languages = Counter(language for language, _ in self.store.files().values())
         shown = ", ".join(f"{n:,} {language}" for language, n in languages.most_common(_SHOWN_LANGUAGES))
         rows = [

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rag.corpus.history import commit_time, first_parents
 from rag.display.plot import Plot
-from rag.display.timeline import TimelineColumn, TimelineRow, timeline_plot
+from rag.display.timeline import timeline_plot
 from rag.errors import NotFound
 from rag.quoting import counted
 from rag.service.engine import Engine
@@ -59,19 +59,26 @@ def timeline(
         first = min((order[commit] for commit in made if commit in order), default=0)
         columns = _evenly(range(first, len(known)), limit)
     shown = [known[n] for n in columns]
-    states: list[list[str]] = [[] for _ in about]
-    reasons: list[list[str]] = [[] for _ in about]
-    for place, (commit, _, _) in zip(columns, shown, strict=True):
-        for n, turn in enumerate(checked(engine, about, [source], as_of=commit)):
-            is_known = order.get(made[n], 0) <= place and turn.freshness is not None
-            states[n].append(turn.freshness.state if is_known and turn.freshness else "")
-            reasons[n].append(str(turn.freshness) if is_known else "")
-    rows = [TimelineRow(turn.number, turn.question, states[n], reasons[n]) for n, turn in enumerate(about)]
+    rows = []
+    for place, (commit, date, title) in zip(columns, shown, strict=True):
+        for made_at, turn in zip(made, checked(engine, about, [source], as_of=commit), strict=True):
+            if order.get(made_at, 0) <= place and turn.freshness is not None:
+                rows.append(
+                    {
+                        "turn": turn.number,
+                        "question": turn.question,
+                        "commit": commit,
+                        "title": title,
+                        "date": f"{date:%Y-%m-%d}",
+                        "state": turn.freshness.state,
+                        "reason": str(turn.freshness),
+                    }
+                )
     left = max(columns) - min(columns) + 1 - len(columns)
-    note = f"Not shown: {counted(left, 'commit')} between them." if left else ""
-    return timeline_plot(
-        [TimelineColumn(commit, title, f"{date:%Y-%m-%d}") for commit, date, title in shown], rows, note
-    )
+    caption = f"What became of each answer at {len(columns)} commits of the repository."
+    if left:
+        caption += f" Not shown: {counted(left, 'commit')} between them."
+    return timeline_plot(rows, caption)
 
 
 def _evenly(places: range, count: int) -> list[int]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rag.display.answers import answer_html
-from rag.types.citations import Citation, shown_sources
+from rag.types.citations import Citation
 from rag.types.code import Subject
 from rag.types.generation import Usage
 from rag.types.index import Coverage
@@ -78,11 +77,6 @@ class Answer:
 
     def __str__(self) -> str:
         return self.text
-
-    def _repr_html_(self) -> str:
-        """Render the answer and its sources for a notebook."""
-        sources = shown_sources(self.citations, self.hits)
-        return answer_html(self.question, self.text, sources, self.notes, self.warning)
 
 
 RAGAnswer = Answer

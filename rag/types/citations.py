@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from rag.display.answers import ShownSource
-from rag.display.html import framed
-from rag.display.svg import plain
-from rag.display.timeline import COLOURS as STATE_COLOURS
 from rag.types.code import Located, Span, pickled_by_arguments
-from rag.types.retrieval import Hit
 
 FreshnessState = Literal["fresh", "moved", "reformatted", "unknown", "changed", "gone"]
 
@@ -80,20 +75,10 @@ class Freshness:
         """`path:start-end`, the path alone if the lines are not known, "" if nothing is."""
         return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
-    def _repr_html_(self) -> str:
-        """Render the state for a notebook."""
-        return framed(f"<p>{state_html(self)}</p>")
-
     def __str__(self) -> str:
         where = f" → {self.place}" if self.state not in ("fresh", "unknown", "gone") and self.place else ""
         of = f"{self.symbol}: " if self.symbol else ""
         return f"{of}{self.state}{where}{f' ({self.reason})' if self.reason else ''}"
-
-
-def state_html(one: Freshness) -> str:
-    """Render a state with a dot in its colour."""
-    dot = f'<span style="color:{STATE_COLOURS[one.state]}">●</span>'
-    return f"{dot} {plain(str(one))}"
 
 
 _FRESHEST_FIRST: tuple[FreshnessState, ...] = ("fresh", "moved", "reformatted", "unknown", "changed", "gone")
@@ -106,32 +91,3 @@ def worst(found: Iterable[Freshness]) -> Freshness:
     """
     unknown = Freshness("unknown", "no source is cited")
     return max(found, key=lambda one: _FRESHEST_FIRST.index(one.state), default=unknown)
-
-
-def shown_sources(citations: Iterable[Citation], hits: Sequence[Hit] = ()) -> list[ShownSource]:
-    """Return citations with their lines, as far as the hits have them; places that repeat are left out."""
-    found: dict[str, ShownSource] = {}
-    for one in citations:
-        commit = f"at {one.commit[:10]}{' + changes' if one.dirty else ''}" if one.commit else ""
-        hit = next((hit for hit in hits if _holds(hit, one)), None)
-        lines = hit.text.split("\n")[one.start - hit.start : one.end - hit.start + 1] if hit else []
-        found.setdefault(
-            f"{one.location} {one.place}",
-            ShownSource(
-                one.n,
-                one.location,
-                one.path,
-                one.start,
-                one.end,
-                one.qualified_name,
-                commit,
-                "\n".join(lines),
-                hit.language if hit else "",
-            ),
-        )
-    return list(found.values())
-
-
-def _holds(hit: Hit, citation: Citation) -> bool:
-    same = (hit.location, hit.path) == (citation.location, citation.path)
-    return same and hit.start <= citation.start and citation.end <= hit.end

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rag.display.html import bytes_of, framed, pairs
-from rag.types.source import ENCODING_GUESSED, INDEXED, OWN_LINES, Filters, Skipped, Source
+from rag.types.source import ENCODING_GUESSED, OWN_LINES, Filters, Skipped, Source
 
 SUBMODULE = "submodule"
 """The `reason` of a skipped submodule."""
@@ -43,21 +41,6 @@ class IndexReport:
     def submodules(self) -> tuple[str, ...]:
         """The paths of submodules, which are not indexed."""
         return tuple(skip.path for skip in self.skipped if skip.reason == SUBMODULE)
-
-    def _repr_html_(self) -> str:
-        """Render the report for a notebook."""
-        left_out = Counter(skip.reason for skip in self.skipped if skip.reason not in INDEXED)
-        rows = [
-            ("index", f"{self.action}{f': {self.reason}' if self.reason else ''}"),
-            (
-                "files",
-                f"{self.files:,} of {self.seen:,} seen; {self.changed:,} read, {self.removed:,} removed",
-            ),
-            ("chunks", f"{self.chunks:,}, {bytes_of(self.size_bytes)}, {self.seconds:.2f} s"),
-            ("left out", ", ".join(f"{n:,} {why}" for why, n in left_out.most_common())),
-            ("commit", self.commit or "none"),
-        ]
-        return framed(pairs([*rows, *(("note", remark) for remark in self.remarks)]))
 
     @property
     def remarks(self) -> list[str]:

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rag.display.frames import frame
-from rag.display.html import code, framed, place, table
-from rag.display.svg import plain
+from rag.frames import frame
 from rag.types.code import Located, Span, pickled_by_arguments
 from rag.types.question_kinds import LIST
 from rag.types.source import Kind, Unit
@@ -65,25 +63,6 @@ class Hits(tuple[Hit, ...]):
             ),
             columns,
         )
-
-    def _repr_html_(self) -> str:
-        """Render the hits for a notebook: each shows its lines when it is opened."""
-        if not self:
-            return framed("<p>nothing found</p>")
-        most = max(max(hit.score for hit in self), 1e-9)
-        bars = (
-            f'<meter value="{max(hit.score, 0) / most:.2f}" title="{hit.score:.2f}"></meter>' for hit in self
-        )
-        rows = [
-            (str(n), _opened_hit(hit), plain(" ".join(filter(None, (hit.label, hit.reason)))), bar)
-            for n, (hit, bar) in enumerate(zip(self, bars, strict=True), 1)
-        ]
-        return framed(table(("", "place", "defines", "score"), rows))
-
-
-def _opened_hit(hit: Hit) -> str:
-    lines = code(hit.text, hit.language, hit.start)
-    return f"<details><summary>{place(hit.location, hit.path, hit.place)}</summary>{lines}</details>"
 
 
 @pickled_by_arguments

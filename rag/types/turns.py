@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from rag.display.answers import answer_html
-from rag.display.frames import frame
-from rag.display.html import framed, place, table
-from rag.display.svg import plain
-from rag.types.citations import Citation, Freshness, shown_sources, state_html, worst
+from rag.frames import frame
+from rag.types.citations import Citation, Freshness, worst
 from rag.types.code import Subject
 from rag.types.generation import Usage
 from rag.types.source import Source
@@ -163,13 +159,6 @@ class DialogTurn:
                 now[n] = replace(now[n], span=span, anchor=None)
         return replace(self, citations=tuple(now))
 
-    def _repr_html_(self) -> str:
-        """Render the turn for a notebook."""
-        number = "" if self.order is None else f"{self.order + 1}. "
-        sources = shown_sources(c for c in self.citations if c.used)
-        notes = [] if self.complete else [f"{self.state}: {self.error}" if self.error else "broke off"]
-        return answer_html(number + self.question, self.answer, sources, notes)
-
 
 class CheckedTurns(tuple[DialogTurn, ...]):
     """Turns with the freshness of their citations (`checks`)."""
@@ -191,27 +180,6 @@ class CheckedTurns(tuple[DialogTurn, ...]):
             ),
             columns,
         )
-
-    def _repr_html_(self) -> str:
-        """Render the turns for a notebook, each with the state of the places it rests on."""
-        rows = [
-            (
-                str(turn.number),
-                plain(turn.question),
-                state_html(turn.freshness) if turn.freshness else "not checked",
-                _places_html(turn),
-            )
-            for turn in self
-        ]
-        return framed(table(("", "question", "state", "places"), rows))
-
-
-def _places_html(turn: DialogTurn) -> str:
-    """Return the number of places in each state, and when it is opened each place."""
-    counts = Counter(found.state for _, found in turn.checked)
-    head = ", ".join(f"{n} {state}" for state, n in counts.items())
-    shown = (f"{place(one.location, one.path, one.place)} {state_html(found)}" for one, found in turn.checked)
-    return f"<details><summary>{head}</summary>{'<br>'.join(shown)}</details>"
 
 
 def _pair(citation: Citation, found: Freshness) -> tuple[str, str, str, str, str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from conftest import git
@@ -20,12 +21,13 @@ from hypothesis import strategies as st
 
 from rag import RAG
 from rag.display.answers import ShownSource, answer_html
-from rag.display.graph import GraphNode, graph_plot, layered
-from rag.display.html import code, file_link
+from rag.display.graph import circular_edges, graph_plot
+from rag.display.html import code, file_link, plain
+from rag.display.mermaid import check
 from rag.display.plot import Plot
-from rag.display.svg import plain
-from rag.display.timeline import TimelineColumn, TimelineRow, timeline_plot
-from rag.errors import BackendMissing, ConfigError, NotFound
+from rag.display.timeline import timeline_plot
+from rag.display.values import html_of
+from rag.errors import BackendMissing, NotFound
 from rag.settings import Settings
 from rag.types import Answer, AssistantResponse, Citation, DialogTurn, Freshness, Hit, Hits, Span, UserQuery
 
@@ -33,16 +35,9 @@ SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</pre></title></svg>\x00\x1b[2J"
 TAGS = set(
     "div p strong em ol ul li h1 h2 h3 h4 h5 h6 hr br blockquote pre code span a style table thead tbody tr "
-    "th td details summary meter figure figcaption img svg g defs marker path rect "
-    "circle line text title".split()
+    "th td details summary meter".split()
 )
-ATTRIBUTES = set(
-    "style class id href target rel value title start align viewbox width height role aria-label font-family "
-    "font-size fill fill-opacity x y x1 y1 x2 y2 cx cy r rx d text-anchor font-weight opacity stroke "
-    "src alt stroke-width stroke-dasharray refx refy markerwidth markerheight orient marker-end "
-    "points".split()
-)
-IMAGE = "data:image/svg+xml;base64,"
+ATTRIBUTES = set("style class id href target rel value title start".split())
 words = st.text(st.sampled_from("a<>&\"'`*_\n []()!#-1|~:/\\script\x00"), max_size=60) | st.text(max_size=30)
 
 
@@ -59,41 +54,14 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in TAGS, tag
         assert {name for name, _ in attrs} <= ATTRIBUTES, attrs
-        assert all(str(value).startswith(IMAGE) for name, value in attrs if name == "src"), attrs
         self.links += [str(value) for name, value in attrs if name == "href"]
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
 
-class Untrusted(HTMLParser):
-    """What JupyterLab shows of a notebook without trust: styles go whole, of drawings the words remain."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.text, self.images = "", list[str]()
-        self._style, self._hidden = 0, 0
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self._style += tag == "style"
-        self._hidden += tag == "div" and (self._hidden > 0 or values.get("style") == "display:none")
-        if tag == "img" and not self._hidden:
-            self.images.append(str(values["src"]))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._style -= tag == "style"
-        self._hidden -= tag == "div" and self._hidden > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self._style and not self._hidden:
-            self.text += data
-
-
 def source(n: int, path: str = "snip/a.py", text: str = "", **more: Any) -> ShownSource:
-    return ShownSource(n, "/repo", path, 3, 9, "sign", "", text, **more)
+    return ShownSource(n, Span("", path, 3, 9, symbol="sign"), "/repo", text=text, **more)
 
 
 @settings(max_examples=300, deadline=None)
@@ -149,7 +117,7 @@ def test_lines_of_one_place_are_cited_once() -> None:
     answer = Answer(
         "So [1].", question="How?", citations=(citation, again), notes=("cut",), warning="Perhaps not."
     )
-    text = Reader(answer._repr_html_()).text
+    text = Reader(html_of(answer)).text
     assert text.count("a.py:1-2") == 1
     for shown in ("How?", "So [1].", "f at 0123456789 + changes", "cut", "Perhaps not."):
         assert shown in text
@@ -160,8 +128,8 @@ def test_lines_of_one_place_are_cited_once() -> None:
         order=0,
         state="partial",
     )
-    assert "1. How?" in Reader(turn._repr_html_()).text
-    assert "broke off" in Reader(turn._repr_html_()).text
+    assert "1. How?" in Reader(html_of(turn)).text
+    assert "broke off" in Reader(html_of(turn)).text
 
 
 def test_code_of_any_language_and_size_is_shown_whole() -> None:
@@ -204,74 +172,94 @@ def test_hits_are_a_table_and_a_frame() -> None:
         Span("r", HOSTILE, 3, 4, symbol=HOSTILE), HOSTILE + "\nx", 2.0, legs={"dense": 1.5}, reason=HOSTILE
     )
     hits = Hits([hit])
-    assert "alert(1)" in Reader(hits._repr_html_()).text
+    assert "alert(1)" in Reader(html_of(hits)).text
     table = hits.to_frame()
     assert list(table.columns[:5]) == ["rank", "repo", "path", "start", "end"]
     assert (table.loc[0, "rank"], table.loc[0, "legs"]) == (1, {"dense": 1.5})
     assert list(Hits().to_frame().columns) == list(table.columns), "an empty table has its columns"
-    assert "nothing found" in Hits()._repr_html_()
+    assert "nothing found" in html_of(Hits())
     assert hits == (hit,)
 
 
 def test_freshness_has_its_state_in_words() -> None:
-    text = Reader(Freshness("changed", HOSTILE, "a.py", 1, 2)._repr_html_()).text
+    text = Reader(html_of(Freshness("changed", HOSTILE, "a.py", 1, 2))).text
     assert "changed → a.py:1-2" in text
 
 
 @pytest.mark.parametrize("package", ["pandas", "altair"])
-def test_without_the_extra_the_drawing_stays_and_the_message_names_the_command(
+def test_without_the_extra_the_plot_stays_and_the_message_names_the_command(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    plot = drawings()[0]
-    assert "<svg" in plot._repr_html_()
+    plot = plots()[1]
+    assert "| 1 | a.py |" in plot._repr_mimebundle_()["text/markdown"]
     with pytest.raises(BackendMissing, match=r"from the checkout run `pip install '\.\[notebook\]'`"):
         plot.to_frame() if package == "pandas" else plot.to_altair()
 
 
-# ---------------------------------------------------------------- drawings
+SHOWN = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("import rag")
+assert not {name for name in sys.modules if name.startswith("rag.display.")}
+def shown(code):
+    return shell.display_formatter.format(shell.ev(code))[0].get("text/html", "")
+shell.run_cell("from rag.types import *")
+"""
 
 
-def drawings(text: str = "a.py") -> list[Plot]:
-    nodes = [GraphNode("a", text, text, text), GraphNode("b", "b"), GraphNode("c", text * 20)]
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("Answer('So it is.', question='How?')", "So it is."),
+        ("DialogTurn(user_query=UserQuery('How?'))", "How?"),
+        ("Hit(Span('r', 'a.py', 3, 4), 'x = 1', 2.0)", "a.py:3-4"),
+        ("Hits()", "nothing found"),
+        ("Freshness('gone')", "gone"),
+        ("CheckedTurns()", "question"),
+    ],
+)
+def test_a_value_is_shown_in_a_shell_that_has_imported_rag(value: str, text: str) -> None:
+    code = f"{SHOWN}\nprint(shown({value!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert '<div class="rag">' in done.stdout
+    assert text in done.stdout
+
+
+# ---------------------------------------------------------------- plots
+
+
+def plots(text: str = "a.py") -> list[Plot]:
+    names = "turn question commit title date state reason".split()
     return [
-        graph_plot(nodes, {("a", "b"): 2, ("b", "c"): 1, ("c", "a"): 1}, caption=text, relation=text),
-        timeline_plot(
-            [TimelineColumn("c1", text, text), TimelineColumn("c2", text)],
-            [TimelineRow(1, text, ["", "gone"], ["", text])],
-            text,
+        graph_plot(
+            {"a": text, "b": "b", "c": text * 20}, {("a", "b"): 2, ("b", "c"): 1, ("c", "a"): 1}, text
         ),
+        timeline_plot([dict(zip(names, (1, text, text, text, text, "gone", text), strict=True))], text),
     ]
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_a_drawing_is_valid_svg_and_vega_lite_whatever_it_shows(number: int, tmp_path: Path) -> None:
-    plot = drawings(HOSTILE)[number]
-    root = ElementTree.fromstring(plot.svg)
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "script" not in {node.tag.rpartition("}")[2] for node in root.iter()}
-    Reader(plot._repr_html_())
-    assert plot.to_altair().to_dict()["mark"]
+def test_a_plot_is_valid_whatever_it_shows(number: int) -> None:
+    plot = plots(HOSTILE)[number]
+    chart = plot.to_altair().to_dict()
+    assert "url" not in chart["data"], "it loads nothing"
+    assert HOSTILE not in json.dumps({name: chart[name] for name in chart if name not in ("data", "title")})
     assert len(plot.to_frame()) == len(plot.rows) > 0
-    saved = plot.save(tmp_path / "plot.svg").read_text()
-    assert "CanvasText" in ElementTree.fromstring(saved).get("style", "")
-    assert "<!doctype html>" in plot.save(tmp_path / "plot.html").read_text()
-    with pytest.raises(ConfigError, match=r"\.svg"):
-        plot.save(tmp_path / "plot.png")
-    with pytest.raises(ConfigError, match="cannot write"):
-        plot.save(tmp_path / "no folder" / "plot.svg")
+    outside = re.sub(r"```mermaid.*?```", "", plot.markdown, flags=re.DOTALL)
+    assert not re.search(r"[<>\x00\x1b]|!\[", outside)
+    if plot.mermaid:
+        check(plot.mermaid)
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_a_drawing_is_an_image_where_drawings_and_styles_are_removed(number: int) -> None:
-    plot = drawings("node")[number]
-    seen = Untrusted(plot._repr_html_())
-    assert seen.text.strip() == plot.caption, "no words of the drawing"
-    (image,) = seen.images
-    root = ElementTree.fromstring(base64.b64decode(image.removeprefix(IMAGE)))
-    style = str(root.get("style"))
-    assert "color:CanvasText" in style
-    assert "background:Canvas" in style, "an image is readable on a page of any colour"
+def test_a_notebook_shows_a_graph_as_a_diagram_and_a_timeline_as_a_chart() -> None:
+    graph, timeline = (plot._repr_mimebundle_() for plot in plots("node"))
+    assert set(graph) == {"text/markdown", "text/plain"}
+    assert graph["text/markdown"].startswith("```mermaid\nflowchart TB\n")
+    assert graph["text/markdown"].count(" --> ") == 2
+    assert graph["text/markdown"].count(" -.-> ") == 1, "it closes the circle"
+    assert timeline["application/vnd.vegalite.v5+json"]["layer"][1]["encoding"]["text"]["field"] == "state"
 
 
 names = st.sampled_from("abcdefgh")
@@ -279,14 +267,15 @@ names = st.sampled_from("abcdefgh")
 
 @settings(deadline=None)
 @given(st.sets(st.tuples(names, names).filter(lambda pair: pair[0] != pair[1]), max_size=25))
-def test_edges_go_down_except_those_that_close_a_circle(edges: set[tuple[str, str]]) -> None:
+def test_without_the_edges_that_close_a_circle_there_is_none(edges: set[tuple[str, str]]) -> None:
     nodes = sorted({name for edge in edges for name in edge})
-    layers, back = layered(nodes, sorted(edges))
-    assert sorted(name for layer in layers for name in layer) == nodes
-    level = {name: n for n, layer in enumerate(layers) for name in layer}
-    assert all(level[source] < level[target] for source, target in edges - back)
+    back = circular_edges(nodes, sorted(edges))
     assert back <= edges
-    assert layered(nodes, sorted(edges - back))[1] == set(), "without them there is no circle"
+    order = TopologicalSorter[str]()
+    for source, target in edges - back:
+        order.add(source, target)
+    order.prepare()  # fails for a circle
+    assert circular_edges(nodes, sorted(edges - back)) == set()
 
 
 # ---------------------------------------------------------------- of a repository
@@ -321,7 +310,6 @@ def test_a_timeline_follows_each_answer_from_its_commit(rag: RAG) -> None:
     assert states[1, "<scri"] == "changed"
     assert (2, "Begin") not in states, "the second question was not asked yet"
     assert states[2, "No li"] == "gone"
-    Reader(plot._repr_html_())
     assert len(rag.memory.timeline(limit=2).rows) == 3
     assert "Not shown: 1 commit between them." in rag.memory.timeline(limit=2).caption
     named = rag.memory.timeline(["HEAD~2", "HEAD"])
@@ -333,7 +321,7 @@ def test_freshness_of_a_conversation_is_a_table(rag: RAG) -> None:
     table = checked.to_frame()
     assert set(table["turn"]) == {1, 2}
     assert "gone" in set(table["state"])
-    assert "gone" in Reader(checked._repr_html_()).text
+    assert "gone" in Reader(html_of(checked)).text
     assert set(rag.memory.freshness(as_of="HEAD~2").to_frame().query("turn == 1")["state"]) == {"fresh"}
 
 
@@ -357,7 +345,7 @@ def test_the_graph_of_a_repository_draws_imports_downwards(rag: RAG) -> None:
     with pytest.raises(NotFound, match="no_such_thing"):
         repository.graph("no_such_thing")
     assert "snip" in Reader(repository._repr_html_()).text
-    assert "files" in Reader(repository.report._repr_html_()).text
+    assert "files" in Reader(html_of(repository.report)).text
 
 
 def test_a_large_repository_is_drawn_by_folders(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_the_report_is_well_formed_loads_nothing_and_escapes_everything() -> Non
     )
     text = html_report(found)
     tags = Tags(text)
-    assert {"svg", "table", "circle"} <= set(tags.seen)
+    assert "table" in tags.seen
     assert tags.seen.count("script") == 1, "only ours"
     assert not {"link", "img", "iframe"} & set(tags.seen)
     assert not [name for name in tags.attributes if name.startswith("on")]
@@ -153,7 +153,7 @@ def test_what_no_question_has_and_what_only_repeats_is_left_out() -> None:
     assert "lines seen" not in text
     assert ">kind<" not in text, "there is one kind only"
     assert "Calibration" not in text
-    assert text.count("all (3)") == 2, "the drawing and the choice: no second row for the only kind"
+    assert text.count("all (3)") == 1, "the choice"
     assert "Cost" not in text, "one system is a sentence"
     assert "4.0 ms in the median" in text
 
@@ -170,9 +170,9 @@ def test_the_worst_rank_comes_first_and_places_are_side_by_side() -> None:
 
 def test_calibration_needs_enough_judged_questions() -> None:
     assert calibration(evaluation({"rag": [1] * 19}, sure=0.7)) == ""
-    drawn = calibration(evaluation({"rag": [1] * 15 + [None] * 5}, sure=0.75))
-    assert "sure to 75%: right for 15 of 20" in drawn
-    assert "calibration error .000" in drawn
+    shown = calibration(evaluation({"rag": [1] * 15 + [None] * 5}, sure=0.75))
+    assert "<td>75%</td><td>75% [53%, 89%]</td><td>15 of 20</td>" in shown
+    assert "calibration error .000" in shown
 
 
 def test_two_lists_on_a_page_have_ids_of_their_own() -> None:
@@ -332,7 +332,6 @@ def test_axe_finds_nothing(browser: Browser, scheme: Any, width: int) -> None:
     found = evaluation(HOSTILE_PAIR, text=HOSTILE, sure=0.6)
     page = opened(browser, found, color_scheme=scheme, viewport={"width": width, "height": 900})
     page.locator("td button").first.click()
-    page.locator("details summary").first.click()
     assert page.wrong == []  # type: ignore[attr-defined]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.context.new_cdp_session(page).send("Page.setBypassCSP", {"enabled": True})

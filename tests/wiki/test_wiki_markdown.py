@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.display.mermaid import MAX_NODES, DiagramError, Graph, check, label_of
 from rag.markdown import block, code, plain, said, table, title, words
-from rag.wiki.pages.mermaid import MAX_NODES, DiagramError, Graph, check, label_of
 
 NASTY = st.text(alphabet=st.sampled_from("`*_[]()<>|#!&;:/\\\n\r\t\x00\u202e \"'{}%~=-+.1ab"), max_size=60)
 

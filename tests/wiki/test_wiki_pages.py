@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from surveys import outside_fences, survey_of
 
+from rag.display.mermaid import check
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Checkout, Source
@@ -16,7 +17,6 @@ from rag.wiki import page_markdown, wiki_contents, wiki_structure
 from rag.wiki.facts.facts import short_name
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.pages.links import FileLinks, ForgeLinks, PlainLinks, copy_name
-from rag.wiki.pages.mermaid import check
 from rag.wiki.pages.page_context import MAX_PAGE_BYTES, MAX_PAGE_LINES, PageContext
 
 PLACE = re.compile(r"\[`([^`]*)`\]\(([^)#]+)#L(\d+)-L(\d+)\)")

@@ -65,17 +65,6 @@ def show_quality(title: str, summary: Summary, saved: str = "") -> None:
     PARTS.append({"quality": title, "summary": asdict(summary), "saved": saved})
 
 
-def draw(
-    title: str,
-    axes: tuple[str, str],
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    *,
-    log: bool = False,
-) -> None:
-    """Curves of (x, y) for the report; nothing is printed. See `rag.display.svg.curves`."""
-    PARTS.append({"curves": title, "axes": [*axes], "series": {**series}, "log": log})
-
-
 def not_measured(reason: object) -> None:
     """Say that something that a part of a benchmark needs is not here; the rest goes on."""
     out(f"not measured: {reason}")

@@ -7,25 +7,18 @@ from those that are there, so that a run of one benchmark renews its section and
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from rag.display.dots import Dot, strips
-from rag.display.svg import curves
 from rag.errors import SettingsError
 from rag.evaluation.evaluation import read_evaluation
-from rag.evaluation.page import figure, has_questions, page, table
+from rag.evaluation.page import has_questions, page, table
 from rag.evaluation.report import measured_part, quality
 from rag.evaluation.summary import summary_of
 from tools.benchmarks.bench import PARTS, Bench, where
-
-_NUMBER = re.compile(r"-?[\d,]*\.?\d+")
-_SIDE_BY_SIDE = ("system", "embedder")
-"""What heads the first column of a table whose columns are drawn as dots."""
 
 
 def keep_run(bench: Bench, name: str, about: str, began: float, seconds: float, failed: str = "") -> None:
@@ -87,11 +80,7 @@ def _part(part: Mapping[str, Any], results: Path, *, unfolded: bool) -> str:
         return _missing(part["missing"])
     if "quality" in part:
         return _folded(part["quality"], _quality(part, results), unfolded)
-    if "curves" in part:
-        drawn = curves(part["curves"], tuple(part["axes"]), part["series"], log=part["log"])
-        return f"<h3>{escape(part['curves'])}</h3>{figure(drawn, part['curves'])}"
-    drawn = _side_by_side(part["table"], part["columns"], part["rows"])
-    return f"<h3>{escape(part['table'])}</h3>{drawn or table(part['columns'], part['rows'])}"
+    return f"<h3>{escape(part['table'])}</h3>{table(part['table'], part['columns'], part['rows'])}"
 
 
 def _quality(part: Mapping[str, Any], results: Path) -> str:
@@ -114,24 +103,3 @@ def _folded(title: str, inside: str, unfolded: bool) -> str:
 
 def _missing(reason: str) -> str:
     return f"<p>not measured: {escape(reason)}</p>"
-
-
-def _side_by_side(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Dots for a table that has a system a row and figures alone, by the first figure of a cell; else ""."""
-    if columns[0] not in _SIDE_BY_SIDE or len(rows) < 2:
-        return ""
-    cells = [[_figure(cell) for cell in row[1:]] for row in rows]
-    complete = [[one for one in row if one is not None] for row in cells]
-    if any(len(row) != len(columns) - 1 for row in complete) or any(
-        d.value < 0 for row in complete for d in row
-    ):
-        return ""
-    return figure(strips(title, columns[1:], [row[0] for row in rows], complete), title)
-
-
-def _figure(cell: str) -> Dot | None:
-    found = _NUMBER.search(cell)
-    if found is None:
-        return None
-    value = float(found[0].replace(",", ""))
-    return Dot(value, value, value, cell)

@@ -26,7 +26,6 @@ from tools.benchmarks.bench import (
     Bench,
     Finished,
     NotMeasured,
-    draw,
     run_process,
     show,
 )
@@ -177,10 +176,6 @@ def _show_stores(rows: Sequence[Mapping[str, Figures]]) -> None:
     show(
         f"Slopes: the power of the chunks (aim ≤ {EXPONENT_AIM} for a question)", ["measure", "power"], slopes
     )
-    points = lines["question p50"]
-    (first, start), (last, _) = points[0], points[-1]
-    aim = [(first, start), (last, start * (last / first) ** EXPONENT_AIM)]
-    draw("A question", ("chunks", "CPU ms"), {"query p50": points, f"exponent {EXPONENT_AIM}": aim}, log=True)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from rag.code.call_graph import CallGraph
 from rag.code.flows import CallFlow
 from rag.code.symbols import Symbol
+from rag.display.mermaid import MAX_EDGES, MAX_NODES, Diagram, Graph, sequence
 from rag.quoting import counted
 from rag.wiki.facts.communities import cycles
 from rag.wiki.facts.facts import short_name
 from rag.wiki.models import WikiPage
 from rag.wiki.pages.links import CitationWriter
-from rag.wiki.pages.mermaid import MAX_EDGES, MAX_NODES, Diagram, Graph, sequence
 
 _MAX_PARTICIPANTS = 8
 _MAX_OWN_SHARE = 0.4

@@ -66,7 +66,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.code.survey import Survey
     from rag.code.symbols import File
     from rag.corpus.address import without_credentials
-    from rag.display import answers
+    from rag.display import answers, mermaid
     from rag.memory import consolidate, extractive_summary, statements
     from rag.memory.facts import Fact
     from rag.retrieval import question
@@ -79,10 +79,10 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.service.explore import parts_of
     from rag.service.review import ReviewRange
     from rag.wiki.facts import project_summary
-    from rag.wiki.pages import devin_json, mermaid
+    from rag.wiki.pages import devin_json
 
     def source(words: str) -> answers.ShownSource:
-        return answers.ShownSource(1, words, words, 1, 9, words, words, words, words)
+        return answers.ShownSource(1, Span("", words, 1, 9, symbol=words), words, words, words, words)
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])

@@ -88,7 +88,12 @@ class Graph:
             self.edges[source, target] += weight
 
     def draw(
-        self, *, direction: str = "LR", max_nodes: int = MAX_NODES, counted: bool = False
+        self,
+        *,
+        direction: str = "LR",
+        max_nodes: int = MAX_NODES,
+        max_edges: int = MAX_EDGES,
+        counted: bool = False,
     ) -> Diagram | None:
         """Return the diagram of the most connected nodes; None when no edge can be drawn.
 
@@ -103,12 +108,12 @@ class Graph:
         shown = set(connected[:max_nodes])
         inside = [edge for edge in self.edges if edge[0] in shown and edge[1] in shown]
         inside.sort(key=lambda edge: (-self.edges[edge], order[edge[0]], order[edge[1]]))
-        edges = sorted(inside[:MAX_EDGES], key=lambda edge: (order[edge[0]], order[edge[1]]))
+        edges = sorted(inside[:max_edges], key=lambda edge: (order[edge[0]], order[edge[1]]))
         nodes = sorted({key for edge in edges for key in edge}, key=order.__getitem__)
         if not edges:
             return None
         text = self._text(nodes, edges, direction, counted=counted)
-        check(text)
+        check(text, max_nodes)
         return Diagram(text, len(nodes), len(edges), len(degree) - len(nodes), len(self.edges) - len(edges))
 
     def _text(
@@ -175,7 +180,7 @@ def label_of(text: str) -> str:
     return label if len(label) <= _MAX_LABEL else "..." + label[-(_MAX_LABEL - 3) :].lstrip()
 
 
-def check(text: str) -> None:
+def check(text: str, max_nodes: int = MAX_NODES) -> None:
     """Check that a text is a diagram as written here, and that its edges join its own nodes.
 
     Raises:
@@ -204,5 +209,5 @@ def check(text: str) -> None:
             raise DiagramError(f"line {number} is neither a node, an edge nor a link: {line!r}")
     if not known:
         raise DiagramError("there is no node")
-    if len(known) > MAX_NODES:
-        raise DiagramError(f"{len(known)} nodes are more than {MAX_NODES}")
+    if len(known) > max_nodes:
+        raise DiagramError(f"{len(known)} nodes are more than {max_nodes}")

@@ -9,7 +9,7 @@ from rag.ports import MemoryStore
 from rag.types import Citation, Span
 from tests.contracts.clock import SteppedClock
 
-QUESTION, SAME, OTHER = "Where is the token set?", " where is the  TOKEN set", "Where is the token deleted?"
+QUESTION, SAME, OTHER = "Where is the token set?", " where is the  token set", "Where is the token deleted?"
 
 
 class AnswersContract:

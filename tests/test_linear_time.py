@@ -28,11 +28,10 @@ MATCHED = {
     "rag.backends.openai.reasoning._BEGINS",
     "rag.code.headings._TEX",
     "rag.code.use_search._SHELL_DEFINING",
-    "rag.retrieval.kinds.declared._KCONFIG_PART",
-    "rag.retrieval.kinds.declared._RECORD_PART",
     "rag.retrieval.kinds.line_series._SHAPES",
     "rag.retrieval.kinds.list_fit._HOLDERS",
     "rag.code.fields._TYPED",
+    "rag.serve.api.places.PLACE",
 }
 """Expressions under another name where they are used: with `match` or `fullmatch`, at the start of a line."""
 EVERY = frozenset({"finditer", *WHOLE})

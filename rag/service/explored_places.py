@@ -63,7 +63,7 @@ _LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
-_LEAVES = re.compile(r"\s*(?:[^#/\"']*\W)?(?:return|raise|throw|panic)\b")
+_LEAVES = re.compile(r"(?:[^#/\"']*\W)?(?:return|raise|throw|panic)\b")
 """A line of code that ends a function, which says what it decides."""
 _OPENS_SERIES = re.compile(r"[=:(,]\s*[\[{(]$")
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")

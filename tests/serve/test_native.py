@@ -334,7 +334,7 @@ def test_old_and_new_lines_are_shown_but_no_secret(serve, sample_repo):
 def test_an_answer_is_cached_if_the_server_is_configured_so(served, serve):
     caching = serve(engine={"cache": True}).ready()
     first = ask(caching).json
-    again = ask(caching, "Show me where a short code gets made").json
+    again = ask(caching, " where is a short  code made").json
     assert again["answer"] == first["answer"]
     assert (again["notes"][0].split(",")[0], first["notes"]) == ("answered just now", [])
     assert again["turn"] != first["turn"]

@@ -95,7 +95,7 @@ def test_an_index_run_next_to_a_server_leaves_it_current(serve, root):
     searched(running)
     path = paint(root)
     report = rag("search", str(root), WORDS, "--json", home=running.home)
-    assert path in {hit["path"] for hit in report["results"]}
+    assert path in {hit["path"] for hit in report["hits"]}
     assert path in searched(running)[0]
     shell, server = report["coverage"], searched(running)[1]
     for coverage in (*shell, *server):

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rag.backends.memory.turns import MemoryTurnStore
@@ -28,10 +28,13 @@ from rag.service.snapshots import CommitState
 from rag.types import Citation, DialogTurn, Freshness, SourceFile
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, show
 from tools.benchmarks.blame import Place, git, trace
+from tools.benchmarks.generated_history import generate
+from tools.benchmarks.lineage import fates, outcomes, shares
 
 SPANS_OF_A_PAIR = 400
 MAX_BYTES = 1_000_000
 """Nothing is cited from a longer file."""
+_OWN = ("generated", "this project")
 STEPS = (1, 3, 10, 40)
 """How many commits lie between the two that are compared."""
 
@@ -68,23 +71,25 @@ class Judged:
 
 @dataclass
 class History:
-    """A repository and the pairs of commits to compare."""
+    """A repository and the pairs of commits to compare; `done` names kinds that are known by construction."""
 
     name: str
     folder: Path
     pairs: list[tuple[str, str]]
+    done: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def staleness(bench: Bench) -> None:
     """What became of cited lines, beside `git blame`; and how long that takes."""
     with tempfile.TemporaryDirectory() as scratch:
-        histories = list(histories_of())
+        histories = list(histories_of(Path(scratch)))
         judged = [one for history in histories for one in judge(history, Path(scratch))]
         for name in dict.fromkeys(one.repository for one in judged):
             _show(name, [one for one in judged if one.repository == name])
         if len(histories) > 1:
             _show("all together", judged)
         _show_times(histories)
+        _show_along([one for one in histories if one.name not in _OWN])
         wrong = [one for one in judged if not one.agrees]
         random.Random(1).shuffle(wrong)
         bench.results.mkdir(parents=True, exist_ok=True)
@@ -93,11 +98,15 @@ def staleness(bench: Bench) -> None:
         out(f"{len(wrong)} of {len(judged)} disagree; a sample is in {report}")
 
 
-def histories_of(*, each: int = 5, steps: Sequence[int] = STEPS) -> Iterator[History]:
-    """This project's own history, and the histories in HISTORIES.
+def histories_of(
+    scratch: Path, *, rounds: int = 30, each: int = 5, steps: Sequence[int] = STEPS
+) -> Iterator[History]:
+    """The generated history, this project's own, and those in HISTORIES.
 
     `each` pairs of commits for every one of `steps`: how many commits lie between the two.
     """
+    made = generate(scratch / "generated", rounds=rounds)
+    yield History("generated", made.folder, made.pairs, made.done)
     named = os.environ.get("HISTORIES")
     if named and not Path(named).is_dir():
         raise NotMeasured(f"HISTORIES={named} is no folder")
@@ -143,7 +152,7 @@ def judge(history: History, scratch: Path) -> Iterator[Judged]:
         ours = check([citation for citation, _ in spans], {"": CommitState(clone, new, kept)})
         for (citation, text), freshness in zip(spans, ours, strict=True):
             intact = frozenset(traced.intact(citation.path, citation.start, citation.end))
-            kind = _kind(citation, text, intact, stripped)
+            kind = history.done.get((citation.path, text)) or _kind(citation, text, intact, stripped)
             yield Judged(history.name, (old, new), citation, freshness, intact, kind)
 
 
@@ -265,6 +274,21 @@ def _row(kind: str, judged: Sequence[Judged]) -> tuple[object, ...]:
         f"{agree:.4f}",
         found.unknown,
     )
+
+
+def _show_along(histories: Sequence[History]) -> None:
+    """Show how often we agree with blame along the histories, 50 to 2,000 commits apart."""
+    found = [
+        one
+        for history in histories
+        for one in outcomes(history.folder, list(fates(history.folder, history.name)))
+    ]
+    rows = [
+        (name, f"{right:,} of {count:,}", f"{right / count:.4f}" if count else "")
+        for name, (right, count) in shares(found).items()
+    ]
+    if found:
+        show(f"Along {len(histories)} histories: {len(found):,} spans", ("", "n", "share"), rows)
 
 
 def _show_times(histories: Sequence[History]) -> None:

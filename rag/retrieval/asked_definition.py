@@ -13,7 +13,7 @@ import numpy as np
 from rag.analysis import is_stop_word, terms
 from rag.identifiers import MARKS, composed
 from rag.ports import ChunkIndex
-from rag.retrieval.question import ParsedQuestion, last_part
+from rag.retrieval.question import ParsedQuestion, last_part, without_marks
 from rag.retrieval.rank import chunk_at, defining_chunks
 from rag.types import CodeDefinition
 
@@ -59,16 +59,17 @@ def asked_definition(question: ParsedQuestion) -> str:
     """Return the name whose definition is all that a question asks for; "" if it asks for more."""
     if found := _PLAIN.match(question.text):
         name = next(filter(None, found.groups()))
-        return "" if is_stop_word(name) else name
+        return "" if is_stop_word(without_marks(name)) else name
     found = _OF_CODE.match(question.text)
-    is_written = found and (found[1] in question.names or not found[1].isidentifier())
-    return found[1] if found and is_written else ""
+    name = without_marks(found[1]) if found else ""
+    is_written = name in question.names or not (name.isidentifier() or is_stop_word(name))
+    return found[1] if found and name and is_written else ""
 
 
 def asked_value(question: ParsedQuestion) -> str:
     """Return the name of the constant whose value is all that a question asks for; "" if it asks for more."""
     found = _VALUE.match(question.text)
-    name = next(filter(None, found.groups()), "").rstrip("?!") if found else ""
+    name = without_marks(next(filter(None, found.groups()), "")) if found else ""
     return last_part(name) if name in question.names else ""
 
 
@@ -81,8 +82,8 @@ def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
     than `MAX_CHUNKS`.
     """
     chunks = _defining(index, name)
-    if not chunks and name.endswith(("?", "!")):
-        return definition_chunks(index, name[:-1])
+    if not chunks and (plain := without_marks(name)) not in ("", name):
+        return definition_chunks(index, plain)
     if len(chunks) > MAX_CHUNKS:
         return {}
     declares = re.compile(rf"\b{UNITS}\s+{re.escape(last_part(name))}(?![\w$])")

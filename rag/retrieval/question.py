@@ -137,6 +137,8 @@ _VAGUE = frozenset(
 )
 """Words of a question that say little about its topic."""
 _PARTICLES = frozenset("up down in out on off over under back away by through to".split())
+_END_MARKS = "?!=*.,;:…()[]{}<>`'\"‘’“”«»"
+"""What may be next to a name in a question, and with which few names end."""
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
 _MAX_SPELLED_CHARS = 400
@@ -284,8 +286,13 @@ def spelled_names(text: str) -> list[str]:
     They have punctuation, such as `valid-key?`, `s:open` or `as.list`; a mark at the end is left out too.
     """
     found = _SPELLED.findall(text[:_MAX_SPELLED_CHARS])
-    forms = dict.fromkeys(form for name in found for form in (name, name.rstrip("?!=*")))
+    forms = dict.fromkeys(form for name in found for form in (name, without_marks(name)))
     return [form for form in forms if not form.isidentifier()]
+
+
+def without_marks(name: str) -> str:
+    """Return a name without the punctuation at its ends, which may be that of the question: `open?`."""
+    return name.strip(_END_MARKS)
 
 
 def last_part(name: str) -> str:

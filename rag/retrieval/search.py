@@ -26,7 +26,7 @@ from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.pronouns import bare_pronoun
-from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question
+from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question, without_marks
 from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
@@ -245,7 +245,7 @@ def _named(
 ) -> list[tuple[Hit, ChunkIndex]]:
     """Return hits of which the first k are named by what the question names, where they define it."""
     asked = asked_definition(question)
-    names = [last_part(name) for name in (asked, asked.rstrip("?!"), *question.names) if name]
+    names = [last_part(name) for name in (asked, without_marks(asked), *question.names) if name]
     named = [(named_by(index, hit, names), index) for hit, index in best[:k]]
     if script := asked_script(question.text):
         named = [(named_by_key(hit, script), index) for hit, index in named]

@@ -6,7 +6,7 @@ import pytest
 
 from rag.retrieval.asked_definition import asked_definition
 from rag.retrieval.lookup import definitions
-from rag.retrieval.question import parse_question
+from rag.retrieval.question import parse_question, without_marks
 from rag.retrieval.search import search
 
 STYLES = '''"""Styles of progress on a terminal, in CI and elsewhere."""
@@ -113,3 +113,12 @@ def test_a_definition_without_a_chunk_of_its_own_is_found_by_name(searcher, name
     (found,) = [hit for hit in definitions(searcher.index, name) if hit.path == "styles.py"]
     assert found.symbol == name.rpartition(".")[2]
     assert found.text.lstrip().startswith(f"def {found.symbol}(")
+
+
+@pytest.mark.parametrize("end", ["?", "??", "!", ".", "?!", " ?", "...", "?)"])
+@pytest.mark.parametrize(
+    ("begin", "name"),
+    [("what is the default", ""), ("what is default", ""), ("explain open_file", "open_file")],
+)
+def test_the_punctuation_of_a_question_is_no_part_of_a_name(begin: str, name: str, end: str):
+    assert without_marks(asked_definition(parse_question(begin + end))) == name

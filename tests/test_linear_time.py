@@ -31,7 +31,6 @@ MATCHED = {
     "rag.retrieval.kinds.line_series._SHAPES",
     "rag.retrieval.kinds.list_fit._HOLDERS",
     "rag.code.fields._TYPED",
-    "rag.serve.api.places.PLACE",
 }
 """Expressions under another name where they are used: with `match` or `fullmatch`, at the start of a line."""
 EVERY = frozenset({"finditer", *WHOLE})

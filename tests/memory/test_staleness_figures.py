@@ -11,7 +11,7 @@ def test_what_is_stale_is_found_and_what_moved_is_named_exactly(tmp_path, monkey
     monkeypatch.syspath_prepend(str(ROOT))
     from tools.benchmarks.staleness import figures, histories_of, judge
 
-    # Real histories, this project's own too, are for `make bench ONLY=staleness`: most of the time is blame's.
+    # Real histories, also this project's own, are for `make bench ONLY=staleness`.
     history, *_ = histories_of(tmp_path, rounds=6, each=1, steps=(1, 3, 10))
     judged = list(judge(history, tmp_path))
     found = figures(judged)

@@ -6,7 +6,12 @@ import re
 
 from rag.serve.errors import BadRequest
 
-PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?")
+_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?")
+
+
+def place_in(text: str) -> re.Match[str] | None:
+    """Return `path`, `start` and `end` of `PATH:START-END` or `PATH#LSTART-LEND`; None for another text."""
+    return _PLACE.fullmatch(text)
 
 
 def line_range(first: str, last: str | None, *, place: str, param: str) -> tuple[int, int]:

@@ -20,7 +20,6 @@ from typer.core import TyperCommand
 from rag.cli import completion
 from rag.types import Filters, SearchFilter
 
-_MODEL = "Language model"
 _INDEX = "Index"
 _CONVERSATION = "Conversation"
 _FILTER = "Filter"

@@ -57,11 +57,5 @@ def with_its_meaning(question: str, meaning: str) -> str:
     return _PRONOUN.sub(lambda _: meaning, question, count=1)
 
 
-def words_of_its_own(question: str) -> list[str]:
-    """Return the words of a question that are neither pronouns nor only say what is asked of a definition."""
-    text = without_instructions(question)[:_MAX_CHARS]
-    return [word for word in _meaningful(text) if word not in _RELATIONS | _OF_ANYTHING | _PLACES]
-
-
 def _meaningful(text: str) -> list[str]:
     return [word.lower() for word in words(_PRONOUN.sub(" ", text)) if not is_stop_word(word)]

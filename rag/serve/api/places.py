@@ -9,7 +9,7 @@ from rag.serve.errors import BadRequest
 _PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?")
 
 
-def place_in(text: str) -> re.Match[str] | None:
+def place_parts(text: str) -> re.Match[str] | None:
     """Return `path`, `start` and `end` of `PATH:START-END` or `PATH#LSTART-LEND`; None for another text."""
     return _PLACE.fullmatch(text)
 

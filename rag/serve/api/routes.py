@@ -23,7 +23,7 @@ from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.answers import EVENTS, answer_stream, error_event, failed
 from rag.serve.api.pagination import Limit, Offset, page
-from rag.serve.api.places import line_range, place_in
+from rag.serve.api.places import line_range, place_parts
 from rag.serve.api.rendering import Renderer, encodable, json_response, sent
 from rag.serve.api.turns import CallerContext
 from rag.serve.service import Service
@@ -258,7 +258,7 @@ def source_lines(repository: Repository, path: str, start: int, end: int | None)
         BadRequest: the path ends with no range of lines.
         NotFound: the file is not in the index, or has no such line.
     """
-    place = None if path in repository.store.known_files() else place_in(path)
+    place = None if path in repository.store.known_files() else place_parts(path)
     if place is not None:
         path = place["path"]
         start, end = line_range(place["start"], place["end"], place=place[0], param="path")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rag.serve.api.places import line_range, place_in
+from rag.serve.api.places import line_range, place_parts
 from rag.serve.errors import BadRequest
 
 _RANGES = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*")
@@ -114,7 +114,7 @@ def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
         BadRequest: the path ends with no range of lines, or another range is given too.
     """
     path = given.get("path")
-    place = place_in(path) if isinstance(path, str) else None
+    place = place_parts(path) if isinstance(path, str) else None
     if place is None:
         return given
     start, end = line_range(place["start"], place["end"], place=place[0], param="path")
@@ -126,7 +126,7 @@ def _span_arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 def _without_lines(given: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of a tool that takes a file, and maybe its `line`, without lines in the path."""
-    place = place_in(given["path"])
+    place = place_parts(given["path"])
     if place is None:
         return given
     line = {"line": int(place["start"])} if "line" in known and given.get("line") is None else {}

@@ -35,7 +35,6 @@ class Answer:
     question: str = ""
     standalone_question: str = ""
     sources: tuple[Citation, ...] = ()
-    hits: tuple[Hit, ...] = ()
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     found: bool = True
@@ -58,6 +57,7 @@ class Answer:
     subject: Subject | None = None
     trace: tuple[TraceStep, ...] = ()
     support: SupportCheck | None = None
+    hits: tuple[Hit, ...] = ()
     documents: list[Any] = field(default_factory=list)
 
     @property

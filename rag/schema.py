@@ -34,9 +34,9 @@ the field names except for those in this table; a name has the same meaning ever
     valid_from     the commit at which a fact was stated; `superseded_by` and `closed`: the id of the fact
                    that replaced it, and when; `may_supersede`: ids of facts on the same subject
 
-A span is not nested: its fields are fields of its hit or citation. An answer has each place once, as a source;
-`used` says whether its text refers to it. Times are ISO 8601 in UTC with microseconds; a time without a zone is
-interpreted as local time. Marks are sorted and unique.
+A span is not nested: its fields are fields of its hit or citation. An answer has each place once, as a
+source; `used` says whether its text refers to it. Times are ISO 8601 in UTC with microseconds; a time
+without a zone is interpreted as local time. Marks are sorted and unique.
 
 Turn stores and exports contain *records* (`turn_record`, `message_record`, `conversation_record`): the same
 objects with `order` and `forked_at` instead of `number` and `forked_after`. Every reader accepts both. The

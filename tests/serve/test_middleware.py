@@ -977,6 +977,6 @@ def test_only_files_of_the_index_are_shown(serve, tmp_path):
 def test_a_ref_of_a_listed_repository_may_be_asked(serve, sample_repo):
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
     asked = {"question": QUESTION["question"], "repositories": ["links@main"]}
-    assert running.post("/api/ask", asked).json["citations"]
+    assert running.post("/api/ask", asked).json["sources"]
     assert running.post("/api/ask", {**asked, "repositories": ["links@no-such"]}).status in (404, 424)
     assert running.post("/api/ask", {**asked, "repositories": ["links@--upload-pack=x"]}).status == 404

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from rag.analysis import is_stop_word
 from rag.errors import SourceError
-from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.retrieval.lookup import uses
 from rag.service import Engine, Repository, locate
 from rag.service.explore import explore, parts_of
 from rag.service.search import SearchQuery, search_repositories
 from rag.settings import load_settings
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, show
+from tools.benchmarks.repositories import obtain_all, read_repositories
 
 _GREP_LINES, _READ_FILES, _READ_LINES = 20, 4, 40
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -114,7 +114,7 @@ def test_steps_without_a_model_are_named_once_in_the_notes(sample_repo, tmp_path
     [
         (call("search", query="rate limit"), "snip/ratelimit.py:"),
         (call("find_symbol", name="sign_session"), "def sign_session"),
-        (call("callers", name="sign_session"), "snip/"),
+        (call("callers", name="sign_session"), "\nsnip/handlers.py:37 in login"),
         (call("list_files", glob="snip/*.py"), "snip/sessions.py"),
         (call("read", path="./snip/sessions.py"), "snip/sessions.py:1-"),
         (call("changed_since", since="HEAD"), "0 changed files"),

@@ -165,6 +165,9 @@ class Tools:
 
     def _find_symbol(self, name: str) -> Found:
         found = [one for index in self.indexes for one in _definitions(index, name)]
+        if not found:
+            note = self.unread(last_part(name), 0)
+            return failed(f"{name[:200]!r} is not defined in {self._files}; {note}")
         found.sort(key=lambda one: one[0].kind != "code")
         places = self._places([hit for hit, _ in found[:_DEFINITIONS]], more=len(found) - _DEFINITIONS)
         parts = list(places.parts)
@@ -204,6 +207,10 @@ class Tools:
         alike = [known for known in self._paths() if known.rpartition("/")[2] == name][:_NEAREST]
         return f"; did you mean {', '.join(alike)}?" if alike else ""
 
+    @property
+    def _files(self) -> str:
+        return indexed_files(sum(index.file_count for index in self.indexes))
+
     def _paths(self) -> list[str]:
         """Return the paths of all files that may be searched, in order."""
         paths = []
@@ -240,8 +247,7 @@ class Tools:
             head = f"{summary(found, files=index.file_count)}{unread}{more}:"
             parts.append((visible(plain(head)), plain("\n".join(lines))))
         if not parts:
-            files = indexed_files(sum(index.file_count for index in self.indexes))
-            return failed(f"no definition or call of {name[:200]!r} was found in {files}{unread}")
+            return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
         return Found(tuple(parts), f"{len(hits)} uses", tuple(hits[:_CALLS]))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:

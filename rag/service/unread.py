@@ -22,7 +22,7 @@ from rag.retrieval.question import last_part
 from rag.retrieval.search import RetrievalResult
 from rag.service.repository import Repository
 from rag.types import INDEXED, CodeFacts, Confidence
-from rag.types.question_kinds import CALLERS, LIST
+from rag.types.question_kinds import CALLERS, LIST, MESSAGE
 
 _NO_CODE = frozenset(
     {skip.BINARY, skip.TRANSLATION, skip.DATA, skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP}
@@ -40,14 +40,14 @@ def with_unread(
 ) -> RetrievalResult:
     """Add to the facts about a name what is not indexed; before "in 0 places", search it for the name."""
     facts = found.code_facts
-    if facts is None or facts.kind not in (CALLERS, LIST):
+    if facts is None or facts.kind not in (CALLERS, LIST, MESSAGE):
         return found
     here = {item.location for item in facts.items}
     of = [one for one in repositories if one.source.location in here] or list(repositories)
     if facts.kind == CALLERS:
         notes = [uses_note(one, _name(facts), facts.count, around=around) for one in of]
     else:
-        notes = [_count_note(one, _name(facts)) for one in of]
+        notes = [_count_note(one, _name(facts) if facts.kind == LIST else "") for one in of]
     note = "; ".join(filter(None, (facts.note, *notes)))
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
 

@@ -31,7 +31,7 @@ _MAX_CHUNKS_READ = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class NamedLines:
+class LinesWithName:
     """The lines of a chunk that have a name. `calls` is False for mere mentions."""
 
     hit: Hit
@@ -70,7 +70,7 @@ def _shows(hit: Hit, one: CodeDefinition) -> bool:
     return (hit.path, hit.symbol) == (one.path, one.name) and hit.start <= one.start <= hit.end
 
 
-def lines_with(index: ChunkIndex, name: str) -> list[NamedLines]:
+def lines_with(index: ChunkIndex, name: str) -> list[LinesWithName]:
     """Return the lines whose text has a name: calls before mentions, code before tests, then by place.
 
     They are lines to show, and no answer to who uses a definition, which `rag.retrieval.uses` gives: other
@@ -135,7 +135,7 @@ class _Patterns:
         return language in _BRACED and bool(self.braced.search(line))
 
 
-def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> NamedLines | None:
+def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> LinesWithName | None:
     """Return the lines of a chunk that use the name, without those that define it and without the head of a
     definition: its first line with the name.
     """
@@ -147,7 +147,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> NamedLines | Non
     calls = [n for n in mentions if patterns.call.search(lines[n])]
     if not mentions:
         return None
-    return NamedLines(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
+    return LinesWithName(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
 
 
 def _split_name(name: str) -> tuple[str, str]:

@@ -117,7 +117,7 @@ def test_a_key_never_sees_anothers_turns(keyed):
         ("GET", f"/api/recall?q=code&conversation={conversation}", None),
     ):
         assert keyed.request(method, path, body, headers=bob).status == 404
-    about = f"/api/repositories/sample/turns?path={response['citations'][0]['path']}"
+    about = f"/api/repositories/sample/turns?path={response['sources'][0]['path']}"
     for path in ("/api/recall?q=short+code", about):
         assert turn in keyed.get(path, headers=ann).body.decode()
         assert keyed.get(path, headers=bob).json == []

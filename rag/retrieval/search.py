@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
+from rag.code.languages import kind_of_path
 from rag.identifiers import composed
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
 from rag.retrieval.build_commands import asked_script
+from rag.retrieval.changes import read_change
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.german import in_english
@@ -82,7 +84,8 @@ class RetrievalResult:
     `near` is the best cosine of any chunk with the question; None if context was added to the question
     vector, or the scale is not known. `lexical` is the best BM25; None if context terms were added. `taken`
     maps the mistyped words of the question to their corrections. `ranked` are the hits of the ranking alone;
-    `further` are the next ones after `hits`, if they are wanted for a prompt with room;
+    `further` are the next ones after `hits`, if they are wanted for a prompt with room; `changed` is the
+    number of changed files if the text is a pasted change, whose tests come first;
     `code_facts` is None unless the question is of a known kind and its rules found something: then the chunks
     that hold the facts come first among the hits.
     """
@@ -95,11 +98,14 @@ class RetrievalResult:
     taken: Mapping[str, str] = field(default_factory=dict)
     code_facts: CodeFacts | None = None
     further: tuple[Hit, ...] = ()
+    changed: int = 0
 
     @property
     def remarks(self) -> list[str]:
         """Return notes about the search for the person who asked, as sentences."""
-        return [f'"{word}" was not found; searched for "{other}"' for word, other in self.taken.items()]
+        notes = [f'"{word}" was not found; searched for "{other}"' for word, other in self.taken.items()]
+        files = "1 changed file" if self.changed == 1 else f"{self.changed} changed files"
+        return [*notes, *([f"the text names {files}: tests for them come first"] if self.changed else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +183,9 @@ def _search_stores(
     searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int, every: int
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
-    question = in_english(
-        without_client_blocks(composed(question)), lambda name: any(s.index.defining(name) for s in searchers)
-    )
-    question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
-    taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
-    read = parse_question(corrected(question, taken) if taken else question)
-    known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
-    read = replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms)
+    question, changed = _changed(searchers, question)
+    read, taken = _parsed(searchers, question)
+    read = replace(read, asks=read.asks | {"tests"}) if changed else read
     sought = in_context(read, past, carry)
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
@@ -203,6 +204,7 @@ def _search_stores(
     if is_pointed and is_pasted(sought.question.text):
         kinds = [MESSAGE]  # the lines of a traceback may be those of another version
     kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
+    kinds = [] if changed else kinds
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -216,6 +218,8 @@ def _search_stores(
         wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
         hits = rerank(reranker, sought.question.text, [hit for hit, _ in best], wanted)
         best = [(hit, held[hit.location, hit.span]) for hit in hits]
+    if changed:
+        best.sort(key=lambda one: one[0].kind != "test")
     alone = sought.terms == sought.question.terms
     best = _named(best, sought.question, k)
     ranked = tuple(hit for hit, _ in best[:k])
@@ -230,7 +234,28 @@ def _search_stores(
         near=_nearness(gathered, sought),
         lexical=best_lexical if alone else None,
         taken=taken,
+        changed=changed,
     )
+
+
+def _changed(searchers: Sequence[Searcher], question: str) -> tuple[str, int]:
+    """Return what a pasted change says, and the number of its files without tests; else the question, 0."""
+    said, paths = read_change(question)
+    tested = [path for path in paths if kind_of_path(path) != "test"]
+    is_known = any(searcher.index.chunks_of(path) for searcher in searchers for path in tested)
+    return (said, len(tested)) if is_known else (question, 0)
+
+
+def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestion, Mapping[str, str]]:
+    """Return a question in the words that the stores have, and the mistyped words with their corrections."""
+    question = in_english(
+        without_client_blocks(composed(question)), lambda name: any(s.index.defining(name) for s in searchers)
+    )
+    question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
+    taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
+    read = parse_question(corrected(question, taken) if taken else question)
+    known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
+    return replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms), taken
 
 
 def _subject_asked(sought: ContextualQuestion) -> str:

@@ -16,6 +16,7 @@ from itertools import chain, groupby, zip_longest
 from rag.analysis import words
 from rag.ports import TokenCounter
 from rag.quoting import visible
+from rag.retrieval.changes import read_change
 from rag.retrieval.context import Exchange
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
@@ -77,7 +78,8 @@ def explore(
 
     Args:
         repository: open for search.
-        question: any text: a question of one or several parts, an identifier, a pasted error message.
+        question: any text: a question of one or several parts, an identifier, a pasted error message, a diff
+            or a description of a change with the paths of its files, of which the tests come first.
         counter: counts the tokens of the text.
         budget_tokens: the limit for the text, clipped to the range from 100 to 20,000.
         seen: lines that were sent before, which are left out.
@@ -89,9 +91,10 @@ def explore(
         QuestionEmpty, QuestionTooLong: as `check_question`.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
+    question, changed = read_change(question)
     check_question(question)
     budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
-    parts = parts_of(question)
+    parts = [question] if changed else parts_of(question)
     sent = sum(map(len, seen.values())) if seen else 0
     room = (budget + _TOKENS_OF_LINE * sent) // _TOKENS_OF_PLACE
     depth = max(DEPTH, room // len(parts))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import dropwhile, groupby, zip_longest
 
@@ -130,15 +130,30 @@ def places_of(
     found.places += _lines_of_files(repository, part, result) if paths or not first else []
     answered = bool(first) or (bool(matches) and is_name)
     ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
-    excerpts = _excerpts(ranked, part, more_lines, few=bool(names), with_weak=with_weak)
+    wants_tests = "tests" in result.sought.question.asks
+    few, with_weak = bool(names) or wants_tests, with_weak or wants_tests
+    excerpts = _excerpts(ranked, part, more_lines, few=few, with_weak=with_weak)
     worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
     for excerpt, place in zip_longest(excerpts, worded):
         found.places += _by_definition(repository, excerpt) if excerpt else ()
         found.places += [place] if place else []
     found.places += _grouped(last)
+    order = _tests_first(result) if wants_tests else _named_first(paths)
     for places in (found.facts, found.places):
-        places.sort(key=lambda place: not _in_paths(place.path, paths))
+        places.sort(key=order)
     return found
+
+
+def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:
+    """Return the order of places where the files with some paths come first."""
+    return lambda place: not _in_paths(place.path, paths)
+
+
+def _tests_first(result: RetrievalResult) -> Callable[[ExploredPlace], tuple[bool, int]]:
+    """Return the order of places where files of tests come first, as they are ranked."""
+    ranked = list(dict.fromkeys(hit.path for hit in result.ranked))
+    rank = {path: n for n, path in enumerate(ranked)}
+    return lambda place: (kind_of_path(place.path) != "test", rank.get(place.path, len(rank)))
 
 
 def _in_paths(path: str, paths: Sequence[str]) -> bool:

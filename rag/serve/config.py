@@ -45,9 +45,10 @@ _SHARED_DRAIN_S = 5.0
 _NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
-def keys_file(engine: Settings) -> Path:
-    """Return the default path of the file of keys."""
-    return engine.home / "keys.toml"
+def refuse_keys_file(engine: Settings) -> None:
+    """Refuse to go on while the keys of version 0.2 are still in a file. Raises SettingsError."""
+    if (file := engine.home / "keys.toml").exists():
+        raise SettingsError(f"keys are stored with the turns; run `rag keys import {file}`")
 
 
 def with_shared_memory(engine: Settings) -> Settings:
@@ -74,13 +75,13 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
         given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):
         given = {**_DEEPWIKI, **given}
-    return ServerSettings(**{"keys_file": keys_file(engine), **given, "engine": engine})
+    return ServerSettings(**{**given, "engine": engine})
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Return the settings in a file as keyword arguments of `ServerSettings`.
 
-    Relative paths of repositories and of `keys_file` are relative to the file's folder.
+    Relative paths of repositories are relative to the file's folder.
 
     Raises:
         SettingsError: the file is unreadable, of another version, or has an unknown key or an invalid value.
@@ -96,11 +97,14 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path} {which}, but this rag reads version {VERSION}; change its keys to those of "
             f"deploy/server.toml, then write `version = {VERSION}` at the top"
         )
+    if "keys_file" in values:
+        raise SettingsError(
+            f"{path} sets keys_file, but keys are stored with the turns; run "
+            f"`rag keys import {user_path(str(values['keys_file']), base=path.parent)}` and remove the line"
+        )
     found = {name: _converted(path, name, value) for name, value in values.items()}
     if "repositories" in found:
         found["repositories"] = tuple(_repositories(path, found["repositories"]))
-    if "keys_file" in found:
-        found["keys_file"] = user_path(found["keys_file"], base=path.parent)
     return found
 
 

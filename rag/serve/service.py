@@ -8,15 +8,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
-from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
+from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
-from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
+from rag.serve.access.keys import Caller, KeyRecords, Keyring, Sharing, named_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
+from rag.serve.config import refuse_keys_file
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.hints import Interface, for_callers
 from rag.serve.repositories.entry import ServedRepository
@@ -46,6 +48,7 @@ OnStep = Callable[[TraceStep], Awaitable[None]]
 """Receives a step of a second look as soon as it was made."""
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 _START_AFTER_S = 0.25
+_READ_KEYS_EVERY_S = 1.0
 
 
 class Service:
@@ -75,16 +78,16 @@ class Service:
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
         self._env_keys = named_keys(settings.keys, mine.namespace, shared)
-        self._keys_read = KeysFile(settings.keys_file)
-        self._shared_keys = shared_keys(self.shared) if self.shared is not None else ()
-        keys = self._env_keys + self._keys_read.keys() + self._shared_keys
+        # Child processes have another working directory.
+        own = with_absolute_paths(settings.engine)
+        self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
+        refuse_keys_file(settings.engine)
+        self._read_keys_at = 0.0
+        keys = self._env_keys + KeyRecords(self.engine.turns).keys()
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
         check_settings(settings, has_keys=bool(keys) or bool(settings.identity_header))
         check_git(settings.allow_urls)
         self.settings = settings
-        # Child processes have another working directory.
-        own = with_absolute_paths(settings.engine)
-        self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
         self.keyring = Keyring(
             keys,
             default=Caller(namespace=mine.namespace, sharing=shared),
@@ -137,34 +140,23 @@ class Service:
 
     def _events(self, shared: SharedState) -> SharedEvents:
         """Start to exchange events with other servers."""
-        events = SharedEvents(
-            shared,
-            conversation_changed=self.changes.deliver,
-            keys_changed=lambda: self._read_shared_keys(shared),
-        )
+        events = SharedEvents(shared, conversation_changed=self.changes.deliver)
         self.changes.send = events.send
         return events
 
-    def _read_shared_keys(self, shared: SharedState) -> None:
-        """Accept the keys that are shared now."""
-        try:
-            self._shared_keys = shared_keys(shared)
-        except SettingsError as error:
-            log.error("%s", error)
+    async def reread_keys(self) -> None:
+        """Accept the keys that are stored now. They are read at most once a second.
+
+        A server that needs keys never does without them again.
+        """
+        if (now := monotonic()) < self._read_keys_at:
             return
-        self._accept_keys()
-
-    def reread_keys(self) -> None:
-        """Accept the keys in the file, if it has changed. It is compared at most once a second."""
+        self._read_keys_at = now + _READ_KEYS_EVERY_S
         try:
-            if self._keys_read.has_changed():
-                self._accept_keys()
-        except SettingsError as error:
+            keys = self._env_keys + await to_thread(KeyRecords(self.engine.turns).keys)
+        except (SettingsError, StoreError) as error:
             log.error("%s; the keys that were read before stay", error)
-
-    def _accept_keys(self) -> None:
-        """Accept the keys that there are. A server that needs keys never does without them again."""
-        keys = self._env_keys + self._keys_read.keys() + self._shared_keys
+            return
         if keys or not self.keyring.has_keys:
             self.keyring.replace(keys)
         else:

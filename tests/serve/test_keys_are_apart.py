@@ -14,9 +14,9 @@ from urllib.parse import quote
 import pytest
 from conftest import git
 from every_request import requests
+from keys_given import add_key, memory_in
 from live_server import Served, sample_copy, serving
 
-from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import sharing
 from rag.types import Source
 
@@ -57,13 +57,13 @@ class Callers:
 @pytest.fixture(scope="module")
 def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callers]:
     home = tmp_path_factory.mktemp("keys")
-    file = home / "keys.toml"
+    memory = memory_in(home)
     shared = sharing(project="shop", writes="user")
     alice, bob = (
-        {"Authorization": f"Bearer {add_key(file, name, shared=shared)}"} for name in ("alice", "bob")
+        {"Authorization": f"Bearer {add_key(memory, name, shared=shared)}"} for name in ("alice", "bob")
     )
     repositories = (("sample", sample_copy(home)),)
-    with serving(home, keys_file=file, repositories=repositories, engine={"cache": True}) as running:
+    with serving(home, repositories=repositories, engine={"cache": True, "memory": memory}) as running:
         yield Callers(running.ready(), alice, bob, stored(running, alice))
 
 
@@ -193,11 +193,14 @@ def test_a_branch_that_one_key_asks_about_is_not_shown_to_another(
     """Neither its name nor a count of it, in lists, errors, models, tools, counters and the health check."""
     shutil.copytree(committed_sample, root := tmp_path / "sample")
     git(root, "branch", branch := f"fix/{MARK}")
-    file = tmp_path / "keys.toml"
-    alice, bob = ({"Authorization": f"Bearer {add_key(file, name)}"} for name in ("alice", "bob"))
+    memory = memory_in(tmp_path)
+    alice, bob = ({"Authorization": f"Bearer {add_key(memory, name)}"} for name in ("alice", "bob"))
     listed = [(name, Source(str(root.resolve()))) for name in ("sample", "other")]
     with serving(
-        tmp_path, keys_file=file, repositories=tuple(listed), groups=(("both", ("sample", "other")),)
+        tmp_path,
+        engine={"memory": memory},
+        repositories=tuple(listed),
+        groups=(("both", ("sample", "other")),),
     ) as served:
         served.wait_until(lambda: served.get("/health").json["ready"] == 2)
 

@@ -1,15 +1,9 @@
 """API keys: they identify the caller and the caller's namespace of conversations.
 
 A key is shown once, when it is created; only its SHA-256 is stored, which is safe for 256 random bits.
-The file is TOML, readable by its owner only:
+A key is a record of the turn store, in a namespace that no key can have:
 
-    [[key]]
-    name = "ci"
-    namespace = "ci"
-    project = "shop"
-    team = "backend"
-    writes = "team"
-    sha256 = "…"
+    {"name": "ci", "namespace": "ci", "project": "shop", "team": "backend", "writes": "team", "sha256": "…"}
 
 The facts of `project` and `team` are read with this key too. `writes` is the scope to which it adds facts if
 a request names none: by default the team, else the project, else the user's own. `expires` is a time after
@@ -21,18 +15,15 @@ Instead of a key, a trusted proxy may name the caller (`rag.serve.access.identit
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from pathlib import Path
-from time import monotonic
 from typing import Any
 
-from rag.decoding import text_of
 from rag.errors import SettingsError
-from rag.parsing import parse_toml
-from rag.ports import Clock, SharedState
+from rag.ports import Clock, RecordStore
 from rag.serve.errors import KeyExpired, Unauthorized
 from rag.settings import FactScope
 from rag.types import now_utc
@@ -44,7 +35,10 @@ _MIN_UNGUESSABLE = 22
 """A plain-text key of at least this length counts as random: 128 bits in base 64."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _DAY_CHARS = len("2026-12-31")
-_COMPARE_EVERY_S = 1.0
+Entry = Mapping[str, Any]
+KEYS_NAMESPACE = "server:keys"
+"""Not a name (`NAME`), so it is the namespace of no caller."""
+_SHELF = "keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,61 +165,45 @@ def key_hash(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_keys(path: Path) -> tuple[Key, ...]:
-    """Return the keys in a file; none when there is no file.
-
-    Raises:
-        SettingsError: the file cannot be read, or an entry is incomplete.
-    """
-    try:
-        entries = parse_toml(text_of(path.read_bytes())).get("key", [])
-        return tuple(key for entry in entries for key in keys_of(entry))
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise SettingsError(f"cannot read the keys in {path}: {error}; fix or remove it") from error
-
-
-class KeysFile:
-    """A file of keys that is read again after it has changed.
+class KeyRecords:
+    """The keys of all servers that use a turn store: records there, by name. None contains a secret.
 
     Args:
-        path: the file; None for none.
+        store: the turn store.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._state = self._stat()
-        self._keys = read_keys(path) if path else ()
-        self._compare_at = 0.0
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+
+    def entries(self) -> dict[str, Entry]:
+        """Return the entries of all keys, by name. Raises SettingsError, StoreError."""
+        found = self._store.scan_records(shelf=_SHELF, namespace=KEYS_NAMESPACE)
+        try:
+            return {name: json.loads(value) for name, value in found}
+        except ValueError as error:
+            raise SettingsError(f"cannot read the stored keys: {error}; restore a backup") from error
 
     def keys(self) -> tuple[Key, ...]:
-        """Return the keys that were read last."""
-        return self._keys
-
-    def has_changed(self) -> bool:
-        """Read the file again if it has changed, and return whether it had; at most once a second.
+        """Return all keys; one that was replaced follows its successor.
 
         Raises:
-            SettingsError: it has changed and cannot be read.
+            SettingsError: an entry is incomplete.
+            StoreError: the store cannot be used.
         """
-        now = monotonic()
-        if self._path is None or now < self._compare_at:
-            return False
-        self._compare_at = now + _COMPARE_EVERY_S
-        state = self._stat()
-        if state == self._state:
-            return False
-        self._state = state
-        self._keys = read_keys(self._path)
-        return True
-
-    def _stat(self) -> tuple[int, int, int] | None:
         try:
-            found = self._path.stat() if self._path else None
-        except OSError:
-            return None
-        return found and (found.st_mtime_ns, found.st_size, found.st_ino)
+            return tuple(key for entry in self.entries().values() for key in keys_of(entry))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise SettingsError(f"cannot read the stored keys: {error}; remove that key") from error
+
+    def swap(self, name: str, old: Entry | None, new: Entry | None) -> bool:
+        """Replace an entry that is still `old` (None for none); False if it is not, and nothing changed."""
+        return self._store.swap_record(
+            name, _encoded(old), _encoded(new), shelf=_SHELF, namespace=KEYS_NAMESPACE
+        )
+
+
+def _encoded(entry: Entry | None) -> bytes | None:
+    return None if entry is None else json.dumps(entry, sort_keys=True).encode()
 
 
 def keys_of(entry: Mapping[str, Any]) -> list[Key]:
@@ -284,16 +262,3 @@ def named_keys(keys: Sequence[str], namespace: str, shared: Sharing = Sharing())
         Key(f"key-{n}", namespace, key_hash(key), len(key) < _MIN_UNGUESSABLE, shared, is_named=False)
         for n, key in enumerate(keys, start=1)
     )
-
-
-def shared_keys(state: SharedState) -> tuple[Key, ...]:
-    """Return the keys that all servers of a database accept.
-
-    Raises:
-        SettingsError: an entry is incomplete.
-        StoreError: the database cannot be used.
-    """
-    try:
-        return tuple(key for entry in state.keys().values() for key in keys_of(entry))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise SettingsError(f"cannot read the shared keys: {error}; remove that key") from error

@@ -43,7 +43,7 @@ from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery
-from rag.service.unread import unread_note
+from rag.service.unread import uses_note
 from rag.types import Answer
 from rag.wiki import WikiStructure, page_markdown, structure_outline
 
@@ -391,7 +391,7 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
-            unread = "" if hits else await self._unread(repository, name)
+            unread = "" if hits else await self._unread(repository, name, 0)
         shown = hits[:MAX_RESULTS]
         files = indexed_files(repository.store.file_count)
         text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
@@ -406,7 +406,7 @@ class Toolbox:
         _, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             found = await to_thread(uses_of_name, repository.store, symbol)
-            unread = "" if found.found else await self._unread(repository, symbol)
+            unread = await self._unread(repository, symbol, len(found.found))
         places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
         return _found(_called(found, repository.store.file_count, unread), places, repository)
 
@@ -445,11 +445,11 @@ class Toolbox:
 
     # ------------------------------------------------------------ shared
 
-    async def _unread(self, repository: Repository, name: str) -> str:
-        """Return what is known of a name in what is not indexed, as the end of a sentence."""
+    async def _unread(self, repository: Repository, name: str, count: int) -> str:
+        """Return what a count of places with a name does not cover, as the end of a sentence."""
         around = self._service.engine.reads_around
-        note = await to_thread(unread_note, repository, [last_part(name)], around=around)
-        return f"; {note or 'all files were searched'}"
+        note = await to_thread(uses_note, repository, last_part(name), count, around=around)
+        return f"; {note}" if note else ""
 
     async def _ready(
         self, caller: Caller, name: str | None, ref: str | None, progress: Progress

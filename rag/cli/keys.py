@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -210,28 +210,27 @@ def import_(
 
     rag keys import ~/.local/share/rag/keys.toml
     """
-    with _keys(imports=True) as keys:
+    with _keys(importing=True) as keys:
         from rag.serve.access.key_changes import import_keys
 
         out(f"{len(import_keys(keys, file))} keys are imported")
 
 
 @contextmanager
-def _keys(*, imports: bool = False) -> Iterator[KeyRecords]:
+def _keys(*, importing: bool = False) -> Iterator[KeyRecords]:
     """Open the keys in the turn store of the servers."""
     with errors_as_exit_codes():
         try:
-            from rag.serve.access.keys import KeyRecords
-            from rag.serve.config import refuse_keys_file, with_shared_memory
+            from rag.serve.config import opened_keys, with_shared_memory
         except ImportError as error:
             raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
-        from rag.backends import open_turn_store
-
         settings = settings_from()
-        if not imports:
-            refuse_keys_file(settings)
-        with closing(open_turn_store(with_shared_memory(settings))) as store:
-            yield KeyRecords(store)
+        if with_shared_memory(settings).memory.startswith("memory:"):
+            raise ConfigError(
+                "the turn store memory: ends with its process, so it has no keys; name another with --memory"
+            )
+        with opened_keys(settings, importing=importing) as keys:
+            yield keys
 
 
 def _until(key: Key, now: datetime) -> str:

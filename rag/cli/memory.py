@@ -103,7 +103,7 @@ def delete(
     """
     from rag.service.namespaces import delete_namespace, holdings
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with errors_as_exit_codes(), opened_engine(settings_from(namespace=namespace)) as engine:
         before = None if older_than is None else now_utc() - _age(older_than)
         named = _named(namespace)
         if before is None:
@@ -156,7 +156,7 @@ def retention(
     """
     from rag.service.namespace_retention import RetentionPolicy, expire, policies, policy_of, set_policy
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with errors_as_exit_codes(), opened_engine(settings_from(namespace=namespace)) as engine:
         store = engine.turns
         if namespace is None:
             chosen = policies(store)

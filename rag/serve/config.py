@@ -17,7 +17,8 @@ Keys are the field names of `ServerSettings`. An unknown key is an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
+from rag.serve.access.keys import KeyRecords
 from rag.serve.settings import ServerSettings, with_safe_names
-from rag.service import locate
+from rag.service import Engine, locate
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
 
@@ -45,10 +47,20 @@ _SHARED_DRAIN_S = 5.0
 _NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
-def refuse_keys_file(engine: Settings) -> None:
-    """Refuse to go on while the keys of version 0.2 are still in a file. Raises SettingsError."""
-    if (file := engine.home / "keys.toml").exists():
-        raise SettingsError(f"keys are stored with the turns; run `rag keys import {file}`")
+@contextmanager
+def opened_keys(engine: Settings, *, importing: bool = False) -> Iterator[KeyRecords]:
+    """Open the keys in the turn store of the servers with these settings.
+
+    Raises:
+        SettingsError: there is a file of keys of version 0.2, unless `importing`.
+        StoreError: the store cannot be used.
+    """
+    if not importing and (file := engine.home / "keys.toml").exists():
+        raise SettingsError(
+            f"{file} has keys of version 0.2; keys are now stored with the turns: run `rag keys import {file}`"
+        )
+    with closing(Engine(with_shared_memory(engine))) as opened:
+        yield KeyRecords(opened.turns)
 
 
 def with_shared_memory(engine: Settings) -> Settings:

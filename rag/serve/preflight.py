@@ -12,13 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rag.backends import open_turn_store
 from rag.diagnosis import Finding
 from rag.errors import ConfigError, RagError, SourceError
 from rag.serve.access.identity import IdentityHeader
-from rag.serve.access.keys import Key, KeyRecords
+from rag.serve.access.keys import Key
 from rag.serve.access.ssrf import git_pins_addresses
-from rag.serve.config import refuse_keys_file, server_settings, with_shared_memory
+from rag.serve.config import opened_keys, server_settings
 from rag.serve.settings import ServerSettings, check_settings
 from rag.service.jobs import open_jobs
 from rag.service.remotes import remote_commit
@@ -114,9 +113,8 @@ def _shared(settings: ServerSettings, *, ask: bool) -> Finding:
 def _stored_keys(settings: ServerSettings) -> tuple[Sequence[Key], Finding | None]:
     """Return the keys in the turn store; else what is wrong there."""
     try:
-        refuse_keys_file(settings.engine)
-        with closing(open_turn_store(with_shared_memory(settings.engine))) as store:
-            return KeyRecords(store).keys(), None
+        with opened_keys(settings.engine) as records:
+            return records.keys(), None
     except RagError as error:
         return (), Finding("keys", "bad", str(error), "rag keys --help")
 

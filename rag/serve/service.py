@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from rag.serve.access.keys import Caller, KeyRecords, Keyring, Sharing, named_ke
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
-from rag.serve.config import refuse_keys_file
+from rag.serve.config import opened_keys
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.hints import Interface, for_callers
 from rag.serve.repositories.entry import ServedRepository
@@ -78,16 +79,17 @@ class Service:
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
         self._env_keys = named_keys(settings.keys, mine.namespace, shared)
-        # Child processes have another working directory.
-        own = with_absolute_paths(settings.engine)
-        self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
-        refuse_keys_file(settings.engine)
-        self._read_keys_at = 0.0
-        keys = self._env_keys + KeyRecords(self.engine.turns).keys()
+        with opened_keys(mine) as stored:
+            keys = self._env_keys + stored.keys()
+        self._read_keys_at, self._reading_keys = 0.0, asyncio.Lock()
+        self._key_reader = ThreadPoolExecutor(1, thread_name_prefix="rag-keys")
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
         check_settings(settings, has_keys=bool(keys) or bool(settings.identity_header))
         check_git(settings.allow_urls)
         self.settings = settings
+        # Child processes have another working directory.
+        own = with_absolute_paths(settings.engine)
+        self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
         self.keyring = Keyring(
             keys,
             default=Caller(namespace=mine.namespace, sharing=shared),
@@ -124,6 +126,7 @@ class Service:
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.close)
+            stack.callback(self._key_reader.shutdown)
             retention = RetentionTimer(lambda: self.engine.turns, lambda text: log.info("%s", text))
             stack.push_async_callback(to_thread, retention.close)
             if self.shared is not None:
@@ -145,22 +148,20 @@ class Service:
         return events
 
     async def reread_keys(self) -> None:
-        """Accept the keys that are stored now. They are read at most once a second.
+        """Accept the keys that are stored now. They are read at most once a second, in a thread of their own.
 
-        A server that needs keys never does without them again.
+        Requests wait for it, so that none is accepted with a key that was removed before.
         """
-        if (now := monotonic()) < self._read_keys_at:
-            return
-        self._read_keys_at = now + _READ_KEYS_EVERY_S
-        try:
-            keys = self._env_keys + await to_thread(KeyRecords(self.engine.turns).keys)
-        except (SettingsError, StoreError) as error:
-            log.error("%s; the keys that were read before stay", error)
-            return
-        if keys or not self.keyring.has_keys:
-            self.keyring.replace(keys)
-        else:
-            log.error("the last key was removed; it is accepted until the server is restarted")
+        async with self._reading_keys:
+            if monotonic() < self._read_keys_at:
+                return
+            read = KeyRecords(self.engine.turns).keys
+            try:
+                keys = await asyncio.get_running_loop().run_in_executor(self._key_reader, read)
+                self.keyring.replace(self._env_keys + keys)
+            except (SettingsError, StoreError) as error:
+                log.error("%s; the keys that were read before stay", error)
+            self._read_keys_at = monotonic() + _READ_KEYS_EVERY_S
 
     def engine_for(self, caller: Caller) -> Engine:
         """Return the engine for a caller: its own conversations, the shared stores."""

@@ -37,15 +37,7 @@ LINEAGES = "lineage"
 """The folder of cached histories of renames."""
 _SQLITE_SUFFIXES = ("", "-wal", "-shm")
 _SETTINGS = frozenset(
-    {
-        "config.toml",
-        "keys.toml",
-        "prices.toml",
-        "templates",
-        "told_hosts",
-        "token_factors",
-        "thought_habits",
-    }
+    {"config.toml", "keys.toml", "prices.toml", "templates", "told_hosts", "token_factors", "thought_habits"}
 )
 _ADVICE: dict[StorageKind, str] = {
     "turns": "rag turns delete, rag memory delete",

@@ -90,8 +90,8 @@ def rotate_key(
 
 def remove_key(keys: KeyRecords, name: str) -> None:
     """Remove a key. Raises NotFound if there is none."""
-    if not keys.swap(name, _found(keys, name), None):
-        raise SettingsError(f"another process has just changed the key {name}; try again")
+    if not keys.remove(name):
+        raise _unknown(name)
 
 
 def import_keys(keys: KeyRecords, file: Path) -> list[str]:

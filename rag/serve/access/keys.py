@@ -1,7 +1,7 @@
 """API keys: they identify the caller and the caller's namespace of conversations.
 
 A key is shown once, when it is created; only its SHA-256 is stored, which is safe for 256 random bits.
-A key is a record of the turn store, in a namespace that no key can have:
+A key is a record of the turn store, in the namespace `KEYS_NAMESPACE`, which no key can have:
 
     {"name": "ci", "namespace": "ci", "project": "shop", "team": "backend", "writes": "team", "sha256": "…"}
 
@@ -23,9 +23,10 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from rag.errors import SettingsError
+from rag.parsing import parse_json
 from rag.ports import Clock, RecordStore
 from rag.serve.errors import KeyExpired, Unauthorized
-from rag.settings import FactScope
+from rag.settings import KEYS_NAMESPACE, FactScope
 from rag.types import now_utc
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
@@ -36,8 +37,6 @@ _MIN_UNGUESSABLE = 22
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _DAY_CHARS = len("2026-12-31")
 Entry = Mapping[str, Any]
-KEYS_NAMESPACE = "server:keys"
-"""Not a name (`NAME`), so it is the namespace of no caller."""
 _SHELF = "keys"
 
 
@@ -86,7 +85,7 @@ class Keyring:
     """The keys that a server accepts.
 
     Args:
-        keys: if empty, every request is accepted, unless `required`.
+        keys: if empty, every request is accepted, unless `required` or there were keys before.
         default: the caller of all requests when there are no keys.
         required: whether callers need a key, or a proxy that names them, even if there are no keys.
         clock: the source of times.
@@ -104,7 +103,8 @@ class Keyring:
         self.replace(keys)
 
     def replace(self, keys: Sequence[Key]) -> None:
-        """Accept these keys from now on. May be called from any thread."""
+        """Accept these keys from now on, and nobody else once there were any. May be called from any thread."""
+        self._required = self._required or bool(keys)
         self._keys = {key.sha256: key for key in keys}
 
     @property
@@ -120,7 +120,7 @@ class Keyring:
     @property
     def has_keys(self) -> bool:
         """Whether a key is required."""
-        return self._required or bool(self._keys)
+        return self._required
 
     def caller(self, authorization: str | None) -> Caller:
         """Return the caller of an `Authorization` header. Without keys, always the default caller.
@@ -179,9 +179,12 @@ class KeyRecords:
         """Return the entries of all keys, by name. Raises SettingsError, StoreError."""
         found = self._store.scan_records(shelf=_SHELF, namespace=KEYS_NAMESPACE)
         try:
-            return {name: json.loads(value) for name, value in found}
+            return {name: parse_json(value) for name, value in found}
         except ValueError as error:
-            raise SettingsError(f"cannot read the stored keys: {error}; restore a backup") from error
+            names = ", ".join(name for name, _ in found)
+            raise SettingsError(
+                f"cannot read the stored keys ({names}): {error}; remove the damaged one with `rag keys remove`"
+            ) from error
 
     def keys(self) -> tuple[Key, ...]:
         """Return all keys; one that was replaced follows its successor.
@@ -193,17 +196,27 @@ class KeyRecords:
         try:
             return tuple(key for entry in self.entries().values() for key in keys_of(entry))
         except (ValueError, TypeError, AttributeError) as error:
-            raise SettingsError(f"cannot read the stored keys: {error}; remove that key") from error
+            raise SettingsError(
+                f"cannot read the stored keys: {error}; remove that key with `rag keys remove`"
+            ) from error
 
-    def swap(self, name: str, old: Entry | None, new: Entry | None) -> bool:
+    def swap(self, name: str, old: Entry | None, new: Entry) -> bool:
         """Replace an entry that is still `old` (None for none); False if it is not, and nothing changed."""
         return self._store.swap_record(
-            name, _encoded(old), _encoded(new), shelf=_SHELF, namespace=KEYS_NAMESPACE
+            name,
+            None if old is None else _encoded(old),
+            _encoded(new),
+            shelf=_SHELF,
+            namespace=KEYS_NAMESPACE,
         )
 
+    def remove(self, name: str) -> bool:
+        """Remove an entry, also a damaged one; False if there is none."""
+        return bool(self._store.delete_records([name], shelf=_SHELF, namespace=KEYS_NAMESPACE))
 
-def _encoded(entry: Entry | None) -> bytes | None:
-    return None if entry is None else json.dumps(entry, sort_keys=True).encode()
+
+def _encoded(entry: Entry) -> bytes:
+    return json.dumps(entry, sort_keys=True).encode()
 
 
 def keys_of(entry: Mapping[str, Any]) -> list[Key]:
@@ -216,6 +229,8 @@ def keys_of(entry: Mapping[str, Any]) -> list[Key]:
     namespace, sha256 = entry.get("namespace", name), entry.get("sha256", "")
     if not (NAME.fullmatch(name) and isinstance(namespace, str) and _SHA256.fullmatch(sha256)):
         raise ValueError(f"the key {name!r} needs a name and the SHA-256 of the key in 64 digits")
+    if namespace == KEYS_NAMESPACE:
+        raise ValueError(f"the key {name!r} cannot have the namespace {namespace}")
     shared = sharing(entry.get("project", ""), entry.get("team", ""), entry.get("writes"))
     expires = _moment(name, entry.get("expires"))
     found = [Key(name, namespace, sha256, sharing=shared, expires=expires)]

@@ -29,7 +29,7 @@ MAX_STEPS = 20
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of groups, each with its repositories."""
 KEYS_NAMESPACE = "server:keys"
-"""The namespace of the API keys of servers in a turn store. It is no caller's, and no interface selects it."""
+"""The namespace of a turn store with the API keys of servers. No caller and no command can select it."""
 _GROUP = re.compile(r"(?!all$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 ENVIRONMENT = {

@@ -16,6 +16,7 @@ from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
 from rag.errors import BackendMissing, ConfigError
 from rag.parsing import parse_age, parse_expiry
+from rag.quoting import counted
 from rag.types import now_utc
 
 if TYPE_CHECKING:
@@ -213,7 +214,8 @@ def import_(
     with _keys(importing=True) as keys:
         from rag.serve.access.key_changes import import_keys
 
-        out(f"{len(import_keys(keys, file))} keys are imported")
+        found = import_keys(keys, file)
+        out(f"imported {counted(len(found), 'key')}: {', '.join(found)}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     confirm,
     errors_as_exit_codes,

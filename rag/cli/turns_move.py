@@ -171,7 +171,9 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file written by `backup`.", metavar="FILE")],
     json: options.Json = False,
 ) -> None:
-    """Restore a backup. Existing data does not change, and the keys of servers are only restored if there are none.
+    """Restore a backup. Existing data does not change.
+
+    The keys of servers are restored only if the turn store has none.
 
     A damaged backup, or one from a newer version, is refused before anything is restored.
 

@@ -57,7 +57,7 @@ def opened_keys(engine: Settings, *, importing: bool = False) -> Iterator[KeyRec
     """
     if not importing and (file := engine.home / "keys.toml").exists():
         raise SettingsError(
-            f"{file} has keys of version 0.2; keys are now stored with the turns: run `rag keys import {file}`"
+            f"{file} has the keys of version 0.2; store them with the turns: `rag keys import {file}`"
         )
     with closing(Engine(with_shared_memory(engine))) as opened:
         yield KeyRecords(opened.turns)

@@ -200,6 +200,10 @@ def test_an_expired_key_is_refused_with_the_reason(tmp_path, serve):
     running.wait_until(lambda: running.get("/v1/models", headers=bearer(ann)).status == 200)
     with_keys(memory, lambda keys: remove_key(keys, "ann"))  # the last one: the server does not become open
     assert running.get("/v1/models").status == 401
+    refused = running.wait_until(
+        lambda: (found := running.get("/v1/models", headers=bearer(ann))).status == 401 and found
+    )
+    assert "the key is unknown" in refused.json["error"]["message"]
 
 
 def test_a_rotated_key_keeps_its_rights_and_accepts_the_previous_one_for_a_while(tmp_path):

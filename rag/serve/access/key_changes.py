@@ -104,6 +104,8 @@ def import_keys(keys: KeyRecords, file: Path) -> list[str]:
     try:
         entries = parse_toml(text_of(file.read_bytes())).get("key", [])
         added = {keys_of(one)[0].name: json.loads(json.dumps(one, default=str)) for one in entries}
+        if len(added) < len(entries):
+            raise ValueError("two keys have the same name")
         there = keys.entries()
         if taken := [name for name, entry in added.items() if there.get(name, entry) != entry]:
             raise ValueError(f"other keys named {', '.join(taken)} are stored")

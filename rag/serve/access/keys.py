@@ -103,7 +103,7 @@ class Keyring:
         self.replace(keys)
 
     def replace(self, keys: Sequence[Key]) -> None:
-        """Accept these keys from now on, and nobody else once there were any. May be called from any thread."""
+        """Accept these keys from now on; after the first, a key is always required. For any thread."""
         self._required = self._required or bool(keys)
         self._keys = {key.sha256: key for key in keys}
 
@@ -183,7 +183,7 @@ class KeyRecords:
         except ValueError as error:
             names = ", ".join(name for name, _ in found)
             raise SettingsError(
-                f"cannot read the stored keys ({names}): {error}; remove the damaged one with `rag keys remove`"
+                f"cannot read the stored keys {names}: {error}; use `rag keys remove` on the damaged one"
             ) from error
 
     def keys(self) -> tuple[Key, ...]:

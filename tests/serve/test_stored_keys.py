@@ -38,7 +38,7 @@ SELECTED = (
     ("turns", "list"),
     ("turns", "export", "--all"),
     ("turns", "import", "lines.jsonl"),
-    ("recall", "ann"),
+    ("turns", "search", "ann"),
     ("facts", "list"),
     ("memory", "sweep"),
     ("keys", "list"),

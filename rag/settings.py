@@ -28,6 +28,8 @@ Steps = int
 MAX_STEPS = 20
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of groups, each with its repositories."""
+KEYS_NAMESPACE = "server:keys"
+"""The namespace of a turn store with the API keys of servers. No caller and no command can select it."""
 _GROUP = re.compile(r"(?!all$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 ENVIRONMENT = {
@@ -182,9 +184,13 @@ class Settings:
     """For each loaded setting: its source and its value."""
 
     def __post_init__(self) -> None:
-        """Refuse a number of steps that no interface accepts. Raises SettingsError."""
+        """Refuse what no interface accepts. Raises SettingsError."""
         if not 0 <= self.steps <= MAX_STEPS:
             raise SettingsError(f"the number of steps is {self.steps}; it must be from 0 to {MAX_STEPS}")
+        if self.namespace == KEYS_NAMESPACE:
+            raise SettingsError(
+                f"the namespace {KEYS_NAMESPACE} has the keys of servers; `rag keys` changes them"
+            )
 
     def source_of(self, name: str) -> str:
         """Return the source of a setting's value for a message, such as ` (RAG_MODEL)`; "" for a default."""

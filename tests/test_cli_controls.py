@@ -78,6 +78,7 @@ COMMANDS = {
     "keys renew": ("keys", "renew", HOSTILE, "--expires", "30d"),
     "keys rotate": ("keys", "rotate", HOSTILE),
     "keys remove": ("keys", "remove", HOSTILE),
+    "keys import": ("keys", "import", HOSTILE),
     "memory sweep": ("memory", "sweep"),
     "memory persistence": ("memory", "persistence"),
     "settings": ("settings", "--memory", f"sqlite:///{HOSTILE}.db"),

@@ -78,13 +78,13 @@ def test_sqlite_is_restored_into_a_new_data_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("RAG_HOME", str(home))
     key = rag("keys", "add", "ann").out.strip()
     headers = {"Authorization": f"Bearer {key}"}
-    with serving(tmp_path, keys_file=home / "keys.toml", repositories=repository) as server:
+    with serving(tmp_path, repositories=repository) as server:
         before = asked(server.ready(), headers)
         restored = tmp_path / "second" / "rag-home"
         printed = run_drill("sqlite", tmp_path, RESTORED_HOME=restored)  # while the server runs
         assert "ann\tann" in printed
     shutil.rmtree(home)
-    with serving(restored.parent, keys_file=restored / "keys.toml", repositories=repository) as server:
+    with serving(restored.parent, repositories=repository) as server:
         goes_on(server, headers, before)
 
 

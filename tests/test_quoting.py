@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
-from pathlib import Path
 
 import pytest
-from command import rag
 
 from rag.quoting import string_literal
 
@@ -21,24 +18,3 @@ def test_a_literal_is_the_same_text_in_toml_and_yaml(text: str) -> None:
     assert tomllib.loads(f"x = {literal}")["x"] == text
     yaml = pytest.importorskip("yaml")
     assert yaml.safe_load(f"x: {literal}")["x"] == text
-
-
-def test_a_key_with_text_of_every_plane_is_changed_and_the_others_stay() -> None:
-    for name in ("ada", "bob"):
-        assert rag("keys", "add", name).code == 0
-    file = Path(os.environ["RAG_HOME"]) / "keys.toml"
-    file.write_text(file.read_text().replace('namespace = "ada"', f"namespace = {string_literal(TEXTS[0])}"))
-    before = tomllib.loads(file.read_text())["key"]
-    assert rag("keys", "renew", "ada", "--expires", "30d").code == 0
-    after = {key.pop("name"): key for key in tomllib.loads(file.read_text())["key"]}
-    assert after["ada"].pop("expires")
-    assert after == {key.pop("name"): key for key in before}
-
-
-def test_a_key_that_cannot_be_written_again_is_left() -> None:
-    assert rag("keys", "add", "ada").code == 0
-    file = Path(os.environ["RAG_HOME"]) / "keys.toml"
-    file.write_text(text := f"{file.read_text()}note = {{ by = 1 }}\n")
-    refused = rag("keys", "renew", "ada", "--expires", "30d")
-    assert refused.code == 2 and "edit it yourself" in refused.err
-    assert file.read_text() == text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,14 +14,13 @@ import typer
 from rag.cli import options
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
-from rag.errors import BackendMissing, ConfigError, SettingsError
+from rag.errors import BackendMissing, ConfigError
 from rag.parsing import parse_age, parse_expiry
+from rag.quoting import counted
 from rag.types import now_utc
 
 if TYPE_CHECKING:
-    from rag.serve.access.key_changes import KeyStore
-    from rag.serve.access.keys import Key
-    from rag.settings import Settings
+    from rag.serve.access.keys import Key, KeyRecords
 
 app = typer.Typer(help="Add, list, renew, replace and remove the API keys of a server.", no_args_is_help=True)
 
@@ -29,10 +28,6 @@ _WHO = "Access"
 _NEVER = "never"
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The name of a key.")]
-ServerConfig = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="The server's settings file, for its keys_file."),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +76,7 @@ class KeyRights:
         ),
     ] = None
 
-    def create(self, store: KeyStore, name: str) -> str:
+    def create(self, keys: KeyRecords, name: str) -> str:
         """Create a key with these rights, and return it.
 
         Raises:
@@ -94,7 +89,7 @@ class KeyRights:
             shared = sharing(self.project or "", self.team or "", self.writes)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        return new_key(store, name, self.namespace, shared, _expiry(self.expires))
+        return new_key(keys, name, self.namespace, shared, _expiry(self.expires))
 
 
 @app.command()
@@ -103,7 +98,6 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
     *,
     rights: KeyRights,
-    config: ServerConfig = None,
     json: options.Json = False,
 ) -> None:
     """Create a key, and print it once. Only its hash is stored.
@@ -112,28 +106,28 @@ def add(
 
     rag keys add ci --project shop --team backend --expires 2027-01-31
     """
-    with _keys(config) as keys:
-        key = rights.create(keys.store, name)
+    with _keys() as keys:
+        key = rights.create(keys, name)
         if json:
             out_json({"name": name, "key": key})
         else:
             out(key)
-            say(f"rag: only its hash is stored, in {keys.place}; send it as `Authorization: Bearer`")
+            say("rag: only its hash is stored; send it as `Authorization: Bearer`")
 
 
 @app.command("list")
-def list_keys(*, config: ServerConfig = None, json: options.Json = False) -> None:
+def list_keys(*, json: options.Json = False) -> None:
     """List the keys: whose they are, and when they expire. The keys themselves are not stored.
 
     rag keys list
     """
-    with _keys(config) as keys:
-        found, now = keys.all(), now_utc()
+    with _keys() as keys:
+        found, now = keys.keys(), now_utc()
         if json:
             out_json([_as_json(key, now) for key in found])
             return
         if not found:
-            say(f"rag: there are no keys in {keys.place}; add one with `rag keys add NAME`")
+            say("rag: there are no keys; add one with `rag keys add NAME`")
             return
         names = ("key", "namespace", "project", "team", "expires")
         rows = [
@@ -150,17 +144,16 @@ def renew(
     expires: Annotated[
         str, typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`; or never.")
     ],
-    config: ServerConfig = None,
 ) -> None:
     """Change when a key expires. The key itself stays the same.
 
     rag keys renew alice --expires 90d
     """
-    with _keys(config) as keys:
+    with _keys() as keys:
         from rag.serve.access.key_changes import renew_key
 
         until = None if expires == _NEVER else _expiry(expires)
-        renew_key(keys.store, name, until)
+        renew_key(keys, name, until)
         out(f"the key {name} expires: {_time(until)}")
 
 
@@ -178,18 +171,17 @@ def rotate(
         str | None,
         typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`. Default: as before."),
     ] = None,
-    config: ServerConfig = None,
     json: options.Json = False,
 ) -> None:
     """Replace a key by a new one with the same name and rights, and print it once.
 
     rag keys rotate ci --overlap 7d --expires 90d
     """
-    with _keys(config) as keys:
+    with _keys() as keys:
         from rag.serve.access.key_changes import rotate_key
 
         until = None if overlap is None else now_utc() + _age(overlap)
-        key = rotate_key(keys.store, name, previous_until=until, expires=_expiry(expires))
+        key = rotate_key(keys, name, previous_until=until, expires=_expiry(expires))
         if json:
             out_json({"name": name, "key": key, "previous_until": until and until.isoformat()})
             return
@@ -199,76 +191,47 @@ def rotate(
 
 
 @app.command()
-def remove(name: KeyName, *, config: ServerConfig = None) -> None:
+def remove(name: KeyName) -> None:
     """Remove a key. Conversations and facts of its namespace stay.
 
     rag keys remove alice
     """
-    with _keys(config) as keys:
-        keys.remove(name)
+    with _keys() as keys:
+        from rag.serve.access.key_changes import remove_key
+
+        remove_key(keys, name)
         out(f"the key {name} is removed")
 
 
-class OpenedKeys:
-    """The keys of a server, in a file or in the shared database.
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A keys.toml of version 0.2.")],
+) -> None:
+    """Add the keys of a file of version 0.2. The file is renamed to FILE.imported.
 
-    Attributes:
-        store: where they are.
-        place: its name, for messages.
+    rag keys import ~/.local/share/rag/keys.toml
     """
+    with _keys(importing=True) as keys:
+        from rag.serve.access.key_changes import import_keys
 
-    def __init__(self, store: KeyStore, place: str) -> None:
-        self.store, self.place = store, place
-
-    def all(self) -> list[Key]:
-        """Return all keys; one that was replaced follows its successor."""
-        from rag.serve.access.keys import keys_of
-
-        try:
-            return [key for entry in self.store.entries().values() for key in keys_of(entry)]
-        except (ValueError, TypeError, AttributeError) as error:
-            raise SettingsError(f"cannot read the keys in {self.place}: {error}; remove that key") from error
-
-    def remove(self, name: str) -> None:
-        """Remove a key. Raises NotFound if there is none."""
-        from rag.serve.access.key_changes import remove_key
-
-        remove_key(self.store, name)
+        found = import_keys(keys, file)
+        out(f"imported {counted(len(found), 'key')}: {', '.join(found)}")
 
 
 @contextmanager
-def opened_keys(settings: Settings, config: Path | None) -> Iterator[OpenedKeys]:
-    """Open the keys in the database that `settings.shared` names, else those of the server's file.
-
-    Servers that share the database are notified at the end.
-
-    Raises:
-        BackendMissing: the extra is not installed.
-        SettingsError: the settings file is invalid.
-    """
-    try:
-        from rag.serve.access.key_changes import FileKeys, SharedKeys
-        from rag.serve.config import keys_file, read_config
-        from rag.serve.workers.shared_events import KEYS
-    except ImportError as error:
-        raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
-    from rag.service.jobs import open_shared_state
-
-    state = open_shared_state(settings)
-    with nullcontext() if state is None else closing(state):
-        if state is None:
-            file = (read_config(config).get("keys_file") if config else None) or keys_file(settings)
-            yield OpenedKeys(FileKeys(file), str(file))
-        else:
-            yield OpenedKeys(SharedKeys(state), "the shared database")
-            state.publish(KEYS)
-
-
-@contextmanager
-def _keys(config: Path | None) -> Iterator[OpenedKeys]:
+def _keys(*, importing: bool = False) -> Iterator[KeyRecords]:
+    """Open the keys in the turn store of the servers."""
     with errors_as_exit_codes():
+        try:
+            from rag.serve.config import opened_keys, with_shared_memory
+        except ImportError as error:
+            raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
         settings = settings_from()
-        with opened_keys(settings, config) as keys:
+        if with_shared_memory(settings).memory.startswith("memory:"):
+            raise ConfigError(
+                "the turn store memory: ends with its process, so it has no keys; name another with --memory"
+            )
+        with opened_keys(settings, importing=importing) as keys:
             yield keys
 
 

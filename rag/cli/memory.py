@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from rag.cli import options
+from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
     confirm,
     errors_as_exit_codes,
@@ -103,7 +104,7 @@ def delete(
     """
     from rag.service.namespaces import delete_namespace, holdings
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with errors_as_exit_codes(), opened_engine(settings_from(namespace=namespace)) as engine:
         before = None if older_than is None else now_utc() - _age(older_than)
         named = _named(namespace)
         if before is None:
@@ -156,7 +157,7 @@ def retention(
     """
     from rag.service.namespace_retention import RetentionPolicy, expire, policies, policy_of, set_policy
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with errors_as_exit_codes(), opened_engine(settings_from(namespace=namespace)) as engine:
         store = engine.turns
         if namespace is None:
             chosen = policies(store)

@@ -123,8 +123,12 @@ def copy(
 ) -> None:
     """Copy everything from one turn store to another, in all namespaces. Existing data does not change.
 
+    The keys of servers are copied only if the target has none.
+
     rag turns copy sqlite:///turns.db sqlite:///archive.db
     """
+    from rag.service.namespaces import copied_namespaces
+
     with errors_as_exit_codes():
         settings = settings_from()
         _must_exist(source)
@@ -133,7 +137,7 @@ def copy(
             opened_engine(replace(settings, memory=target)) as to,
         ):
             new = 0
-            for namespace in from_.turns.namespaces():
+            for namespace in copied_namespaces(from_.turns, to.turns):
                 new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
                 say(f"rag: copied {namespace or 'the default namespace'}")
             if json:
@@ -168,6 +172,8 @@ def restore(
     json: options.Json = False,
 ) -> None:
     """Restore a backup. Existing data does not change.
+
+    The keys of servers are restored only if the turn store has none.
 
     A damaged backup, or one from a newer version, is refused before anything is restored.
 

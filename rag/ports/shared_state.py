@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class SharedState(Protocol):
-    """What several servers share in addition to turns and jobs: locks, rates of requests, events, and keys.
+    """What several servers share in addition to turns and jobs: locks, rates of requests, and events.
 
     All methods may be called from several threads, except `listen`, which one thread calls.
 
@@ -44,22 +43,6 @@ class SharedState(Protocol):
 
     def listen(self, timeout_s: float) -> list[str] | None:
         """Wait for events, at most this long; None if some may have been missed, as at the first call."""
-        ...
-
-    def add_key(self, name: str, entry: Mapping[str, Any]) -> bool:
-        """Store a key under its name; False if the name is taken, and nothing was changed."""
-        ...
-
-    def keys(self) -> dict[str, Mapping[str, Any]]:
-        """Return all keys by name."""
-        ...
-
-    def replace_key(self, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-        """Replace the entry of a key that is still `old`; False if it is not, and nothing was changed."""
-        ...
-
-    def remove_key(self, name: str) -> bool:
-        """Remove a key; False if there was none."""
         ...
 
     def prune(self) -> None:

@@ -407,7 +407,7 @@ class MemoryStore(TurnStore, RecordStore, Protocol):
     """
 
     def namespaces(self) -> list[str]:
-        """Return all namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending; not `KEYS_NAMESPACE`."""
         ...
 
     def dump(

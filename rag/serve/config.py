@@ -17,7 +17,8 @@ Keys are the field names of `ServerSettings`. An unknown key is an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
+from rag.serve.access.keys import KeyRecords
 from rag.serve.settings import ServerSettings, with_safe_names
-from rag.service import locate
+from rag.service import Engine, locate
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
 
@@ -45,9 +47,20 @@ _SHARED_DRAIN_S = 5.0
 _NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
-def keys_file(engine: Settings) -> Path:
-    """Return the default path of the file of keys."""
-    return engine.home / "keys.toml"
+@contextmanager
+def opened_keys(engine: Settings, *, importing: bool = False) -> Iterator[KeyRecords]:
+    """Open the keys in the turn store of the servers with these settings.
+
+    Raises:
+        SettingsError: there is a file of keys of version 0.2, unless `importing`.
+        StoreError: the store cannot be used.
+    """
+    if not importing and (file := engine.home / "keys.toml").exists():
+        raise SettingsError(
+            f"{file} has the keys of version 0.2; store them with the turns: `rag keys import {file}`"
+        )
+    with closing(Engine(with_shared_memory(engine))) as opened:
+        yield KeyRecords(opened.turns)
 
 
 def with_shared_memory(engine: Settings) -> Settings:
@@ -74,13 +87,13 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
         given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):
         given = {**_DEEPWIKI, **given}
-    return ServerSettings(**{"keys_file": keys_file(engine), **given, "engine": engine})
+    return ServerSettings(**{**given, "engine": engine})
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Return the settings in a file as keyword arguments of `ServerSettings`.
 
-    Relative paths of repositories and of `keys_file` are relative to the file's folder.
+    Relative paths of repositories are relative to the file's folder.
 
     Raises:
         SettingsError: the file is unreadable, of another version, or has an unknown key or an invalid value.
@@ -96,11 +109,14 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path} {which}, but this rag reads version {VERSION}; change its keys to those of "
             f"deploy/server.toml, then write `version = {VERSION}` at the top"
         )
+    if "keys_file" in values:
+        raise SettingsError(
+            f"{path} sets keys_file, but keys are stored with the turns; run "
+            f"`rag keys import {user_path(str(values['keys_file']), base=path.parent)}` and remove the line"
+        )
     found = {name: _converted(path, name, value) for name, value in values.items()}
     if "repositories" in found:
         found["repositories"] = tuple(_repositories(path, found["repositories"]))
-    if "keys_file" in found:
-        found["keys_file"] = user_path(found["keys_file"], base=path.parent)
     return found
 
 

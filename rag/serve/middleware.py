@@ -202,7 +202,7 @@ class RequestMiddleware:
         needs_no_key = bool(identity) or not self._service.keyring.has_keys
         if site not in _OWN_PAGES and origin not in self._origins and needs_no_key:
             raise Forbidden("a page of another site may not load this; open the URL directly")
-        self._service.reread_keys()
+        await self._service.reread_keys()
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         keyring = self._service.keyring
         state["caller"] = (

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,11 +15,11 @@ from typing import Any
 from rag.diagnosis import Finding
 from rag.errors import ConfigError, RagError, SourceError
 from rag.serve.access.identity import IdentityHeader
-from rag.serve.access.keys import Key, read_keys, shared_keys
+from rag.serve.access.keys import Key
 from rag.serve.access.ssrf import git_pins_addresses
-from rag.serve.config import server_settings
+from rag.serve.config import opened_keys, server_settings
 from rag.serve.settings import ServerSettings, check_settings
-from rag.service.jobs import open_jobs, open_shared_state
+from rag.service.jobs import open_jobs
 from rag.service.remotes import remote_commit
 from rag.settings import Settings
 from rag.types import Source, now_utc
@@ -27,7 +27,6 @@ from rag.types import Source, now_utc
 _PACKAGES = ("fastapi", "httptools", "prometheus_client", "uvicorn", "uvloop", "websockets")
 _GIT_TIMEOUT_S = 15
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-_WRITABLE_BY_OTHERS = 0o022
 _EXPIRES_SOON = timedelta(days=14)
 
 
@@ -50,9 +49,9 @@ def diagnose_server(
         return
     where = str(config) if config else "no file; using flags and defaults"
     yield Finding("server settings", "ok" if config else "off", where)
-    shared, keys = _shared(settings, ask=ask_servers)
-    yield shared
-    yield _keys(settings, keys)
+    yield _shared(settings, ask=ask_servers)
+    keys, problem = _stored_keys(settings)
+    yield problem or _keys(settings, keys)
     yield _listening(settings, keys)
     yield _limits(settings)
     for name, source in settings.repositories:
@@ -96,37 +95,36 @@ def _packages() -> Iterator[Finding]:
         yield Finding("MCP", "ok", "/mcp")
 
 
-def _shared(settings: ServerSettings, *, ask: bool) -> tuple[Finding, Sequence[Key]]:
-    """Check what the server shares with others; return the shared keys too."""
+def _shared(settings: ServerSettings, *, ask: bool) -> Finding:
+    """Check the queue that the server shares with others."""
     what = "shared database"
     if not settings.engine.shared:
-        return Finding(what, "off", "none; this server indexes by itself", "rag serve --shared URL"), []
+        return Finding(what, "off", "none; this server indexes by itself", "rag serve --shared URL")
     if not ask:
-        return Finding(what, "ok", "not checked"), []
+        return Finding(what, "ok", "not checked")
     try:
         with closing(open_jobs(settings.engine)) as jobs:
             running = len(jobs.jobs(states=("running",)))
-        state = open_shared_state(settings.engine)
-        with nullcontext() if state is None else closing(state):
-            keys = () if state is None else shared_keys(state)
     except RagError as error:
-        return Finding(what, "bad", str(error), "--shared, RAG_SHARED"), []
-    return Finding(what, "ok", f"{running} jobs run, {len(keys)} shared keys"), keys
+        return Finding(what, "bad", str(error), "--shared, RAG_SHARED")
+    return Finding(what, "ok", f"{running} jobs run")
 
 
-def _keys(settings: ServerSettings, shared: Sequence[Key]) -> Finding:
-    file = settings.keys_file
+def _stored_keys(settings: ServerSettings) -> tuple[Sequence[Key], Finding | None]:
+    """Return the keys in the turn store; else what is wrong there."""
     try:
-        stored = read_keys(file) if file else ()
+        with opened_keys(settings.engine) as records:
+            return records.keys(), None
     except RagError as error:
-        return Finding("keys", "bad", str(error), f"rm {file}")
-    if file is not None and stored and file.stat().st_mode & _WRITABLE_BY_OTHERS:
-        return Finding("keys", "bad", f"other users can write {file} and add keys", f"chmod 600 {file}")
+        return (), Finding("keys", "bad", str(error), "rag keys --help")
+
+
+def _keys(settings: ServerSettings, stored: Sequence[Key]) -> Finding:
     names = [*(key.name for key in stored), *["RAG_SERVER_KEYS"] * bool(settings.keys)]
-    names = list(dict.fromkeys([*names, *(key.name for key in shared)]))
+    names = list(dict.fromkeys(names))
     soon = now_utc() + _EXPIRES_SOON
-    expiring = {key.name: key.expires for key in (*stored, *shared) if key.expires and key.expires <= soon}
-    for key in (*stored, *shared):  # one that was replaced by a later one
+    expiring = {key.name: key.expires for key in stored if key.expires and key.expires <= soon}
+    for key in stored:  # one that was replaced by a later one
         if key.expires is None or key.expires > soon:
             expiring.pop(key.name, None)
     if expiring:
@@ -140,9 +138,9 @@ def _keys(settings: ServerSettings, shared: Sequence[Key]) -> Finding:
     return Finding("keys", "ok", ", ".join(names))
 
 
-def _listening(settings: ServerSettings, shared: Sequence[Key]) -> Finding:
+def _listening(settings: ServerSettings, stored: Sequence[Key]) -> Finding:
     try:
-        has_keys = bool(settings.keys or shared or (settings.keys_file and read_keys(settings.keys_file)))
+        has_keys = bool(settings.keys or stored)
         IdentityHeader(settings.identity_header, settings.trusted_proxies)
         check_settings(settings, has_keys=has_keys or bool(settings.identity_header))
     except RagError as error:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
-from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt
+from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
-from rag.serve.access.keys import Caller, Keyring, KeysFile, Sharing, named_keys, shared_keys
+from rag.serve.access.keys import Caller, KeyRecords, Keyring, Sharing, named_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
+from rag.serve.config import opened_keys
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.hints import Interface, for_callers
 from rag.serve.repositories.entry import ServedRepository
@@ -46,6 +49,7 @@ OnStep = Callable[[TraceStep], Awaitable[None]]
 """Receives a step of a second look as soon as it was made."""
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 _START_AFTER_S = 0.25
+_READ_KEYS_EVERY_S = 1.0
 
 
 class Service:
@@ -75,9 +79,10 @@ class Service:
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
         self._env_keys = named_keys(settings.keys, mine.namespace, shared)
-        self._keys_read = KeysFile(settings.keys_file)
-        self._shared_keys = shared_keys(self.shared) if self.shared is not None else ()
-        keys = self._env_keys + self._keys_read.keys() + self._shared_keys
+        with opened_keys(mine) as stored:
+            keys = self._env_keys + stored.keys()
+        self._read_keys_at, self._reading_keys = 0.0, asyncio.Lock()
+        self._key_reader = ThreadPoolExecutor(1, thread_name_prefix="rag-keys")
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
         check_settings(settings, has_keys=bool(keys) or bool(settings.identity_header))
         check_git(settings.allow_urls)
@@ -121,6 +126,7 @@ class Service:
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.close)
+            stack.callback(self._key_reader.shutdown)
             retention = RetentionTimer(lambda: self.engine.turns, lambda text: log.info("%s", text))
             stack.push_async_callback(to_thread, retention.close)
             if self.shared is not None:
@@ -137,38 +143,25 @@ class Service:
 
     def _events(self, shared: SharedState) -> SharedEvents:
         """Start to exchange events with other servers."""
-        events = SharedEvents(
-            shared,
-            conversation_changed=self.changes.deliver,
-            keys_changed=lambda: self._read_shared_keys(shared),
-        )
+        events = SharedEvents(shared, conversation_changed=self.changes.deliver)
         self.changes.send = events.send
         return events
 
-    def _read_shared_keys(self, shared: SharedState) -> None:
-        """Accept the keys that are shared now."""
-        try:
-            self._shared_keys = shared_keys(shared)
-        except SettingsError as error:
-            log.error("%s", error)
-            return
-        self._accept_keys()
+    async def reread_keys(self) -> None:
+        """Accept the keys that are stored now. They are read at most once a second, in a thread of their own.
 
-    def reread_keys(self) -> None:
-        """Accept the keys in the file, if it has changed. It is compared at most once a second."""
-        try:
-            if self._keys_read.has_changed():
-                self._accept_keys()
-        except SettingsError as error:
-            log.error("%s; the keys that were read before stay", error)
-
-    def _accept_keys(self) -> None:
-        """Accept the keys that there are. A server that needs keys never does without them again."""
-        keys = self._env_keys + self._keys_read.keys() + self._shared_keys
-        if keys or not self.keyring.has_keys:
-            self.keyring.replace(keys)
-        else:
-            log.error("the last key was removed; it is accepted until the server is restarted")
+        Requests wait for it, so that none is accepted with a key that was removed before.
+        """
+        async with self._reading_keys:
+            if monotonic() < self._read_keys_at:
+                return
+            read = KeyRecords(self.engine.turns).keys
+            try:
+                keys = await asyncio.get_running_loop().run_in_executor(self._key_reader, read)
+                self.keyring.replace(self._env_keys + keys)
+            except (SettingsError, StoreError) as error:
+                log.error("%s; the keys that were read before stay", error)
+            self._read_keys_at = monotonic() + _READ_KEYS_EVERY_S
 
     def engine_for(self, caller: Caller) -> Engine:
         """Return the engine for a caller: its own conversations, the shared stores."""

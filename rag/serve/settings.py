@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rag.errors import SettingsError
 from rag.settings import Groups, Settings
@@ -56,8 +55,6 @@ class ServerSettings:
     """The address to listen on. Any address other than loopback needs a key."""
     port: int = 8000
     """The port to listen on."""
-    keys_file: Path | None = None
-    """The file with the hashed keys. Default: `keys.toml` in the data folder."""
     keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys in clear text, from the environment only (`RAG_SERVER_KEYS`). Without any key, everyone who can
     connect is served, which is allowed on loopback only."""

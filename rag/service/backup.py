@@ -15,6 +15,7 @@ from rag.errors import ConfigError, ConversationMismatch, StoreError, StoreUnwri
 from rag.ports import Grouping, MemoryStore
 from rag.resources import sync_to_disk
 from rag.service.engine import Engine
+from rag.service.namespaces import copied_namespaces
 from rag.types import Backup, now_utc
 
 
@@ -52,6 +53,8 @@ def back_up(engine: Engine, file: Path, *, force: bool = False) -> Backup:
 def restore_backup(engine: Engine, file: Path) -> tuple[Backup, int]:
     """Restore a backup into the engine's memory; items that already exist there are kept unchanged.
 
+    The keys of servers are restored only where there are none.
+
     Returns:
         The contents of the backup, and the number of its conversations that are new.
 
@@ -77,7 +80,7 @@ def restore_backup(engine: Engine, file: Path) -> tuple[Backup, int]:
 def _restore(source: MemoryStore, target: MemoryStore) -> int:
     new = 0
     with target.together() if isinstance(target, Grouping) else nullcontext():
-        for namespace in source.namespaces():
+        for namespace in copied_namespaces(source, target):
             try:
                 new += target.restore(source.dump(namespace=namespace), namespace=namespace)
             except ConversationMismatch as error:
@@ -91,7 +94,7 @@ def _restore(source: MemoryStore, target: MemoryStore) -> int:
 
 def _copy(engine: Engine, target: Path) -> None:
     with closing(_opened(engine, target)) as store:
-        for namespace in engine.turns.namespaces():
+        for namespace in copied_namespaces(engine.turns, store):
             store.restore(engine.turns.dump(namespace=namespace), namespace=namespace)
 
 

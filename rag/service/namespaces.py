@@ -13,6 +13,7 @@ from rag.memory.preferences import SHELF as PREFERENCES
 from rag.ports import MemoryStore, RecordStore
 from rag.service.retention import PROMPTS, delete_conversation
 from rag.service.retention import SHELF as FILES
+from rag.settings import KEYS_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ def held_in_turns(store: RecordStore, namespaces: Sequence[str]) -> dict[str, in
         records = (store.scan_records(shelf=shelf, namespace=namespace) for namespace in namespaces)
         found[name] = sum(len(value) for some in records for _, value in some)
     return found
+
+
+def copied_namespaces(source: MemoryStore, target: MemoryStore) -> list[str]:
+    """Return the namespaces that a copy of a store includes: all; the keys of servers if the target has none.
+
+    So a copy never makes a key valid again that was removed or replaced in the target.
+    """
+    has_keys = [bool(list(store.dump(namespace=KEYS_NAMESPACE))) for store in (source, target)]
+    return [*source.namespaces(), *[KEYS_NAMESPACE] * (has_keys == [True, False])]
 
 
 def delete_namespace(store: MemoryStore, namespace: str, *, before: datetime | None = None) -> Holdings:

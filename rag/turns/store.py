@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from rag.ports import Marks, Matches, Recalled
 from rag.schema import Record
+from rag.settings import KEYS_NAMESPACE
 from rag.turns import checks as check
 from rag.turns.conversations import counted, find, shown, trim
 from rag.turns.dump import Line, conversation_line, record_line
@@ -244,9 +245,9 @@ class StoredTurns(Records):
 
     @repeated
     def namespaces(self) -> list[str]:
-        """Return all namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending, see `MemoryStore`."""
         with self._reading(Scope("")) as tx:
-            return tx.namespaces()
+            return [namespace for namespace in tx.namespaces() if namespace != KEYS_NAMESPACE]
 
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None

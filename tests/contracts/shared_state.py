@@ -76,25 +76,10 @@ class SharedStateContract:
         with pytest.raises(ValueError, match="7900"):
             state.publish("x" * 7_901)
 
-    def test_keys_are_added_once_and_removed(self, state: SharedState, other: SharedState) -> None:
-        assert state.add_key("ci", {"name": "ci", "sha256": "00"})
-        assert not other.add_key("ci", {"name": "ci", "sha256": "11"})
-        assert other.keys() == {"ci": {"name": "ci", "sha256": "00"}}
-        assert other.remove_key("ci") and not state.remove_key("ci")
-        assert state.keys() == {}
-
     def test_pruning_forgets_no_recent_rate(self, state: SharedState) -> None:
         assert state.hit("ann", amount=1, period_s=3600) == 0.0
         state.prune()
         assert state.hit("ann", amount=1, period_s=3600) > 0
-
-    def test_a_key_is_replaced_only_as_it_was_read(self, state: SharedState, other: SharedState) -> None:
-        first, second = {"name": "ci", "sha256": "00"}, {"name": "ci", "sha256": "11"}
-        assert not state.replace_key("ci", first, second)
-        state.add_key("ci", first)
-        assert other.replace_key("ci", first, second)
-        assert not state.replace_key("ci", first, {"name": "ci", "sha256": "22"})
-        assert state.keys() == {"ci": second}
 
 
 def _events(listen: Callable[[float], list[str] | None], count: int) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import MemoryStore
+from rag.settings import KEYS_NAMESPACE
 from rag.types import Message, Source
 from tests.contracts.clock import SteppedClock
 from tests.contracts.sample_turns import (
@@ -196,6 +197,7 @@ class StoreMovesContract:
         store.create_conversation(namespace="é", ttl_s=600)
         store.put_records({"k": b""}, shelf="s")
         store.put_records({"k": b""}, shelf="s", namespace="b*")
+        store.put_records({"k": b""}, shelf="s", namespace=KEYS_NAMESPACE)  # never listed
         store.put_records({"k": b""}, shelf="s", namespace="short", ttl_s=600)
         assert store.namespaces() == ["", "ada", "b*", "short", "é"]
         store.delete_conversation(ada.id, namespace="ada")

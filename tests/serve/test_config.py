@@ -16,7 +16,6 @@ host = "0.0.0.0"
 port = 9000
 public_hosts = ["rag.example.org"]
 rate = "120/minute"
-keys_file = "keys.toml"
 metrics = false
 refresh_s = 2
 
@@ -42,7 +41,6 @@ def test_the_file_says_what_is_served_and_flags_win(config: Path) -> None:
         "120/minute",
         False,
     )
-    assert settings.keys_file == config.parent / "keys.toml"
     named = {name: source.location for name, source in settings.repositories}
     assert named == {
         "api": str((config.parent / "api").resolve()),

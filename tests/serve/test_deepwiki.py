@@ -299,7 +299,7 @@ def test_a_code_protects_the_stored_wikis(serve):
 
 
 def test_wikis_are_those_of_a_key(serve):
-    served = serve(deepwiki=True, keys_file=None, keys=("one",)).ready()
+    served = serve(deepwiki=True, keys=("one",)).ready()
     assert served.get("/api/processed_projects").status == 401
     assert served.get("/api/processed_projects", headers={"Authorization": "Bearer one"}).json == []
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from keys_given import add_key, memory_in, read_keys, with_keys
 from test_native import ask
 
 from rag.errors import SettingsError
-from rag.serve.access.key_changes import add_key
-from rag.serve.access.keys import read_keys, sharing
+from rag.serve.access.keys import sharing
 
 
 def test_a_fact_rests_on_what_its_turn_cites_and_is_forgotten(served):
@@ -78,9 +78,9 @@ def test_cached_answers_are_counted_and_cleared(serve):
 
 
 def test_another_key_sees_none_of_it(serve, tmp_path):
-    file = tmp_path / "keys.toml"
-    bearers = [f"Bearer {add_key(file, name)}" for name in ("ada", "bob")]
-    served = serve(keys_file=file, engine={"cache": True})
+    memory = memory_in(tmp_path)
+    bearers = [f"Bearer {add_key(memory, name)}" for name in ("ada", "bob")]
+    served = serve(engine={"cache": True, "memory": memory})
     served.headers["Authorization"] = bearers[0]
     served.ready()
     ask(served)
@@ -149,11 +149,11 @@ def test_a_conversation_is_searched_for_facts(served):
 
 
 def test_a_key_reads_the_facts_of_its_team_and_adds_to_them(serve, tmp_path):
-    file = tmp_path / "keys.toml"
+    memory = memory_in(tmp_path)
     team = sharing(team="backend")
-    ada, bob = (f"Bearer {add_key(file, name, shared=team)}" for name in ("ada", "bob"))
-    eve = f"Bearer {add_key(file, 'eve', shared=sharing(project='shop', team='web', writes='user'))}"
-    served = serve(keys_file=file)
+    ada, bob = (f"Bearer {add_key(memory, name, shared=team)}" for name in ("ada", "bob"))
+    eve = f"Bearer {add_key(memory, 'eve', shared=sharing(project='shop', team='web', writes='user'))}"
+    served = serve(engine={"memory": memory})
     served.headers["Authorization"] = ada
     served.ready()
     shared = served.post("/api/facts", {"text": "For us", "repository": "sample"}).json
@@ -172,9 +172,12 @@ def test_what_a_key_may_share_is_checked(tmp_path):
     for wrong in ({"team": "a/b"}, {"writes": "team"}, {"project": "shop", "writes": "all"}):
         with pytest.raises(ValueError, match=r"valid name|writes is one of"):
             sharing(**wrong)
-    file = tmp_path / "keys.toml"
-    file.write_text(f'[[key]]\nname = "a"\nteam = "t"\nsha256 = "{"0" * 64}"\n')
-    assert read_keys(file)[0].sharing == sharing(team="t")
-    file.write_text(f'[[key]]\nname = "a"\nwrites = "team"\nsha256 = "{"0" * 64}"\n')
+    memory = memory_in(tmp_path)
+    stored = {"name": "a", "team": "t", "sha256": "0" * 64}
+    with_keys(memory, lambda keys: keys.swap("a", None, stored))
+    assert read_keys(memory)[0].sharing == sharing(team="t")
+    with_keys(
+        memory, lambda keys: keys.swap("a", stored, {"name": "a", "writes": "team", "sha256": "0" * 64})
+    )
     with pytest.raises(SettingsError, match="writes is one of user"):
-        read_keys(file)
+        read_keys(memory)

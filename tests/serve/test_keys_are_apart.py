@@ -14,10 +14,11 @@ from urllib.parse import quote
 import pytest
 from conftest import git
 from every_request import requests
+from keys_given import add_key, memory_in
 from live_server import Served, sample_copy, serving
 
-from rag.serve.access.key_changes import add_key
-from rag.serve.access.keys import sharing
+from rag.serve.access.keys import key_hash, sharing
+from rag.settings import KEYS_NAMESPACE
 from rag.types import Source
 
 MARK = "quokka"
@@ -34,6 +35,11 @@ class Callers:
     alice: dict[str, str]
     bob: dict[str, str]
     ids: dict[str, str]
+
+    @property
+    def hash(self) -> bytes:
+        """What is stored of Alice's key."""
+        return key_hash(self.alice["Authorization"].removeprefix("Bearer ")).encode()
 
     def of_alice(self) -> Any:
         """Everything that Alice can read of her own."""
@@ -57,13 +63,13 @@ class Callers:
 @pytest.fixture(scope="module")
 def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callers]:
     home = tmp_path_factory.mktemp("keys")
-    file = home / "keys.toml"
+    memory = memory_in(home)
     shared = sharing(project="shop", writes="user")
     alice, bob = (
-        {"Authorization": f"Bearer {add_key(file, name, shared=shared)}"} for name in ("alice", "bob")
+        {"Authorization": f"Bearer {add_key(memory, name, shared=shared)}"} for name in ("alice", "bob")
     )
     repositories = (("sample", sample_copy(home)),)
-    with serving(home, keys_file=file, repositories=repositories, engine={"cache": True}) as running:
+    with serving(home, repositories=repositories, engine={"cache": True, "memory": memory}) as running:
         yield Callers(running.ready(), alice, bob, stored(running, alice))
 
 
@@ -88,10 +94,11 @@ def stored(served: Served, key: dict[str, str]) -> dict[str, str]:
         "turn": turn["turn"],
         "fact": fact["id"],
         "response": response["id"],
+        "keys": KEYS_NAMESPACE,
     }
 
 
-@pytest.mark.parametrize("kind", ["conversation", "turn", "fact", "response"])
+@pytest.mark.parametrize("kind", ["conversation", "turn", "fact", "response", "keys"])
 def test_no_id_of_another_key_means_anything_in_any_request(callers: Callers, kind: str) -> None:
     before = callers.of_alice()
     own = stored_by_bob(callers)
@@ -100,7 +107,7 @@ def test_no_id_of_another_key_means_anything_in_any_request(callers: Callers, ki
         if path.startswith("/api/events") or "/index" in path:
             continue
         reply = callers.served.request(method.upper(), path, body, headers=callers.bob)
-        assert MARK.encode() not in reply.body, (method, path, body)
+        assert MARK.encode() not in reply.body and callers.hash not in reply.body, (method, path, body)
         assert reply.status < 500, (method, path, body, reply.body)
     assert callers.of_alice() == before
 
@@ -162,7 +169,7 @@ def test_no_id_of_another_key_means_anything_to_an_agent(callers: Callers) -> No
                 arguments = {**needed, "repoName": "sample", name: given}
                 arguments = {key: one for key, one in arguments.items() if key in known}
                 reply = session.call("tools/call", {"name": tool["name"], "arguments": arguments})
-                assert MARK.encode() not in reply, (tool["name"], arguments)
+                assert MARK.encode() not in reply and callers.hash not in reply, (tool["name"], arguments)
                 tried += 1
     assert tried > 100
     assert callers.of_alice() == before
@@ -193,11 +200,14 @@ def test_a_branch_that_one_key_asks_about_is_not_shown_to_another(
     """Neither its name nor a count of it, in lists, errors, models, tools, counters and the health check."""
     shutil.copytree(committed_sample, root := tmp_path / "sample")
     git(root, "branch", branch := f"fix/{MARK}")
-    file = tmp_path / "keys.toml"
-    alice, bob = ({"Authorization": f"Bearer {add_key(file, name)}"} for name in ("alice", "bob"))
+    memory = memory_in(tmp_path)
+    alice, bob = ({"Authorization": f"Bearer {add_key(memory, name)}"} for name in ("alice", "bob"))
     listed = [(name, Source(str(root.resolve()))) for name in ("sample", "other")]
     with serving(
-        tmp_path, keys_file=file, repositories=tuple(listed), groups=(("both", ("sample", "other")),)
+        tmp_path,
+        engine={"memory": memory},
+        repositories=tuple(listed),
+        groups=(("both", ("sample", "other")),),
     ) as served:
         served.wait_until(lambda: served.get("/health").json["ready"] == 2)
 

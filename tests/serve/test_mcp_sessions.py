@@ -6,11 +6,11 @@ import http.client
 import json
 
 import pytest
+from keys_given import add_key, memory_in
 from live_server import sample_copy, serving
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
-from rag.serve.access.key_changes import add_key
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
@@ -49,11 +49,11 @@ def start(tmp_path):
     with ExitStack() as stack:
 
         def started(**settings):
-            file = tmp_path / "keys.toml"
-            keys = [add_key(file, name) for name in ("ann", "bob")]
+            memory = memory_in(tmp_path)
+            keys = [add_key(memory, name) for name in ("ann", "bob")]
             repositories = (("sample", sample_copy(tmp_path)),)
             served = stack.enter_context(
-                serving(tmp_path, keys_file=file, repositories=repositories, **settings)
+                serving(tmp_path, engine={"memory": memory}, repositories=repositories, **settings)
             )
             return served, *(Client(served, key) for key in keys)
 

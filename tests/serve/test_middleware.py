@@ -13,16 +13,16 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from keys_given import add_key, memory_in, read_keys, with_keys
 
 from rag.errors import SettingsError
 from rag.request_context import RequestContext
-from rag.serve.access.key_changes import add_key
-from rag.serve.access.keys import read_keys
 from rag.serve.access.rate_limits import AcceptedKeys, Limiter, Rate, Window, network_of
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import is_public
 from rag.serve.app import create_app
 from rag.serve.errors import TooMany
+from rag.serve.service import Service
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
 from rag.types import Source
@@ -63,9 +63,9 @@ def keyed(tmp_path_factory):
     from live_server import sample_copy, serving
 
     home = tmp_path_factory.mktemp("keyed")
-    file = home / "keys.toml"
-    keys = {name: add_key(file, name) for name in ("ann", "bob")}
-    with serving(home, keys_file=file, repositories=(("sample", sample_copy(home)),)) as running:
+    memory = memory_in(home)
+    keys = {name: add_key(memory, name) for name in ("ann", "bob")}
+    with serving(home, engine={"memory": memory}, repositories=(("sample", sample_copy(home)),)) as running:
         running.wait_until(lambda: running.get("/ready").status == 200)
         running.keys = keys
         yield running
@@ -129,9 +129,9 @@ def test_a_key_never_sees_anothers_turns(keyed):
 
 
 def test_a_key_sees_no_ref_that_another_asked_for(serve, sample_repo):
-    file = sample_repo.parent / "keys.toml"
-    ann, bob = (bearer(add_key(file, name)) for name in ("ann", "bob"))
-    running = serve(keys_file=file, repositories=(("links", Source(str(sample_repo.resolve()))),))
+    memory = memory_in(sample_repo.parent)
+    ann, bob = (bearer(add_key(memory, name)) for name in ("ann", "bob"))
+    running = serve(engine={"memory": memory}, repositories=(("links", Source(str(sample_repo.resolve()))),))
     running.wait_until(lambda: running.get("/ready").status == 200)
     asked = {**QUESTION, "repositories": ["links@main"]}
     running.wait_until(lambda: running.post("/api/ask", asked, headers=ann).status == 200)
@@ -152,20 +152,20 @@ def test_a_key_sees_no_ref_that_another_asked_for(serve, sample_repo):
 
 
 def test_only_the_hash_of_a_key_is_kept(tmp_path):
-    file = tmp_path / "keys.toml"
-    key = add_key(file, "ann", "team")
-    assert key not in file.read_text()
+    memory, file = memory_in(tmp_path), tmp_path / "turns-of-the-server.db"
+    key = add_key(memory, "ann", "team")
+    assert all(key.encode() not in one.read_bytes() for one in tmp_path.iterdir() if one.is_file())
     assert file.stat().st_mode & 0o777 == 0o600
-    assert [(k.name, k.namespace) for k in read_keys(file)] == [("ann", "team")]
+    assert [(k.name, k.namespace) for k in read_keys(memory)] == [("ann", "team")]
     with pytest.raises(SettingsError, match="a key named"):
-        add_key(file, "ann")
+        add_key(memory, "ann")
 
 
 def test_keys_that_cannot_be_read_stop_the_server(tmp_path):
-    file = tmp_path / "keys.toml"
-    file.write_text('[[key]]\nname = "x"\nsha256 = "short"\n')
-    with pytest.raises(SettingsError, match="cannot read the keys"):
-        read_keys(file)
+    memory = memory_in(tmp_path)
+    with_keys(memory, lambda keys: keys.swap("x", None, {"name": "x", "sha256": "short"}))
+    with pytest.raises(SettingsError, match="cannot read the stored keys"):
+        Service(ServerSettings(engine=Settings(home=tmp_path, memory=memory), port=0))
 
 
 # ---------------------------------------------------------------- hosts and origins
@@ -525,10 +525,10 @@ def test_known_keys_are_not_counted_as_attempts(serve):
 
 
 def test_an_address_over_its_limit_passes_with_a_key_that_cannot_be_guessed(serve, tmp_path):
-    made = add_key(tmp_path / "keys.toml", "ci")
+    memory = memory_in(tmp_path)
+    made = add_key(memory, "ci")
     clear = "in-the-clear-" + "0123456789abcdef" * 2
-    file = tmp_path / "keys.toml"
-    running = serve(repositories=(), keys=(clear,), keys_file=file, attempts="2/minute")
+    running = serve(repositories=(), keys=(clear,), engine={"memory": memory}, attempts="2/minute")
     guesses = [running.get("/v1/models", headers=bearer(f"guess-{n}")).status for n in range(4)]
     assert guesses == [401, 401, 429, 429]
     assert [running.get("/v1/models", headers=bearer(key)).status for key in (made, clear)] == [200, 200]
@@ -738,7 +738,6 @@ def test_a_folder_is_replaced_by_its_name_and_the_path_below_stays(tmp_path):
     settings = ServerSettings(
         engine=Settings(home=tmp_path / "home", memory=f"sqlite:///{tmp_path}/turns/all.db"),
         repositories=(("team/api", Source("/srv/api")), ("web", Source("https://example.org/srv/api"))),
-        keys_file=tmp_path / "keys.toml",
     )
     redact = PathRedactor(settings).redact
     for text, shown in (
@@ -748,7 +747,6 @@ def test_a_folder_is_replaced_by_its_name_and_the_path_below_stays(tmp_path):
         ("https://example.org/srv/api", "https://example.org/srv/api"),
         (f"the store {tmp_path}/home/stores/x.pkl", "the store RAG_HOME/stores/x.pkl"),
         (f"{tmp_path}/turns/all.db is locked", "all.db is locked"),
-        (f"in {tmp_path}/keys.toml", "in keys.toml"),
     ):
         assert redact(text) == shown
 

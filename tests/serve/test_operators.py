@@ -10,17 +10,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from keys_given import add_key, memory_in, read_keys, with_keys
 
 from rag.errors import NotFound, SettingsError
 from rag.parsing import parse_expiry
 from rag.request_context import RequestContext, new_request
 from rag.serve.access.identity import PEER, IdentityHeader, forwarding_networks, identified
-from rag.serve.access.key_changes import FileKeys, add_key, remove_key, renew_key, rotate_key
-from rag.serve.access.keys import Caller, Keyring, named_keys, read_keys
+from rag.serve.access.key_changes import import_keys, remove_key, renew_key, rotate_key
+from rag.serve.access.keys import Caller, Keyring, named_keys
 from rag.serve.errors import Forbidden, KeyExpired, Unauthorized
 from rag.serve.run import write_logs
+from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import FORMATTERS
+from rag.settings import Settings
 
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -182,28 +185,32 @@ def test_the_example_proxies_pass_request_ids_and_no_foreign_identity(name):
 
 
 def test_an_expired_key_is_refused_with_the_reason(tmp_path, serve):
-    file = tmp_path / "keys.toml"
-    ann = add_key(file, "ann", expires=datetime.now(UTC) + timedelta(days=1))
-    running = serve(keys_file=file)
+    memory = memory_in(tmp_path)
+    ann = add_key(memory, "ann", expires=datetime.now(UTC) + timedelta(days=1))
+    running = serve(engine={"memory": memory})
     assert running.get("/api/repositories", headers=bearer(ann)).status == 200
-    renew_key(FileKeys(file), "ann", datetime.now(UTC) - timedelta(seconds=1))
+    with_keys(memory, lambda keys: renew_key(keys, "ann", datetime.now(UTC) - timedelta(seconds=1)))
     reply = running.wait_until(
         lambda: (found := running.get("/v1/models", headers=bearer(ann))).status == 401 and found
     )
     assert reply.json["error"]["code"] == "expired_api_key"
     assert "the key ann expired at " in reply.json["error"]["message"]
     assert "rag keys renew ann" in reply.json["error"]["message"]
-    renew_key(FileKeys(file), "ann", None)
+    with_keys(memory, lambda keys: renew_key(keys, "ann", None))
     running.wait_until(lambda: running.get("/v1/models", headers=bearer(ann)).status == 200)
-    remove_key(FileKeys(file), "ann")  # the last one: the server does not become open
+    with_keys(memory, lambda keys: remove_key(keys, "ann"))  # the last one: the server does not become open
     assert running.get("/v1/models").status == 401
+    refused = running.wait_until(
+        lambda: (found := running.get("/v1/models", headers=bearer(ann))).status == 401 and found
+    )
+    assert "the key is unknown" in refused.json["error"]["message"]
 
 
 def test_a_rotated_key_keeps_its_rights_and_accepts_the_previous_one_for_a_while(tmp_path):
-    file, now = tmp_path / "keys.toml", [NOW]
-    first = add_key(file, "ci", "team", expires=NOW + timedelta(days=30))
-    second = rotate_key(FileKeys(file), "ci", previous_until=NOW + timedelta(days=7))
-    ring = Keyring(read_keys(file), clock=lambda: now[0])
+    memory, now = memory_in(tmp_path), [NOW]
+    first = add_key(memory, "ci", "team", expires=NOW + timedelta(days=30))
+    second = with_keys(memory, lambda keys: rotate_key(keys, "ci", previous_until=NOW + timedelta(days=7)))
+    ring = Keyring(read_keys(memory), clock=lambda: now[0])
     assert ring.caller(f"Bearer {first}") == ring.caller(f"Bearer {second}") == Caller("ci", "team")
     now[0] += timedelta(days=8)
     assert ring.caller(f"Bearer {second}").name == "ci"
@@ -212,29 +219,61 @@ def test_a_rotated_key_keeps_its_rights_and_accepts_the_previous_one_for_a_while
     now[0] += timedelta(days=30)
     with pytest.raises(KeyExpired, match="the key ci expired at 2027-01-31 00:00 UTC"):
         ring.caller(f"Bearer {second}")
-    third = rotate_key(FileKeys(file), "ci", previous_until=None, expires=NOW + timedelta(days=99))
-    ring.replace(read_keys(file))
+    third = with_keys(
+        memory, lambda keys: rotate_key(keys, "ci", previous_until=None, expires=NOW + timedelta(days=99))
+    )
+    ring.replace(read_keys(memory))
     assert ring.caller(f"Bearer {third}").name == "ci"
     with pytest.raises(Unauthorized):
         ring.caller(f"Bearer {second}")
 
 
-def test_changing_a_key_keeps_comments_and_what_others_wrote(tmp_path):
-    file = tmp_path / "keys.toml"
-    add_key(file, "ann")
-    file.write_text(
-        "# ours\n" + file.read_text() + "# until the audit\n[[key]]\nname = 'bob'\nexpires = 2026-12-31\n"
-        "sha256 = '" + "0" * 64 + "'\n"
-    )
-    renew_key(FileKeys(file), "ann", NOW)
-    assert file.read_text().startswith("# ours\n") and "# until the audit" in file.read_text()
-    found = {key.name: key.expires for key in read_keys(file)}
-    assert found == {"ann": NOW, "bob": datetime(2026, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)}
-    assert file.stat().st_mode & 0o777 == 0o600
-    remove_key(FileKeys(file), "bob")
-    assert [key.name for key in read_keys(file)] == ["ann"]
+def test_changing_a_key_leaves_the_others(tmp_path):
+    memory = memory_in(tmp_path)
+    add_key(memory, "ann")
+    add_key(memory, "bob", expires=NOW)
+    with_keys(memory, lambda keys: renew_key(keys, "ann", NOW + timedelta(days=1)))
+    found = {key.name: key.expires for key in read_keys(memory)}
+    assert found == {"ann": NOW + timedelta(days=1), "bob": NOW}
+    with_keys(memory, lambda keys: remove_key(keys, "bob"))
+    assert [key.name for key in read_keys(memory)] == ["ann"]
     with pytest.raises(NotFound):
-        remove_key(FileKeys(file), "bob")
+        with_keys(memory, lambda keys: remove_key(keys, "bob"))
+
+
+OLD_KEYS = """# ours
+[[key]]
+name = "ann"
+namespace = "team"
+sha256 = "{ann}"
+[[key]]
+name = "bob"
+expires = 2026-12-31
+sha256 = "{bob}"
+"""
+
+
+def test_the_keys_of_a_file_of_version_02_are_imported_once(tmp_path):
+    memory, file = memory_in(tmp_path), tmp_path / "keys.toml"
+    file.write_text(OLD_KEYS.format(ann="0" * 64, bob="1" * 64))
+    assert with_keys(memory, lambda keys: import_keys(keys, file)) == ["ann", "bob"]
+    ann, bob = read_keys(memory)
+    assert (ann.namespace, ann.sha256, ann.expires) == ("team", "0" * 64, None)
+    assert bob.expires == datetime(2026, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert not file.exists()
+    file.write_text(OLD_KEYS.format(ann="0" * 64, bob="2" * 64))  # one is the same, one is another
+    with pytest.raises(SettingsError, match="other keys named bob are stored"):
+        with_keys(memory, lambda keys: import_keys(keys, file))
+    file.write_text(OLD_KEYS.format(ann="0" * 64, bob="short"))
+    with pytest.raises(SettingsError, match="cannot import the keys"):
+        with_keys(memory, lambda keys: import_keys(keys, file))
+    assert file.exists()
+
+
+def test_a_server_does_not_start_without_the_keys_of_a_file_of_version_02(tmp_path):
+    (tmp_path / "keys.toml").write_text(OLD_KEYS.format(ann="0" * 64, bob="1" * 64))
+    with pytest.raises(SettingsError, match="rag keys import"):
+        Service(ServerSettings(engine=Settings(home=tmp_path), port=0))
 
 
 def test_times_of_expiry():
@@ -295,11 +334,11 @@ def test_a_header_that_cannot_be_the_identity(name):
 
 
 def test_an_identity_is_the_key_of_its_name_and_never_another_namespace(tmp_path):
-    file = tmp_path / "keys.toml"
-    add_key(file, "ann", "team")
-    add_key(file, "old", expires=NOW)
+    memory = memory_in(tmp_path)
+    add_key(memory, "ann", "team")
+    add_key(memory, "old", expires=NOW)
     own = named_keys(["a-key-of-the-environment"], "")
-    ring = Keyring([*read_keys(file), *own], required=True, clock=lambda: NOW)
+    ring = Keyring([*read_keys(memory), *own], required=True, clock=lambda: NOW)
     assert identified("ann", ring) == Caller("ann", "team")
     assert identified("bob", ring) == Caller("bob", "bob")
     assert identified("key-1", ring) == Caller("key-1", "key-1")
@@ -310,9 +349,11 @@ def test_an_identity_is_the_key_of_its_name_and_never_another_namespace(tmp_path
 
 
 def test_a_server_behind_a_proxy_serves_named_users_and_keys(tmp_path, serve):
-    file = tmp_path / "keys.toml"
-    key = add_key(file, "ann")
-    behind = serve(keys_file=file, identity_header="X-Forwarded-User", trusted_proxies=("127.0.0.1",))
+    memory = memory_in(tmp_path)
+    key = add_key(memory, "ann")
+    behind = serve(
+        engine={"memory": memory}, identity_header="X-Forwarded-User", trusted_proxies=("127.0.0.1",)
+    )
     ann, bob = ({"X-Forwarded-User": name} for name in ("ann", "bob"))
     behind.wait_until(lambda: behind.get("/ready").status == 200)
     assert behind.get("/api/conversations").status == 401
@@ -325,7 +366,9 @@ def test_a_server_behind_a_proxy_serves_named_users_and_keys(tmp_path, serve):
     foreign = {**ann, "Sec-Fetch-Site": "cross-site"}  # a cookie of the proxy must not work for other pages
     assert behind.get(path, headers=foreign).status == 403
     assert behind.get(path, headers={**ann, "Origin": "https://evil.example"}).status == 403
-    elsewhere = serve(keys_file=file, identity_header="X-Forwarded-User", trusted_proxies=("10.0.0.1",))
+    elsewhere = serve(
+        engine={"memory": memory}, identity_header="X-Forwarded-User", trusted_proxies=("10.0.0.1",)
+    )
     assert elsewhere.get("/api/conversations", headers={**ann, "X-Forwarded-For": "10.0.0.1"}).status == 401
     assert elsewhere.get("/api/conversations", headers=bearer(key)).status == 200
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 from command import rag
+from keys_given import add_key, memory_in, read_keys, with_keys
 from live_server import SAMPLE
 
 from rag.serve import preflight
-from rag.serve.access.key_changes import FileKeys, add_key, rotate_key
-from rag.serve.access.keys import read_keys
+from rag.serve.access.key_changes import rotate_key
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from rag.types import now_utc
@@ -62,20 +62,19 @@ def test_a_port_that_is_taken_is_named(look):
 def test_listening_to_strangers_without_a_key_is_named(look, tmp_path):
     found = look("--host", "0.0.0.0")["served to"]
     assert (found["state"], found["fix"]) == ("bad", "rag keys add NAME")
-    key = add_key(tmp_path / "rag-home" / "keys.toml", "ci")
+    key = add_key(f"sqlite:///{tmp_path}/rag-home/turns.db", "ci")
     found = look("--host", "0.0.0.0")
     assert found["served to"]["state"] == "ok"
     assert found["keys"]["detail"] == "ci"
     assert key not in str(found)
 
 
-def test_keys_that_others_can_write_or_nobody_can_read_are_named(look, tmp_path):
+def test_a_file_of_keys_of_version_02_is_named(look, tmp_path):
     file = tmp_path / "rag-home" / "keys.toml"
-    add_key(file, "ci")
-    file.chmod(0o666)
-    assert look()["keys"]["fix"] == f"chmod 600 {file}"
-    file.write_text("rubbish = [")
-    assert look()["keys"]["state"] == "bad"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("")
+    found = look()["keys"]
+    assert found["state"] == "bad" and f"rag keys import {file}" in found["detail"]
 
 
 def test_a_settings_file_is_read_as_the_server_reads_it(look, tmp_path):
@@ -121,15 +120,14 @@ def test_a_url_is_asked_whether_it_answers(free_port, tmp_path):
 
 
 def test_keys_that_expire_soon_are_reported(tmp_path):
-    file = tmp_path / "keys.toml"
-    add_key(file, "later", expires=now_utc() + timedelta(days=15))
-    settings = ServerSettings(engine=Settings(home=tmp_path), keys_file=file)
-    assert preflight._keys(settings, ()).state == "ok"
-    add_key(file, "soon", expires=now_utc() + timedelta(days=13))
-    found = preflight._keys(settings, ())
+    memory = memory_in(tmp_path)
+    add_key(memory, "later", expires=now_utc() + timedelta(days=15))
+    settings = ServerSettings(engine=Settings(home=tmp_path))
+    assert preflight._keys(settings, read_keys(memory)).state == "ok"
+    add_key(memory, "soon", expires=now_utc() + timedelta(days=13))
+    found = preflight._keys(settings, read_keys(memory))
     assert found.state == "bad" and "soon (" in found.detail and "later" not in found.detail
     assert found.fix.startswith("rag keys renew soon --expires 90d")
-    rotate_key(FileKeys(file), "later", previous_until=now_utc() + timedelta(days=1))
-    assert "later" not in preflight._keys(settings, ()).detail  # only its previous key ends
-    found = preflight._keys(ServerSettings(engine=Settings(home=tmp_path)), read_keys(file))
-    assert found.state == "bad"
+    until = now_utc() + timedelta(days=1)
+    with_keys(memory, lambda keys: rotate_key(keys, "later", previous_until=until))
+    assert "later" not in preflight._keys(settings, read_keys(memory)).detail  # only its previous key ends

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from keys_given import add_key, memory_in
 from live_server import sample_copy, serving
 from unfinished_index import unfinished
 
-from rag.serve.access.key_changes import add_key
 from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.repositories import names as names_module
@@ -83,10 +83,10 @@ def test_a_job_is_cancelled_and_begun_again(waits):
 
 
 def test_a_job_that_one_key_has_started_is_not_cancelled_by_another(waits, tmp_path):
-    file = tmp_path / "keys.toml"
-    ann, bob = ({"Authorization": f"Bearer {add_key(file, name)}"} for name in ("ann", "bob"))
+    memory = memory_in(tmp_path)
+    ann, bob = ({"Authorization": f"Bearer {add_key(memory, name)}"} for name in ("ann", "bob"))
     place = "/api/repositories/sample/index"
-    with waits(keys_file=file) as running:
+    with waits(engine={"memory": memory}) as running:
         assert running.post(f"{place}/cancel", headers=bob).json["state"] == "cancelled"  # the server's own
         assert running.post(place, headers=ann).json["job"]["running"]
         refused = running.post(f"{place}/cancel", headers=bob)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from keys_given import add_key, memory_in
 
-from rag.serve.access.key_changes import add_key
 from rag.service import Engine
 from rag.settings import Settings
 
@@ -193,10 +193,10 @@ def test_nothing_is_left_of_a_question_that_is_wrong_itself(serve, provider):
 
 def test_other_namespaces_neither_follow_nor_stop(serve, provider, tmp_path):
     provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
-    keys = tmp_path / "keys.toml"
-    mine, other = ({"Authorization": f"Bearer {add_key(keys, name)}"} for name in ("first", "second"))
+    memory = memory_in(tmp_path)
+    mine, other = ({"Authorization": f"Bearer {add_key(memory, name)}"} for name in ("first", "second"))
     engine = {"base_url": provider.base_url, "model": "m", "api_key": "k", "gate": False}
-    served = serve(keys_file=keys, engine=engine)
+    served = serve(engine={**engine, "memory": memory})
     served.wait_until(lambda: served.get("/ready").status == 200)
     with opened(served, "GET", "/api/events", **other) as watched, asking(served, **mine) as stream:
         assert watched.next()[0] == "watching"

@@ -8,11 +8,11 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from keys_given import add_key, memory_in
 from live_server import sample_copy, serving
 
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
-from rag.serve.access.key_changes import add_key
 from rag.service.corrections import correct_turn
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
@@ -23,9 +23,9 @@ ASKED = {"question": "Where is a short code made?", "repositories": ["sample"]}
 def keyed(tmp_path_factory):
     """A server with keys, and two of its callers."""
     home = tmp_path_factory.mktemp("moving")
-    file = home / "keys.toml"
-    headers = {name: {"Authorization": f"Bearer {add_key(file, name)}"} for name in ("ann", "bob")}
-    with serving(home, keys_file=file, repositories=(("sample", sample_copy(home)),)) as running:
+    memory = memory_in(home)
+    headers = {name: {"Authorization": f"Bearer {add_key(memory, name)}"} for name in ("ann", "bob")}
+    with serving(home, engine={"memory": memory}, repositories=(("sample", sample_copy(home)),)) as running:
         running.wait_until(lambda: running.get("/ready").status == 200)
         yield SimpleNamespace(server=running, home=home, **headers)
 

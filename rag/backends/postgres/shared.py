@@ -1,7 +1,6 @@
 """What several servers share in addition to turns and jobs, in a schema of a Postgres database.
 
     rag_rate     the requests of each name in the current and the previous period
-    rag_key      the hashes of API keys
     locks        advisory locks, held by transactions
     events       NOTIFY on the channel `rag_events`
 
@@ -12,13 +11,12 @@ database, so servers whose clocks differ count alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from rag.backends.postgres.server import Db, PostgresServer
 from rag.ports import SharedState
@@ -36,7 +34,6 @@ _MIGRATIONS: tuple[LiteralString, ...] = (
         previous bigint NOT NULL,
         used     timestamptz NOT NULL DEFAULT now()
     );
-    CREATE TABLE rag_key (name text PRIMARY KEY, entry jsonb NOT NULL);
     """,
 )
 
@@ -99,30 +96,6 @@ class PostgresSharedState(SharedState):
         except psycopg.Error as error:
             self._stop_listening()
             raise self._server.translated(error) from error
-
-    @repeated
-    def add_key(self, name: str, entry: Mapping[str, Any]) -> bool:
-        query = "INSERT INTO rag_key VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING name"
-        with self._server.writing(lambda db: db.execute(query, [name, Jsonb(dict(entry))])) as (_, found):
-            return found.fetchone() is not None
-
-    def keys(self) -> dict[str, Mapping[str, Any]]:
-        query = "SELECT name, entry FROM rag_key ORDER BY name"
-        with self._server.reading(lambda db: db.execute(query)) as (_, found):
-            return dict(found.fetchall())
-
-    @repeated
-    def replace_key(self, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-        query = "UPDATE rag_key SET entry = %s WHERE name = %s AND entry = %s RETURNING name"
-        given = [Jsonb(dict(new)), name, Jsonb(dict(old))]
-        with self._server.writing(lambda db: db.execute(query, given)) as (_, found):
-            return found.fetchone() is not None
-
-    @repeated
-    def remove_key(self, name: str) -> bool:
-        query = "DELETE FROM rag_key WHERE name = %s RETURNING name"
-        with self._server.writing(lambda db: db.execute(query, [name])) as (_, found):
-            return found.fetchone() is not None
 
     def prune(self) -> None:
         query = f"DELETE FROM rag_rate WHERE used < now() - interval '{_UNUSED}'"

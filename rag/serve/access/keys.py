@@ -1,15 +1,9 @@
 """API keys: they identify the caller and the caller's namespace of conversations.
 
 A key is shown once, when it is created; only its SHA-256 is stored, which is safe for 256 random bits.
-The file is TOML, readable by its owner only:
+A key is a record of the turn store, in the namespace `KEYS_NAMESPACE`, which no key can have:
 
-    [[key]]
-    name = "ci"
-    namespace = "ci"
-    project = "shop"
-    team = "backend"
-    writes = "team"
-    sha256 = "…"
+    {"name": "ci", "namespace": "ci", "project": "shop", "team": "backend", "writes": "team", "sha256": "…"}
 
 The facts of `project` and `team` are read with this key too. `writes` is the scope to which it adds facts if
 a request names none: by default the team, else the project, else the user's own. `expires` is a time after
@@ -21,20 +15,18 @@ Instead of a key, a trusted proxy may name the caller (`rag.serve.access.identit
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from pathlib import Path
-from time import monotonic
 from typing import Any
 
-from rag.decoding import text_of
 from rag.errors import SettingsError
-from rag.parsing import parse_toml
-from rag.ports import Clock, SharedState
+from rag.parsing import parse_json
+from rag.ports import Clock, RecordStore
 from rag.serve.errors import KeyExpired, Unauthorized
-from rag.settings import FactScope
+from rag.settings import KEYS_NAMESPACE, FactScope
 from rag.types import now_utc
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
@@ -44,7 +36,8 @@ _MIN_UNGUESSABLE = 22
 """A plain-text key of at least this length counts as random: 128 bits in base 64."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _DAY_CHARS = len("2026-12-31")
-_COMPARE_EVERY_S = 1.0
+Entry = Mapping[str, Any]
+_SHELF = "keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ class Keyring:
     """The keys that a server accepts.
 
     Args:
-        keys: if empty, every request is accepted, unless `required`.
+        keys: if empty, every request is accepted, unless `required` or there were keys before.
         default: the caller of all requests when there are no keys.
         required: whether callers need a key, or a proxy that names them, even if there are no keys.
         clock: the source of times.
@@ -110,7 +103,8 @@ class Keyring:
         self.replace(keys)
 
     def replace(self, keys: Sequence[Key]) -> None:
-        """Accept these keys from now on. May be called from any thread."""
+        """Accept these keys from now on; after the first, a key is always required. For any thread."""
+        self._required = self._required or bool(keys)
         self._keys = {key.sha256: key for key in keys}
 
     @property
@@ -126,7 +120,7 @@ class Keyring:
     @property
     def has_keys(self) -> bool:
         """Whether a key is required."""
-        return self._required or bool(self._keys)
+        return self._required
 
     def caller(self, authorization: str | None) -> Caller:
         """Return the caller of an `Authorization` header. Without keys, always the default caller.
@@ -171,61 +165,58 @@ def key_hash(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_keys(path: Path) -> tuple[Key, ...]:
-    """Return the keys in a file; none when there is no file.
-
-    Raises:
-        SettingsError: the file cannot be read, or an entry is incomplete.
-    """
-    try:
-        entries = parse_toml(text_of(path.read_bytes())).get("key", [])
-        return tuple(key for entry in entries for key in keys_of(entry))
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise SettingsError(f"cannot read the keys in {path}: {error}; fix or remove it") from error
-
-
-class KeysFile:
-    """A file of keys that is read again after it has changed.
+class KeyRecords:
+    """The keys of all servers that use a turn store: records there, by name. None contains a secret.
 
     Args:
-        path: the file; None for none.
+        store: the turn store.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._state = self._stat()
-        self._keys = read_keys(path) if path else ()
-        self._compare_at = 0.0
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+
+    def entries(self) -> dict[str, Entry]:
+        """Return the entries of all keys, by name. Raises SettingsError, StoreError."""
+        found = self._store.scan_records(shelf=_SHELF, namespace=KEYS_NAMESPACE)
+        try:
+            return {name: parse_json(value) for name, value in found}
+        except ValueError as error:
+            names = ", ".join(name for name, _ in found)
+            raise SettingsError(
+                f"cannot read the stored keys {names}: {error}; use `rag keys remove` on the damaged one"
+            ) from error
 
     def keys(self) -> tuple[Key, ...]:
-        """Return the keys that were read last."""
-        return self._keys
-
-    def has_changed(self) -> bool:
-        """Read the file again if it has changed, and return whether it had; at most once a second.
+        """Return all keys; one that was replaced follows its successor.
 
         Raises:
-            SettingsError: it has changed and cannot be read.
+            SettingsError: an entry is incomplete.
+            StoreError: the store cannot be used.
         """
-        now = monotonic()
-        if self._path is None or now < self._compare_at:
-            return False
-        self._compare_at = now + _COMPARE_EVERY_S
-        state = self._stat()
-        if state == self._state:
-            return False
-        self._state = state
-        self._keys = read_keys(self._path)
-        return True
-
-    def _stat(self) -> tuple[int, int, int] | None:
         try:
-            found = self._path.stat() if self._path else None
-        except OSError:
-            return None
-        return found and (found.st_mtime_ns, found.st_size, found.st_ino)
+            return tuple(key for entry in self.entries().values() for key in keys_of(entry))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise SettingsError(
+                f"cannot read the stored keys: {error}; remove that key with `rag keys remove`"
+            ) from error
+
+    def swap(self, name: str, old: Entry | None, new: Entry) -> bool:
+        """Replace an entry that is still `old` (None for none); False if it is not, and nothing changed."""
+        return self._store.swap_record(
+            name,
+            None if old is None else _encoded(old),
+            _encoded(new),
+            shelf=_SHELF,
+            namespace=KEYS_NAMESPACE,
+        )
+
+    def remove(self, name: str) -> bool:
+        """Remove an entry, also a damaged one; False if there is none."""
+        return bool(self._store.delete_records([name], shelf=_SHELF, namespace=KEYS_NAMESPACE))
+
+
+def _encoded(entry: Entry) -> bytes:
+    return json.dumps(entry, sort_keys=True).encode()
 
 
 def keys_of(entry: Mapping[str, Any]) -> list[Key]:
@@ -238,6 +229,8 @@ def keys_of(entry: Mapping[str, Any]) -> list[Key]:
     namespace, sha256 = entry.get("namespace", name), entry.get("sha256", "")
     if not (NAME.fullmatch(name) and isinstance(namespace, str) and _SHA256.fullmatch(sha256)):
         raise ValueError(f"the key {name!r} needs a name and the SHA-256 of the key in 64 digits")
+    if namespace == KEYS_NAMESPACE:
+        raise ValueError(f"the key {name!r} cannot have the namespace {namespace}")
     shared = sharing(entry.get("project", ""), entry.get("team", ""), entry.get("writes"))
     expires = _moment(name, entry.get("expires"))
     found = [Key(name, namespace, sha256, sharing=shared, expires=expires)]
@@ -284,16 +277,3 @@ def named_keys(keys: Sequence[str], namespace: str, shared: Sharing = Sharing())
         Key(f"key-{n}", namespace, key_hash(key), len(key) < _MIN_UNGUESSABLE, shared, is_named=False)
         for n, key in enumerate(keys, start=1)
     )
-
-
-def shared_keys(state: SharedState) -> tuple[Key, ...]:
-    """Return the keys that all servers of a database accept.
-
-    Raises:
-        SettingsError: an entry is incomplete.
-        StoreError: the database cannot be used.
-    """
-    try:
-        return tuple(key for entry in state.keys().values() for key in keys_of(entry))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise SettingsError(f"cannot read the shared keys: {error}; remove that key") from error

@@ -25,8 +25,6 @@ class PathRedactor:
     def __init__(self, settings: ServerSettings) -> None:
         named = {str(Path.home()): "~", tempfile.gettempdir(): "TMPDIR", sys.prefix: "PYTHON"}
         named[str(Path(__file__).resolve().parents[2])] = "RAG"
-        if settings.keys_file is not None:
-            named[str(settings.keys_file.absolute())] = settings.keys_file.name
         memory = settings.engine.memory
         if memory.startswith("sqlite:///"):
             file = user_path(memory.removeprefix("sqlite:///"))

@@ -1,4 +1,4 @@
-"""What the servers of one database send each other: changed conversations, and changed keys.
+"""What the servers of one database send each other: which conversations have changed.
 
 One thread listens. After a break, in which events may have been missed, every client that watches is sent
 the first event again, so that it loads what it shows.
@@ -22,8 +22,6 @@ from rag.serve.telemetry import log
 _POLL_S = 1.0
 _PAUSE_S = 2.0
 _PRUNE_EVERY_S = 3_600.0
-KEYS = json.dumps({"kind": "keys"})
-"""The event after a key was added or removed."""
 
 
 class SharedEvents:
@@ -33,7 +31,6 @@ class SharedEvents:
         shared: sends and receives.
         conversation_changed: called in the event loop with namespace and id; the id "" means that changes
             may have been missed, in every namespace.
-        keys_changed: called in the thread.
     """
 
     def __init__(
@@ -41,10 +38,9 @@ class SharedEvents:
         shared: SharedState,
         *,
         conversation_changed: Callable[[str, str], None],
-        keys_changed: Callable[[], None],
     ) -> None:
         self._shared = shared
-        self._conversation_changed, self._keys_changed = conversation_changed, keys_changed
+        self._conversation_changed = conversation_changed
         self._id = uuid.uuid4().hex
         self._loop = asyncio.get_running_loop()
         self._closing = threading.Event()
@@ -87,7 +83,6 @@ class SharedEvents:
                     self._shared.prune()
                 events = self._shared.listen(_POLL_S)
                 if events is None:
-                    self._keys_changed()
                     self._deliver("", "")
                 for text in events or ():
                     self._handle(json.loads(text))
@@ -99,9 +94,7 @@ class SharedEvents:
                 self._closing.wait(_PAUSE_S)
 
     def _handle(self, event: dict[str, Any]) -> None:
-        if event.get("kind") == "keys":
-            self._keys_changed()
-        elif event.get("kind") == "conversation" and event.get("from") != self._id:
+        if event.get("kind") == "conversation" and event.get("from") != self._id:
             self._deliver(str(event["namespace"]), str(event["conversation"]))
 
     def _deliver(self, namespace: str, conversation: str) -> None:

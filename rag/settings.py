@@ -26,6 +26,9 @@ FactScope = Literal["user", "project", "team"]
 Steps = int
 """The number of steps of a second look, from 0 to `MAX_STEPS`."""
 MAX_STEPS = 20
+EXPLORE_TOKENS = 950
+"""The tokens of the places that `explore` returns, unless another number is asked for."""
+MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS = 100, 20_000
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of groups, each with its repositories."""
 _GROUP = re.compile(r"(?!all$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

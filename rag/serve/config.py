@@ -26,8 +26,9 @@ from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
-from rag.serve.settings import ServerSettings, with_safe_names
+from rag.serve.settings import ServerSettings
 from rag.service import locate
+from rag.service.named_sources import with_safe_names
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
 

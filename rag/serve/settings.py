@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import os
 import re
-import unicodedata
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag.errors import SettingsError
+from rag.service.named_sources import MAX_NAME, is_valid_name
 from rag.settings import Groups, Settings
 from rag.types import Source
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _REF = re.compile(r"refs/[^\s~^:\\]+")
-_MAX_NAME = 120
-_MAX_NAME_KEPT = 100
 LOG_FORMATS = ("json", "text")
 MAX_NAMED_REPOSITORIES = 1_000
 """The limit for `max_repositories`."""
@@ -184,37 +179,11 @@ def _check_groups(settings: ServerSettings) -> None:
 
 def check_name(name: str) -> None:
     """Refuse a repository name that is ambiguous in a URL or a model id. Raises SettingsError."""
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+    if not is_valid_name(name):
         raise SettingsError(
             f"{name!r} is not a valid repository name; use letters, digits, '.', '_', '-' and single slashes "
-            f"between them, at most {_MAX_NAME} characters; write --repo NAME=PATH"
+            f"between them, at most {MAX_NAME} characters; write --repo NAME=PATH"
         )
-
-
-def safe_name(name: str, taken: Collection[str] = ()) -> str:
-    """Return the name under which a folder is served: its own if it is valid, else a similar one.
-
-    A name that needs it gets a hash of the folder's name, which does not depend on the order of folders.
-    """
-    if _NAME.fullmatch(name) and len(name) <= _MAX_NAME:
-        return name
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    words = re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")[:_MAX_NAME_KEPT].strip("-._")
-    lost_letters = sum(map(str.isalnum, plain)) < sum(map(str.isalnum, name))
-    if words and not lost_letters and len(name) <= _MAX_NAME and words not in taken:
-        return words
-    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:6]
-    return f"{words or 'repository'}-{digest}"
-
-
-def with_safe_names(found: Sequence[tuple[str, Source]]) -> tuple[tuple[str, Source], ...]:
-    """Return repositories under valid names: those of folders that have other characters are changed."""
-    taken = {name for name, _ in found}
-    named = []
-    for name, source in found:
-        named.append((safe_name(name, taken) if name == source.name else name, source))
-        taken.add(named[-1][0])
-    return tuple(named)
 
 
 def is_loopback(host: str) -> bool:

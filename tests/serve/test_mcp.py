@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import logging
 import os
 import re
 import sys
@@ -13,19 +11,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from live_server import SAMPLE, Served, sample_copy, serving
 
-pytest.importorskip("mcp", reason="the mcp extra is not installed")
+pytest.importorskip("mcp", reason="the client of the protocol is not installed")
 
 from rag.backends.tiktoken_counter import open_counter
-from rag.serve.mcp import server as mcp_server
-from rag.serve.mcp.arguments import lines_seen
-from rag.serve.mcp.sdk import caller_in
-from rag.serve.telemetry import JsonFormatter
+from rag.mcp.arguments import lines_seen
+from rag.mcp.catalog import listed_tools
 from rag.types import Source
 
 TOOLS = {
@@ -126,35 +121,6 @@ def test_the_server_says_which_version_it_is(served: Served) -> None:
     response = served.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
     assert f'"version":"{version("rag-turns")}"' in response.body.decode()
     assert 'route="/mcp"' in served.get("/metrics").body.decode()
-
-
-def test_a_clients_mistake_is_one_line_of_the_log(served: Served) -> None:
-    async def talk(session: Any) -> None:
-        with pytest.raises(Exception, match=r"Unknown prompt|Internal server error"):
-            await session.get_prompt("x" * 5_000)
-
-    handlers = logging.getLogger("mcp").handlers
-    handler: Any = next(each for each in handlers if isinstance(each.formatter, JsonFormatter))
-    lines = io.StringIO()
-    before = handler.setStream(lines)
-    try:
-        over_http(served, talk)
-    finally:
-        handler.setStream(before)
-    logged = [json.loads(line) for line in lines.getvalue().splitlines()]
-    assert [line["level"] for line in logged] == ["error"]
-    assert "Unknown prompt: x" in logged[0]["event"] and len(logged[0]["event"]) < 1_200
-    assert "exception" not in logged[0]
-
-
-def test_the_log_of_a_program_that_embeds_the_server_stays_its_own(served: Served) -> None:
-    everybody = logging.getLogger()
-    kept, everybody.handlers[:] = list(everybody.handlers), []
-    try:
-        mcp_server.make_mcp(served.service)
-        assert everybody.handlers == []
-    finally:
-        everybody.handlers[:] = kept
 
 
 def test_text_and_structured_result_are_one(served: Served) -> None:
@@ -292,7 +258,7 @@ def test_a_span_without_an_end_is_cut_and_says_where_it_goes_on(tmp_path: Path) 
 def test_definitions_and_callers_that_are_not_shown_are_counted(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rag.serve.mcp.toolbox.MAX_RESULTS", 1)
+    monkeypatch.setattr("rag.mcp.toolbox.MAX_RESULTS", 1)
     monkeypatch.setattr("rag.retrieval.uses.MAX_SHOWN", 1)
 
     async def talk(session: Any) -> None:
@@ -384,6 +350,7 @@ def test_the_list_of_tools_is_short(served: Served) -> None:
     plain = {"list_available_repos", "forget"}
     assert all("Use it" in tool["description"] for tool in given if tool["name"] not in plain)
     assert counter.count(json.dumps(given, separators=(",", ":"))) <= 1_750
+    assert len(json.dumps(listed_tools(), separators=(",", ":"))) <= 9_200
 
 
 def test_the_only_repository_need_not_be_named(served: Served) -> None:
@@ -563,12 +530,6 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
             assert not failed and asked["sources"]
 
     asyncio.run(run())
-
-
-def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., Served]) -> None:
-    unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
-    assert caller_in(unknown, serve().service).namespace == ""
-    assert caller_in(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
 def test_turns_reveal_no_folder_of_the_server_to_remote_callers(

@@ -18,7 +18,7 @@ from rag.service import Dialog, Engine, Repository, aconverse
 from rag.service.groups import ALL, MAX_SELECTED, is_group, selected
 from rag.types import Answer, Checkout, Citation, CodeFact, Hit, Source, TraceStep
 from rag.wiki import WikiStructure
-from rag.wiki.structures import Structures
+from rag.wiki.pages.known_structures import Structures
 
 _REPORT_EVERY_S = 0.25
 Result = TypeVar("Result")

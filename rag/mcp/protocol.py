@@ -69,7 +69,7 @@ class ProtocolError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClientMessage:
     """A message of a client; `id` is None for a notification."""
 
     method: str
@@ -102,7 +102,7 @@ class Request:
         return value or {}
 
 
-def read(line: bytes) -> Request | None:
+def read(line: bytes) -> ClientMessage | None:
     """Return a message of a client; None for a reply, since nothing is asked of clients.
 
     Raises:
@@ -121,7 +121,7 @@ def read(line: bytes) -> Request | None:
         raise ProtocolError(INVALID_REQUEST, "a message has a `method`, and `params` are an object")
     if isinstance(id_, bool) or not isinstance(id_, str | int | None):
         raise ProtocolError(INVALID_REQUEST, "the `id` of a message is text or a number")
-    return Request(method, params, id_)
+    return ClientMessage(method, params, id_)
 
 
 def failure(error: ProtocolError, id_: str | int | None = None) -> Json:
@@ -139,7 +139,7 @@ def _product() -> Json:
     return {"name": "rag", "version": version("rag-turns")}
 
 
-def answered_at_once(request: Request, names: str) -> Json | None:
+def answered_at_once(request: ClientMessage, names: str) -> Json | None:
     """Return the result of a request that needs no repository; None for another one.
 
     Args:
@@ -174,7 +174,7 @@ def answered_at_once(request: Request, names: str) -> Json | None:
     return None
 
 
-def _prompt(request: Request) -> Json:
+def _prompt(request: ClientMessage) -> Json:
     name, given = request.text("name"), request.mapping("arguments")
     prompt = PROMPTS.get(name)
     if prompt is None:
@@ -190,7 +190,7 @@ def _prompt(request: Request) -> Json:
     return {"description": prompt.about, "messages": [{"role": "user", "content": content}]}
 
 
-class Session:
+class ClientSession:
     """Answers the requests of one client.
 
     Args:
@@ -204,7 +204,7 @@ class Session:
         self._host = host
         self._tools = (Toolbox(host), MemoryTools(host))
 
-    async def reply(self, request: Request, report: Report) -> Json:
+    async def reply(self, request: ClientMessage, report: Report) -> Json:
         """Return the reply to a request; `report` sends what comes before it."""
         try:
             return request.result(await self._result(request, report))
@@ -217,7 +217,7 @@ class Session:
             reason = ProtocolError(INTERNAL, "the server failed; its log has the reason")
             return failure(reason, request.id)
 
-    async def _result(self, request: Request, report: Report) -> Json:
+    async def _result(self, request: ClientMessage, report: Report) -> Json:
         names = ", ".join(one.name for one in self._host.repositories())
         if (result := answered_at_once(request, names)) is not None:
             return result
@@ -234,7 +234,7 @@ class Session:
 
     # ------------------------------------------------------------ tools
 
-    async def _called(self, request: Request, progress: Progress) -> Json:
+    async def _called(self, request: ClientMessage, progress: Progress) -> Json:
         from rag.mcp.arguments import checked
 
         name, given = request.text("name"), request.mapping("arguments")
@@ -260,7 +260,7 @@ class Session:
 
     # ------------------------------------------------------------ conversations
 
-    async def _conversations(self, request: Request) -> Json:
+    async def _conversations(self, request: ClientMessage) -> Json:
         """Return a page of the client's conversations, the latest first; the first for an invalid cursor."""
         cursor = request.params.get("cursor")
         is_number = isinstance(cursor, str) and cursor.isascii() and cursor.isdecimal() and len(cursor) < 7
@@ -294,7 +294,7 @@ class Session:
         text = json.dumps(await self._host.run(read), ensure_ascii=False)
         return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
 
-    async def _completed(self, request: Request) -> Json:
+    async def _completed(self, request: ClientMessage) -> Json:
         """Return the names that begin with what was typed, of an argument that has a known set of them."""
         argument = request.mapping("argument")
         typed = str(argument.get("value", ""))
@@ -324,7 +324,7 @@ def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def _progress(request: Request, report: Report) -> Progress:
+def _progress(request: ClientMessage, report: Report) -> Progress:
     """Return the function that reports the progress of a call, if the client wants that."""
     token = request.progress_token
 

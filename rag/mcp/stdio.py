@@ -12,9 +12,9 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, BinaryIO
 
 from rag.mcp.protocol import (
+    ClientMessage,
     Json,
     ProtocolError,
-    Request,
     answered_at_once,
     failure,
     read,
@@ -94,7 +94,7 @@ class _Calls:
         self._thread.start()
         self._loop.call_soon_threadsafe(self._open)
 
-    def handle(self, request: Request) -> None:
+    def handle(self, request: ClientMessage) -> None:
         """Begin to answer a request, or end the one that a notification cancels."""
         self._loop.call_soon_threadsafe(self._begin, request)
 
@@ -110,14 +110,14 @@ class _Calls:
         self._thread.join()
 
     def _open(self) -> None:
-        from rag.mcp.protocol import Session
+        from rag.mcp.protocol import ClientSession
 
         try:
-            self._session.set_result(Session(self._make_host()))
+            self._session.set_result(ClientSession(self._make_host()))
         except Exception as error:  # noqa: BLE001 - raised in the requests
             self._session.set_exception(error)
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, request: ClientMessage) -> None:
         if request.id is None:
             if task := self._running.get(request.params.get("requestId", "")):
                 task.cancel()
@@ -126,7 +126,7 @@ class _Calls:
         self._running[request.id] = task
         task.add_done_callback(lambda _: self._running.pop(request.id or 0, None))
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: ClientMessage) -> None:
         async def send(message: Json) -> None:
             self._writer.write(message)
 

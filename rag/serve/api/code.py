@@ -21,7 +21,7 @@ from rag.serve.links import viewer_link, wiki_link
 from rag.serve.service import Service
 from rag.service.call_diagram import CallView, call_diagram
 from rag.wiki import WikiPage, page_markdown
-from rag.wiki.structures import Structures
+from rag.wiki.pages.known_structures import Structures
 
 _MAX_PAGE_FILES = 50
 View = Annotated[CallView, Query(description="Callers and callees, or the calls that follow.")]

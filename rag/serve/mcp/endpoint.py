@@ -24,11 +24,11 @@ from rag.errors import NotFound
 from rag.mcp.protocol import (
     CANCELLED,
     REVISIONS,
+    ClientMessage,
+    ClientSession,
     Json,
     ProtocolError,
     Report,
-    Request,
-    Session,
     failure,
     read,
     written,
@@ -38,7 +38,7 @@ from rag.serve.errors import BadRequest, TemporarilyUnavailable, TooLarge
 from rag.serve.mcp.host import ServedHost
 from rag.serve.middleware import Receive, Scope, Send
 from rag.serve.service import Service
-from rag.wiki.structures import Structures
+from rag.wiki.pages.known_structures import Structures
 
 _MAX_MESSAGE_BYTES = 1_000_000
 _RETRY_S = 5.0
@@ -55,7 +55,7 @@ class _Open:
     """A session; `running` are the requests that are being answered, by their ids."""
 
     owner: Caller
-    session: Session
+    session: ClientSession
     used: float
     running: dict[str | int, asyncio.Task[Json]] = field(default_factory=dict)
 
@@ -123,15 +123,15 @@ class McpEndpoint:
             return None
         return _json(await self._answered(opened, message, _discard))
 
-    async def _begun(self, message: Request, caller: Caller) -> Response:
+    async def _begun(self, message: ClientMessage, caller: Caller) -> Response:
         """Begin a session."""
         self._make_room()
         name = secrets.token_hex(16)
-        session = Session(ServedHost(self._service, caller, self._structures))
+        session = ClientSession(ServedHost(self._service, caller, self._structures))
         opened = self._sessions[name] = _Open(caller, session, self._clock())
         return _json(await self._answered(opened, message, _discard), headers={"Mcp-Session-Id": name})
 
-    async def _answered(self, opened: _Open, message: Request, report: Report) -> Json:
+    async def _answered(self, opened: _Open, message: ClientMessage, report: Report) -> Json:
         """Return the reply to a request; if it is cancelled, an error."""
         assert message.id is not None
         task = asyncio.create_task(opened.session.reply(message, report))
@@ -147,7 +147,7 @@ class McpEndpoint:
             opened.running.pop(message.id, None)
             opened.used = self._clock()
 
-    async def _streamed(self, opened: _Open, message: Request, send: Send) -> None:
+    async def _streamed(self, opened: _Open, message: ClientMessage, send: Send) -> None:
         """Send what a call reports, and then its reply, as events."""
         headers = [(b"content-type", _EVENTS.encode()), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -19,7 +19,7 @@ from rag.service import Dialog, Engine, Repository
 from rag.service.groups import is_group
 from rag.types import Answer, Citation, CodeFact, Hit
 from rag.wiki import WikiStructure
-from rag.wiki.structures import Structures
+from rag.wiki.pages.known_structures import Structures
 
 Result = TypeVar("Result")
 

@@ -16,7 +16,7 @@ help:
 	@echo "make check   lint and types"
 	@echo "make docs    build the documentation as a site into .site/"
 	@echo "make house   print the figures of the code base"
-	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
+	@echo "make bench   measure (ONLY=name for one)"
 	@echo "make lock    write down the packages of the container image, with their hashes (needs uv)"
 	@echo "make fuzz    try 100,000 hostile inputs in at most an hour; goes on where the last run stopped"
 	@echo "make clean   remove what the others made"

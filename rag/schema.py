@@ -34,9 +34,9 @@ the field names except for those in this table; a name has the same meaning ever
     valid_from     the commit at which a fact was stated; `superseded_by` and `closed`: the id of the fact
                    that replaced it, and when; `may_supersede`: ids of facts on the same subject
 
-A span is not nested: its fields are fields of its hit or citation. The hits of an answer have no text. Times
-are ISO 8601 in UTC with microseconds; a time without a zone is interpreted as local time. Marks are sorted
-and unique.
+A span is not nested: its fields are fields of its hit or citation. An answer has each place once, as a
+source; `used` says whether its text refers to it. Times are ISO 8601 in UTC with microseconds; a time
+without a zone is interpreted as local time. Marks are sorted and unique.
 
 Turn stores and exports contain *records* (`turn_record`, `message_record`, `conversation_record`): the same
 objects with `order` and `forked_at` instead of `number` and `forked_after`. Every reader accepts both. The
@@ -70,7 +70,6 @@ from rag.types import (
     DialogTurn,
     Filters,
     Freshness,
-    Hit,
     Message,
     Source,
     Span,
@@ -112,7 +111,7 @@ _ORDERS = {"number": "order", "forked_after": "forked_at"}
 OPAQUE = frozenset({"metadata", "question_metadata", "answer_metadata", "content"})
 """Fields with JSON of other programs, whose names are not changed."""
 _LEFT_OUT: Mapping[type, frozenset[str]] = {
-    Answer: frozenset({"documents"}),
+    Answer: frozenset({"documents", "hits"}),
     DialogTurn: frozenset({"checks"}),
 }
 _COMPUTED: Mapping[type, tuple[str, ...]] = {
@@ -508,15 +507,6 @@ def _converters(hint: Any, name: str) -> tuple[Callable[[Any], Any] | None, Call
     return plain.get(hint), None
 
 
-def _without_text(hit: Hit) -> Json:
-    """Return a hit without its text, which is in the index and would be most of an answer's JSON."""
-    return {name: value for name, value in to_json(hit).items() if name not in ("text", "blank_end")}
-
-
-def _with_text(written: Mapping[str, Any]) -> Hit:
-    return from_json(Hit, {"text": "", **written})
-
-
 def _source_from(written: Mapping[str, Any]) -> Source:
     filters = Filters(tuple(written.get("include", ())), tuple(written.get("exclude", ())))
     return Source(written["location"], written.get("ref"), filters)
@@ -587,17 +577,6 @@ _PARTS: Mapping[tuple[type, str], tuple[Field, ...]] = {
             "cached",
             read=lambda turn: turn or "",
             default=_constant(None),
-        ),
-    ),
-    (Answer, "hits"): (
-        Field(
-            "hits",
-            tuple[Hit, ...],
-            attrgetter("hits"),
-            "hits",
-            write=_each(_without_text, list),
-            read=_each(_with_text, tuple),
-            default=tuple,
         ),
     ),
     (DialogTurn, "user_query"): (

@@ -147,7 +147,34 @@ def pytest_make_collect_report(
     return report
 
 
+_CORE = {"agent", "answer", "code", "database", "memory", "prompt", "retrieval", "review", "service"}
+"""The folders whose tests are marked `core`."""
+
+_NOT_CORE = {
+    "agent/test_second_look",
+    "database/test_approximate",
+    "database/test_parts",
+    "database/test_update",
+    "memory/test_staleness_figures",
+    "prompt/test_compose",
+    "retrieval/test_exact",
+    "retrieval/test_long_questions",
+    "service/test_answer_cache",
+    "service/test_backup",
+    "service/test_watch",
+}
+"""Modules of these folders that need servers or take longest."""
+
+
+def _is_core(item: pytest.Item) -> bool:
+    module = item.nodeid.partition("::")[0].removeprefix("tests/").removesuffix(".py")
+    return module.partition("/")[0] in _CORE and module not in _NOT_CORE
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in filter(_is_core, items):
+        item.add_marker("core")
     ranks = {f"tests/{name}.py": rank for rank, name in enumerate(_LONGEST)}
 
     def order(item: pytest.Item) -> tuple[int, str]:

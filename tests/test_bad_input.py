@@ -647,7 +647,7 @@ def test_the_data_folder_is_the_users_own_whatever_makes_it_first(rag_home, word
 def test_one_function_makes_folders_that_are_kept():
     """What writes elsewhere than in the data folder is named: shared stores, archives that are unpacked, a
     wiki, the folders of agents."""
-    elsewhere = {"evaluation/repositories.py": 1, "integrations/agents.py": 1, "resources.py": 1}
+    elsewhere = {"integrations/agents.py": 1, "resources.py": 1}
     elsewhere |= {"backends/shelf/folder.py": 1}
     package = Path(rag_module.__file__).parent
     found = {}

@@ -116,7 +116,7 @@ def test_an_answer_ends_with_the_places_it_rests_on(sample_repo):
 def test_a_follow_up_goes_on_in_a_new_process(sample_repo, tmp_path):
     assert rag_process("ask", sample_repo, SIGNED, cwd=tmp_path).code == 0
     done = rag_process("ask", EXPIRE, "-c", "--json", cwd=tmp_path)
-    assert done.json["citations"][0]["path"] == "snip/sessions.py"
+    assert done.json["sources"][0]["path"] == "snip/sessions.py"
     assert done.json["number"] == 2
     shown = rag("turns", "show").out
     assert shown.index(SIGNED) < shown.index(EXPIRE)
@@ -165,16 +165,16 @@ def test_several_repositories_are_named_in_the_citations(sample_repo, other_repo
 def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
     answer = rag("ask", sample_repo, SIGNED, "--json").json
     assert set(answer) == {
-        *("question", "standalone_question", "answer", "found", "citations", "sources", "invented", "notes"),
+        *("question", "standalone_question", "answer", "found", "sources", "invented", "notes"),
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
         *("code_facts", "subject"),
-        *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
+        *("cached", "warning", "missing_words", "coverage", "complete", "cut", "prompt_hash"),
         *("rationale", "trace", "support"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
     assert answer["number"] == 1
-    citation = answer["citations"][0]
+    citation = answer["sources"][0]
     assert citation["commit"] == git(sample_repo, "rev-parse", "HEAD")
     assert {"n", "repository", "blob", "symbol", "scope", "span_hash", "dirty", "score", "used"} <= set(
         citation
@@ -315,7 +315,7 @@ def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):
         done = rag(verb, sample_repo, question, "--json")
         assert done.code == 1
         assert not done.json.get("hits")
-        assert not done.json.get("citations")
+        assert not done.json.get("sources")
     nothing = rag("ask", sample_repo, "???").out
     assert nothing.startswith("Not found.\n\nThe question names nothing that could be looked for")
 
@@ -464,7 +464,7 @@ def test_output_survives_a_terminal_that_cannot_show_it(sample_repo):
     assert "and more" in done.out
     done = rag_process("ask", sample_repo, b"kanji \xff\xfe?", "--json")
     assert done.code == 0
-    assert done.json["citations"][0]["path"] == "snip/kanji.py"
+    assert done.json["sources"][0]["path"] == "snip/kanji.py"
 
 
 @pytest.mark.parametrize(("words", "closed"), [("search", ">&-"), ("ask", "<&- >&- 2>&-"), ("chat", "<&-")])
@@ -775,7 +775,7 @@ def test_a_service_that_fails_is_exit_code_3_and_a_failed_turn(sample_repo, serv
     assert told.code == 3
     assert told.json["error"]["type"] == "ProviderBroke"
     assert told.json["quotes"]["model"] == "extractive"
-    assert told.json["quotes"]["citations"][0]["path"] == "snip/sessions.py"
+    assert told.json["quotes"]["sources"][0]["path"] == "snip/sessions.py"
     assert told.json["quotes"]["turn"] == ""
     (turn,) = rag("turns", "show", "--json").json
     assert (turn["question"], turn["state"], turn["answer"]) == (SIGNED, "failed", None)

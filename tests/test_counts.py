@@ -27,7 +27,7 @@ QUESTIONS = (
 )
 MOST_CALLS = 10_600
 MOST_MODULES = {"search": 305, "mcp": 1_050}
-MOST_BYTES = 22_500
+MOST_BYTES = 11_000
 
 _COUNT_MODULES = """
 import atexit, sys

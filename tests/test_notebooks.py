@@ -96,7 +96,7 @@ def measures_retrieval(printed: str, drawn: str) -> None:
     assert "not found" in printed + drawn
     assert re.search(r"^ndcg +[+-]\.?\d", printed, re.MULTILINE)
     assert "How does a loader find a file?" in drawn
-    assert re.search(r"^report\.html \d+ kB$", printed, re.MULTILINE)
+    assert re.search(r"^before\.json \d+ kB$", printed, re.MULTILINE)
 
 
 STORIES = {

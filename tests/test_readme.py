@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import typer.main
 from command import rag as run_rag
+from conftest import git
 from live_server import Served
 
 import rag
@@ -26,6 +28,7 @@ from rag.cli.settings_options import split_options
 from rag.prompt.templates import _ANSWER_VARIABLES
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
+from tests.servers.provider import ProviderServer
 from tools.docs.fields import described
 from tools.docs.links import PAGES, targets
 
@@ -142,17 +145,55 @@ def runs(code: str) -> None:
     assert printed.getvalue().strip()
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
-def test_a_recorded_session_is_what_the_commands_print(name: str) -> None:
-    sessions = [block for block in blocks("text", name) if block.startswith("$ rag")]
-    recorded = "".join(block for block in sessions if ".demo" not in block)
-    _, *parts = re.split(r"^\$ (rag .*)$", recorded, flags=re.MULTILINE)
-    assert len(parts) == 4
-    for command, shown in zip(parts[::2], parts[1::2], strict=True):
+def sessions(name: str) -> list[tuple[str, list[str]]]:
+    """The commands of a document whose output it shows, with that output."""
+    shown = [block for block in blocks("text", name) if block.startswith("$ rag") and ".demo" not in block]
+    _, *parts = re.split(r"^\$ (rag .*)$", "".join(shown), flags=re.MULTILINE)
+    return [(parts[n], parts[n + 1].strip("\n").splitlines()) for n in range(0, len(parts), 2)]
+
+
+@pytest.mark.parametrize(("name", "start", "count"), [("README.md", 3, 1), ("docs/quickstart.md", 0, 2)])
+def test_a_recorded_session_is_what_the_commands_print(name: str, start: int, count: int) -> None:
+    recorded = sessions(name)[start:]
+    assert len(recorded) == count
+    for command, shown in recorded:
         (words,) = command_lines(command)
         done = run_rag(*words, cwd=ROOT)
         assert done.code == 0, done.err
-        assert shows(shown.strip("\n").splitlines(), done.out.splitlines()), done.out
+        assert shows(shown, done.out.splitlines()), done.out
+
+
+def test_the_session_with_a_model_is_what_the_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model repeats the answer shown, with the numbers that its sources have in the prompt."""
+    repository = tmp_path / "snip"
+    shutil.copytree(ROOT / "data/sample_repo", repository)
+    for words in (["init"], ["add", "."], ["commit", "-m", "snip"]):
+        git(repository, *words)
+    (command, shown), *later = sessions("README.md")[:3]
+    (ask,) = command_lines(command)
+    with ProviderServer() as server:
+        ask += ["--base-url", server.base_url, "--model", server.models[0]]
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("RAG_HOME", str(tmp_path / "elsewhere"))
+            run_rag(*ask, cwd=repository)
+        places = re.findall(r"^\[(\d+)\] (\S+)", server.chats[-1].prompt, re.MULTILINE)
+        in_prompt = {place: number for number, place in places}
+        cited = dict(re.findall(r"^\[(\d+)\] (\S+)", "\n".join(shown), re.MULTILINE))
+        said = "\n".join(line for line in shown if not line.startswith("["))
+        server.answers[:] = [re.sub(r"\[(\d+)\]", lambda n: f"[{in_prompt[cited[n[1]]]}]", said)]
+        answer = run_rag(*ask, cwd=repository)
+    assert answer.out.splitlines() == shown
+    changed = repository / "snip/auth.py"
+    text = changed.read_text()
+    changed.write_text(
+        text.replace("user_by_token(hash_token(token))", "user_by_token(hash_token(token.strip()))")
+    )
+    for command, shown in later:
+        (words,) = command_lines(command)
+        printed = re.sub(r"HEAD \(\w+\)", "HEAD (1b198017b1)", run_rag(*words, cwd=repository).out)
+        assert shows(shown, printed.splitlines()), printed
 
 
 def shows(shown: list[str], printed: list[str]) -> bool:
@@ -248,7 +289,7 @@ def test_data_in_the_documents_can_be_read(name: str) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(README.encode()) <= 9_000
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 170
 
 
 @pytest.mark.parametrize("kind", [Settings, ServerSettings])

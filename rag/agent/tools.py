@@ -77,7 +77,7 @@ Search = Callable[[str], Sequence[Hit]]
 """Returns hits for a query, best first."""
 Recall = Callable[[str], Sequence[DialogTurn]]
 """Returns the stored turns that match a query, best first."""
-Unread = Callable[[str], str]
+Unread = Callable[[str, int], str]
 """Returns in words where a name is in what is not indexed, and what was not searched."""
 Changes = Callable[[str, str | None], Sequence[tuple[str, str]]]
 """Returns what was done ("A", "M", "D") and the path of each changed file between two states.
@@ -122,7 +122,7 @@ class Tools:
     changes: Changes | None = None
     name_repository: bool = False
     names: Sequence[str] = field(default=())
-    unread: Unread = lambda name: "files that are not indexed were not searched"
+    unread: Unread = lambda name, count: "files that are not indexed were not searched"
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -165,6 +165,9 @@ class Tools:
 
     def _find_symbol(self, name: str) -> Found:
         found = [one for index in self.indexes for one in _definitions(index, name)]
+        if not found:
+            note = self.unread(last_part(name), 0)
+            return failed(f"{name[:200]!r} is not defined in {self._files}; {note}")
         found.sort(key=lambda one: one[0].kind != "code")
         places = self._places([hit for hit, _ in found[:_DEFINITIONS]], more=len(found) - _DEFINITIONS)
         parts = list(places.parts)
@@ -204,6 +207,10 @@ class Tools:
         alike = [known for known in self._paths() if known.rpartition("/")[2] == name][:_NEAREST]
         return f"; did you mean {', '.join(alike)}?" if alike else ""
 
+    @property
+    def _files(self) -> str:
+        return indexed_files(sum(index.file_count for index in self.indexes))
+
     def _paths(self) -> list[str]:
         """Return the paths of all files that may be searched, in order."""
         paths = []
@@ -222,25 +229,26 @@ class Tools:
 
     def _callers(self, name: str) -> Found:
         hits: list[Hit] = []
-        said: list[str] = []
+        parts: list[tuple[str, str]] = []
         every = [uses_of_name(index, name) for index in self.indexes]
-        unread = "" if any(found.found for found in every) else f"; {self.unread(last_part(name))}"
+        note = self.unread(last_part(name), sum(len(found.found) for found in every))
+        unread = f"; {note}" if note else ""
         for index, found in zip(self.indexes, every, strict=True):
             if not (found.targets or found.found):
                 continue
-            said.append(f"{summary(found, files=index.file_count)}{'' if found.found else unread}:")
+            lines = []
             for use in found.shown[:_CALLS]:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line, whole=True)) is not None:
                     hits.append(hit)
                     doubt = "" if use.certain else " (possibly)"
-                    said.append(
-                        f"{use.path}:{use.line} in {use.within or 'the file'}: {found.reason(use)}{doubt}"
-                    )
-        if not said:
-            files = indexed_files(sum(index.file_count for index in self.indexes))
-            return failed(f"no definition or call of {name[:200]!r} was found in {files}{unread}")
-        text = visible(plain("\n".join(said)))
-        return Found(((text, ""),), f"{len(hits)} uses", tuple(hits[:_CALLS]))
+                    within = use.within or "the file"
+                    lines.append(visible(f"{use.path}:{use.line} in {within}: {found.reason(use)}{doubt}"))
+            more = f" (the first {_CALLS})" if len(found.shown) > _CALLS else ""
+            head = f"{summary(found, files=index.file_count)}{unread}{more}:"
+            parts.append((visible(plain(head)), plain("\n".join(lines))))
+        if not parts:
+            return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
+        return Found(tuple(parts), f"{len(hits)} uses", tuple(hits[:_CALLS]))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:
         """Return earlier answers, and the lines they cite that are still the same."""

@@ -35,16 +35,20 @@ _WITHIN_PATH = re.compile(r"[\w/.-]\Z")
 class Resolved(NamedTuple):
     """An answer's text with its references resolved.
 
-    `used` are the citations that the text refers to, numbered from 1, `shown` those of all sources (with
-    `.used` set), both in the order of their numbers; `invented` counts the removed numbers. `by_name` is True
-    if the text has no reference: then `used` are the sources that it names.
+    `shown` are the citations of all sources, numbered from 1 and in the order of their numbers; `invented`
+    counts the removed numbers. `by_name` is True if the text has no reference: then `used` are the sources
+    that it names.
     """
 
     text: str
-    used: tuple[Citation, ...]
     shown: tuple[Citation, ...]
     invented: int
     by_name: bool = False
+
+    @property
+    def used(self) -> tuple[Citation, ...]:
+        """The citations that the text refers to."""
+        return tuple(source for source in self.shown if source.used)
 
 
 def resolve(text: str, sources: Sequence[NumberedSource]) -> Resolved:
@@ -94,7 +98,7 @@ class CitationFilter:
         shown = tuple(
             _citation(source, n, used=source.n in used) for n, source in enumerate(ordered, start=1)
         )
-        return Resolved(text, tuple(c for c in shown if c.used), shown, self.invented, bool(named))
+        return Resolved(text, shown, self.invented, bool(named))
 
     def numbered(self) -> tuple[Citation, ...]:
         """Return all sources as the text so far numbers them; `used` are those that it refers to."""

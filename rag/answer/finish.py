@@ -52,7 +52,6 @@ def finish(
         text=warning_paragraph(warned) + resolved.text,
         question=prepared.question,
         standalone_question=prepared.standalone_question,
-        citations=resolved.used,
         sources=resolved.shown,
         hits=prepared.hits,
         model=model,

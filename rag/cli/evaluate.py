@@ -57,13 +57,6 @@ class QuestionOptions:
         Path | None,
         typer.Option("--save", metavar="FILE", help="Also write the mined questions to this file."),
     ] = None
-    repositories: Annotated[
-        Path | None,
-        typer.Option("--repositories", metavar="TOML", help="A list of the repositories of the questions."),
-    ] = None
-    cache: Annotated[
-        Path | None, typer.Option("--downloads", metavar="DIR", help="The folder for these repositories.")
-    ] = None
     kinds: Annotated[
         str, typer.Option("--kinds", help="Only these kinds: newcomer,first,docstring,follow-up …")
     ] = ""
@@ -110,10 +103,6 @@ def evaluate(
         ),
     ] = None,
     json: options.Json = False,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a report: plots, and the rank of each question."),
-    ] = None,
 ) -> None:
     """Measure retrieval on your questions: NDCG, MRR, recall, lines and times, next to other systems.
 
@@ -123,9 +112,9 @@ def evaluate(
 
     rag eval . --questions questions.jsonl --answers
 
-    rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}' --html report.html
+    rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}'
 
-    rag eval --compare before.json after.json --html changed.html
+    rag eval --compare before.json after.json
     """
     with errors_as_exit_codes():
         from rag.evaluation.evaluation import read_evaluation
@@ -135,12 +124,12 @@ def evaluate(
 
         if compare is not None:
             if folder is not None or material.questions or material.mine or system or answers:
-                raise SettingsError("--compare reads two results; combine it with --json and --html only")
+                raise SettingsError("--compare reads two results; combine it with --json only")
             before, after = map(read_evaluation, compare)
-            _show(before.compare(after), json=json, html=html)
+            _show(before.compare(after), json=json)
             return
-        if answers and (system or html is not None or without_rag):
-            raise SettingsError("--answers cannot be combined with --system, --without-rag or --html")
+        if answers and (system or without_rag):
+            raise SettingsError("--answers cannot be combined with --system or --without-rag")
         systems = read_systems(system or [], first=() if without_rag else (OURS,))
         if not systems:
             raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")
@@ -150,16 +139,14 @@ def evaluate(
                 _measure_answers(plan(asked, opened.folders), json=json)
                 return
             found = measure(systems, opened, k=k, progress=_progress())
-        _show(found, json=json, html=html)
+        _show(found, json=json)
 
 
-def _show(found: Evaluation, *, json: bool, html: Path | None) -> None:
+def _show(found: Evaluation, *, json: bool) -> None:
     if json:
         out_json(found.to_json())
     else:
         print_summary(found.summary)
-    if html is not None:  # last, so that a missing folder does not lose the measurement
-        _write(html, found.html())
 
 
 @contextmanager
@@ -170,10 +157,8 @@ def _opened_material(folder: Path | None, material: QuestionOptions) -> Iterator
 
     kinds = material.wanted_kinds()
     if material.mine is not None:
-        if material.questions or material.repositories is not None or folder is None:
-            raise SettingsError(
-                "--mine takes the questions from one folder: give DIR, without --questions and --repositories"
-            )
+        if material.questions or folder is None:
+            raise SettingsError("--mine takes the questions from one folder: give DIR, without --questions")
         if not folder.is_dir():
             raise SettingsError(f"there is no folder {folder}")
 
@@ -196,7 +181,7 @@ def _opened_material(folder: Path | None, material: QuestionOptions) -> Iterator
     asked = read_questions(material.questions, kinds)
     names = {question.repo for question in asked}
     about = ", ".join(file.name for file in material.questions)
-    yield Material(asked, _folders(folder, material.repositories, material.cache, names), about)
+    yield Material(asked, _folders(folder, names), about)
 
 
 def _say_mined(found: Mined) -> None:
@@ -209,24 +194,15 @@ def _say_mined(found: Mined) -> None:
         say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")
 
 
-def _folders(
-    folder: Path | None, repositories: Path | None, cache: Path | None, wanted: set[str]
-) -> dict[str, Path]:
-    from rag.evaluation.repositories import obtain_all, read_repositories
-    from rag.settings import default_home
-
-    if (folder is None) == (repositories is None):
-        raise SettingsError("give either the folder of the questions, or --repositories TOML")
-    if repositories is not None:
-        chosen = [entry for entry in read_repositories(repositories) if entry.name in wanted]
-        return obtain_all(chosen, cache or default_home() / "evaluation")
-    assert folder is not None
+def _folders(folder: Path | None, wanted: set[str]) -> dict[str, Path]:
+    if folder is None:
+        raise SettingsError("give the folder that the questions are about: rag eval DIR --questions FILE")
     if not folder.is_dir():
         raise SettingsError(f"there is no folder {folder}")
     if len(wanted) > 1:
         raise SettingsError(
-            f"the questions are about {', '.join(sorted(map(repr, wanted)))}; list them with "
-            "--repositories TOML"
+            f"the questions are about {', '.join(sorted(map(repr, wanted)))}; measure one repository at a "
+            "time, with a file for each"
         )
     return dict.fromkeys(wanted, folder.resolve())
 

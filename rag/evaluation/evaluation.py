@@ -18,7 +18,6 @@ from rag.decoding import text_of
 from rag.display.plot import Plot
 from rag.errors import ConfigError, SettingsError
 from rag.evaluation.plots import plot_of
-from rag.evaluation.report import html_report
 from rag.evaluation.results import Results
 from rag.frames import frame
 
@@ -86,22 +85,15 @@ class Evaluation(Results):
         )
         return Evaluation(common, tuple(pair), min(self.k, other.k), about, other.machine)
 
-    def html(self) -> str:
-        """Return the report: one HTML page that loads nothing."""
-        return html_report(self)
-
     def save(self, path: str | Path) -> Path:
-        """Write the report (`.html`) or the JSON form (`.json`); return the path.
+        """Write the JSON form, which `read_evaluation` opens; return the path.
 
         Raises:
-            ConfigError: the name ends with neither, or the file cannot be written.
+            ConfigError: the file cannot be written.
         """
         target = Path(path)
-        if target.suffix not in (".html", ".json"):
-            raise ConfigError(f"{target.name} ends with neither .html nor .json; name it report.html")
-        text = self.html() if target.suffix == ".html" else json.dumps(self.to_json(), indent=1)
         try:
-            target.write_text(text, encoding="utf-8")
+            target.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"cannot write {target}: {error.strerror}; check the folder") from error
         return target

@@ -45,8 +45,8 @@ def plan(questions: Sequence[Question], folders: Mapping[str, Path]) -> list[Tre
     for question in questions:
         if question.repo not in folders:
             raise SettingsError(
-                f"the question {question.id} is about {question.repo or 'no named repository'}; name its "
-                "folder, or the TOML file that says where it comes from with --repositories"
+                f"the question {question.id} is about {question.repo or 'no named repository'}, whose folder "
+                "is not given; give a folder for each repository"
             )
         groups.setdefault((question.repo, question.doc is not None), []).append(question)
     return [

@@ -31,7 +31,7 @@ from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery, check_question
-from rag.service.unread import unread_note
+from rag.service.unread import uses_note
 from rag.settings import EXPLORE_TOKENS
 from rag.types import Answer
 from rag.wiki import WikiStructure, page_markdown, structure_outline
@@ -267,7 +267,7 @@ class Toolbox:
         """Return the definitions of a symbol."""
         repository = await self._host.opened(repo, ref, progress)
         hits = await self._host.run(definitions, repository.store, name)
-        unread = "" if hits else await self._unread(repository, name)
+        unread = "" if hits else await self._unread(repository, name, 0)
         shown = hits[:MAX_RESULTS]
         files = indexed_files(repository.store.file_count)
         text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
@@ -281,7 +281,7 @@ class Toolbox:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
         repository = await self._host.opened(repo, ref, progress)
         found = await self._host.run(uses_of_name, repository.store, symbol)
-        unread = "" if found.found else await self._unread(repository, symbol)
+        unread = await self._unread(repository, symbol, len(found.found))
         places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
         return _found(_called(found, repository.store.file_count, unread), places, repository)
 
@@ -321,11 +321,11 @@ class Toolbox:
 
     # ------------------------------------------------------------ shared
 
-    async def _unread(self, repository: Repository, name: str) -> str:
-        """Return what is known of a name in what is not indexed, as the end of a sentence."""
+    async def _unread(self, repository: Repository, name: str, count: int) -> str:
+        """Return what a count of places with a name does not cover, as the end of a sentence."""
         around = self._host.engine.reads_around
-        note = await self._host.run(lambda: unread_note(repository, [last_part(name)], around=around))
-        return f"; {note or 'all files were searched'}"
+        note = await self._host.run(lambda: uses_note(repository, last_part(name), count, around=around))
+        return f"; {note}" if note else ""
 
     async def _wiki(
         self, name: str | None, ref: str | None, progress: Progress

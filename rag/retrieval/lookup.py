@@ -31,8 +31,8 @@ _MAX_CHUNKS_READ = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A chunk that uses a name, with the lines where it does. `calls` is False for mere mentions."""
+class LinesWithName:
+    """The lines of a chunk that have a name. `calls` is False for mere mentions."""
 
     hit: Hit
     lines: tuple[int, ...]
@@ -70,12 +70,12 @@ def _shows(hit: Hit, one: CodeDefinition) -> bool:
     return (hit.path, hit.symbol) == (one.path, one.name) and hit.start <= one.start <= hit.end
 
 
-def uses(index: ChunkIndex, name: str) -> list[Use]:
-    """Return who uses a symbol: calls before mentions, code before tests, then by path and line.
+def lines_with(index: ChunkIndex, name: str) -> list[LinesWithName]:
+    """Return the lines whose text has a name: calls before mentions, code before tests, then by place.
 
-    The uses are found in the text, not by resolving bindings; other symbols of the same name are not
-    distinguished. Comments and strings that contain the name count as mentions. At most 2,000 chunks are
-    read.
+    They are lines to show, and no answer to who uses a definition, which `rag.retrieval.uses` gives: other
+    symbols of the same name are not distinguished, and comments and strings that contain the name count as
+    mentions. At most 2,000 chunks are read.
     """
     is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
     symbol = composed(name) if is_whole else _split_name(name)[1]
@@ -94,8 +94,8 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     return sorted(read, key=lambda use: (not use.calls, use.hit.kind != "code", use.hit.path, use.hit.start))
 
 
-def limit_of_uses(index: ChunkIndex, name: str) -> str:
-    """Return which limit `uses` meets for a name ("only 2,000 chunks were read"), "" for none."""
+def limit_of_lines(index: ChunkIndex, name: str) -> str:
+    """Return which limit `lines_with` meets for a name ("only 2,000 chunks were read"), "" for none."""
     whole = terms(_split_name(name)[1])[-1:]
     count = sum(int(np.count_nonzero(index.postings(term).body)) for term in whole)
     return f"only {_MAX_CHUNKS_READ:,} chunks were read" if count > _MAX_CHUNKS_READ else ""
@@ -135,7 +135,7 @@ class _Patterns:
         return language in _BRACED and bool(self.braced.search(line))
 
 
-def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
+def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> LinesWithName | None:
     """Return the lines of a chunk that use the name, without those that define it and without the head of a
     definition: its first line with the name.
     """
@@ -147,7 +147,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
     calls = [n for n in mentions if patterns.call.search(lines[n])]
     if not mentions:
         return None
-    return Use(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
+    return LinesWithName(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
 
 
 def _split_name(name: str) -> tuple[str, str]:

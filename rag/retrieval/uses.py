@@ -18,7 +18,7 @@ from rag.code.name_resolution import COMMON
 from rag.code.use_search import MAX_POSSIBLE
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.lookup import limit_of_uses, uses
+from rag.retrieval.lookup import limit_of_lines, lines_with
 from rag.retrieval.rank import is_bundle
 from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
@@ -97,15 +97,18 @@ def preferred(index: ChunkIndex, found: Sequence[CodeDefinition]) -> list[CodeDe
     return [one for one in originals if kind_of_path(one.path) != "test"] or originals
 
 
-def uses_of_name(index: ChunkIndex, name: str, *, calls: bool = True) -> Uses:
-    """Return the uses of what a name means (`name`, `Outer.name`); of a name that nothing defines, the lines
-    that call it, else those that mention it.
+def uses_of_name(
+    index: ChunkIndex, name: str, *, meant: Sequence[CodeDefinition] = (), calls: bool = True
+) -> Uses:
+    """Return the uses of what a name means (`name`, `Outer.name`), by default `definitions_meant`; of a name
+    that nothing defines, the lines that call it, else those that mention it.
+
+    With `calls`, these are the calls alone if there are any.
     """
-    every = index.graph.definitions(name.strip().removesuffix("()"))
-    meant = definitions_meant(index, name)
-    if meant:
-        return replace(uses_of(index, meant, calls=calls), definitions=len(every))
-    held = uses(index, name)
+    every = meant or index.graph.definitions(name.strip().removesuffix("()"))
+    if meant := meant or definitions_meant(index, name):
+        return replace(_uses_of(index, meant, calls), definitions=len(every))
+    held = lines_with(index, name)
     called = [use for use in held if use.calls and use.hit.kind in ("code", "test") and calls]
     role: UseRole = "call" if called else "mention"
     lines = [
@@ -113,12 +116,11 @@ def uses_of_name(index: ChunkIndex, name: str, *, calls: bool = True) -> Uses:
         for use in called or held
         for line in use.lines
     ]
-    limit = limit_of_uses(index, name)
+    limit = limit_of_lines(index, name)
     return Uses(name, (), _ordered(lines), bool(called), limits=(limit,) if limit else ())
 
 
-def uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], *, calls: bool = True) -> Uses:
-    """Return the uses of definitions of one name; with `calls` the calls alone if there are any."""
+def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) -> Uses:
     targets = meant[:_MAX_TARGETS]
     target = targets[0]
     every = index.graph.attributed(targets)
@@ -145,7 +147,7 @@ def uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], *, calls: bool =
             ]
             for imports in (False, True)
         )
-        limits += [limit] if (limit := limit_of_uses(index, target.name)) else []
+        limits += [limit] if (limit := limit_of_lines(index, target.name)) else []
         is_rare = target.name not in COMMON and len(index.graph.definitions(target.name)) == 1
         found, by_name = (written, imports) if is_rare else ([], [*written, *imports])
         are_calls = calls and any(use.role == "call" for use in found)
@@ -174,7 +176,7 @@ def uses_by_text(
     """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
     comments; with `imports` these instead of uses. None of them is certain.
     """
-    held = [use for use in uses(index, name) if wanted(use.hit)]
+    held = [use for use in lines_with(index, name) if wanted(use.hit)]
     for use in ([] if imports else [use for use in held if use.calls]) or held:
         role: UseRole = "call" if use.calls else "mention"
         lines = lines_of(use.hit.text)

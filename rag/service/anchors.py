@@ -23,8 +23,7 @@ def with_anchors(answer: Answer, repositories: Sequence[Repository], prepared: P
     asked = frozenset(_WORD.findall(f"{answer.question} {prepared.standalone_question}"))
     said = frozenset(_WORD.findall(answer.text))
     stores = {one.source.location: one.store for one in repositories}
-    used = [one for one in (*answer.citations, *answer.sources) if one.used]
-    names = asked | said | {one.symbol for one in used}
+    names = asked | said | {one.symbol for one in answer.citations}
     names |= {prepared.subject.symbol} if prepared.subject else set()
 
     @cache
@@ -37,12 +36,7 @@ def with_anchors(answer: Answer, repositories: Sequence[Repository], prepared: P
         within = _within(citation, defined(citation.location, citation.path))
         return replace(citation, anchor=_meant(within, asked, said, prepared.subject, citation))
 
-    distinct = {id(one): one for one in used}  # the citations are sources too
-    known = {key: anchored(one) for key, one in distinct.items()}
-    citations, sources = (
-        tuple(known.get(id(one), one) for one in some) for some in (answer.citations, answer.sources)
-    )
-    return replace(answer, citations=citations, sources=sources)
+    return replace(answer, sources=tuple(map(anchored, answer.sources)))
 
 
 def _within(citation: Citation, defined: Sequence[Defined]) -> list[Defined]:

@@ -574,7 +574,7 @@ class _Writing:
         text = "".join(self._raw)
         sources = self.prepared.prompt.sources
         if self.options.is_json:
-            resolved = Resolved(text, (), resolve("", sources).shown, 0)
+            resolved = Resolved(text, resolve("", sources).shown, 0)
         elif complete:
             resolved = self._filter.resolved("".join(self._shown))
         else:

@@ -248,7 +248,6 @@ class LookUp:
             text=entry.answer,
             question=self._question,
             standalone_question=searched,
-            citations=tuple(c for c in sources if c.used),
             sources=sources,
             hits=hits,
             model=entry.model,

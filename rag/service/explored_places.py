@@ -20,7 +20,7 @@ from rag.errors import SearchInvalid
 from rag.identifiers import QUALIFIED, composed
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
-from rag.retrieval.lookup import uses
+from rag.retrieval.lookup import lines_with
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
 from rag.retrieval.shown_definition import label_at
@@ -278,7 +278,7 @@ def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]
     """Yield the lines that use the names, calls first; those in the named paths or in code alone if there are
     any."""
     for name in names:
-        found, sought = uses(repository.store, name), term_set(name)
+        found, sought = lines_with(repository.store, name), term_set(name)
         found = [use for use in found if _in_paths(use.hit.path, paths)] or found
         code = [use for use in found if use.hit.kind == "code"]
         for use in (code or found)[:_MAX_USES]:

@@ -126,7 +126,7 @@ def search_repositories(
         if query.mode == "exact" and not found.hits:
             remarks = (*remarks, *_unread(repositories, query, around))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
-    result = ask(chosen) if ask else _ask(chosen, query)
+    result = ask(chosen) if ask else _ask(chosen, query, around)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
 
 
@@ -138,10 +138,10 @@ def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool
             yield f"{one.source.name}: {note}"
 
 
-def _ask(repositories: Sequence[Repository], query: SearchQuery) -> RetrievalResult:
+def _ask(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> RetrievalResult:
     searchers = [repository.searcher for repository in repositories]
     found = search_in_turn(searchers, query.text, query.earlier, k=query.k)
-    return with_unread(repositories, with_history(repositories, found, query.k))
+    return with_unread(repositories, with_history(repositories, found, query.k), around=around)
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

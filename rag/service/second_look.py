@@ -15,7 +15,7 @@ from rag.service.dialog import Dialog
 from rag.service.recall import recall
 from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories
-from rag.service.unread import unread_note
+from rag.service.unread import uses_note
 from rag.settings import MAX_STEPS
 from rag.types import DialogTurn, Hit, Prepared
 
@@ -37,11 +37,11 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
     if not (is_tool_calling(generator) or is_completing(generator)):
         dialog.remarks = tuple(dict.fromkeys((*dialog.remarks, STEPS_WITHOUT_MODEL)))
         return None
-    searched = dialog.searched
+    searched, around = dialog.searched, dialog.engine.reads_around
     locations = {repository.source.location for repository in searched}
 
     def find(query: str) -> Sequence[Hit]:
-        return search_repositories(searched, SearchQuery(query, k=8)).hits
+        return search_repositories(searched, SearchQuery(query, k=8), around=around).hits
 
     def earlier(query: str) -> Sequence[DialogTurn]:
         found = recall(dialog.engine, query, k=_RECALLED)
@@ -50,10 +50,9 @@ def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> 
     def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:
         return [one for repository in searched for one in _changes(dialog, repository, since, until)]
 
-    def unread(name: str) -> str:
-        around = dialog.engine.reads_around
-        notes = [unread_note(repository, [name], around=around) for repository in dialog.repositories]
-        return "; ".join(filter(None, notes)) or "all files were searched"
+    def unread(name: str, count: int) -> str:
+        notes = (uses_note(repository, name, count, around=around) for repository in dialog.repositories)
+        return "; ".join(filter(None, dict.fromkeys(notes)))
 
     has_history = all(repository.checkout.commit for repository in searched)
     names = [repository.source.name for repository in searched]

@@ -1,7 +1,7 @@
 """What answers do not cover: files that are not indexed, and what these hold of the names in question.
 
 A sentence such as "is called in 0 places" is only true of the indexed files. Before it is said, the names are
-looked up in all others (`rag.corpus.unread`); other counts only say what was skipped.
+looked up in all others (`rag.corpus.unread`); other counts and lists only say what was skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rag.retrieval.question import last_part
 from rag.retrieval.search import RetrievalResult
 from rag.service.repository import Repository
 from rag.types import INDEXED, CodeFacts, Confidence
-from rag.types.question_kinds import CALLERS, LIST
+from rag.types.question_kinds import CALLERS, LIST, MESSAGE
 
 _NO_CODE = frozenset(
     {skip.BINARY, skip.TRANSLATION, skip.DATA, skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP}
@@ -40,19 +40,25 @@ def with_unread(
 ) -> RetrievalResult:
     """Add to the facts about a name what is not indexed; before "in 0 places", search it for the name."""
     facts = found.code_facts
-    if facts is None or facts.kind not in (CALLERS, LIST):
+    if facts is None or facts.kind not in (CALLERS, LIST, MESSAGE):
         return found
     here = {item.location for item in facts.items}
     of = [one for one in repositories if one.source.location in here] or list(repositories)
-    several_files = len({item.path for item in facts.items}) > 1
-    if facts.kind == CALLERS and not facts.count:
-        notes = [unread_note(one, [_name(facts)], around=around) or "all files were searched" for one in of]
-    elif facts.kind == CALLERS:
-        notes = [_count_note(one, _name(facts)) for one in of]
+    if facts.kind == CALLERS:
+        notes = [uses_note(one, _name(facts), facts.count, around=around) for one in of]
     else:
-        notes = [_count_note(one, _name(facts)) for one in of if several_files]
+        notes = [_count_note(one, _name(facts) if facts.kind == LIST else "") for one in of]
     note = "; ".join(filter(None, (facts.note, *notes)))
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
+
+
+def uses_note(repository: Repository, name: str, count: int, *, around: bool) -> str:
+    """Return what "`name` is used in `count` places" does not cover, "" for nothing; with 0 places, the name
+    is searched in all that is not indexed.
+    """
+    if count:
+        return _count_note(repository, name)
+    return unread_note(repository, [name], around=around) or "all files were searched"
 
 
 def _name(facts: CodeFacts) -> str:

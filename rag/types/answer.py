@@ -19,7 +19,7 @@ from rag.types.turns import DialogTurn, TraceStep
 class Answer:
     """An answer and its sources.
 
-    `citations` are the sources that the text refers to, `sources` all that were shown; `invented` counts
+    `sources` are all that were shown, `citations` those that the text refers to; `invented` counts
     references to sources that were never shown (they are removed from the text). `found` is False if the
     repository contains nothing on the question. `warning`, shown before the text, says that it probably does
     not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
@@ -34,9 +34,7 @@ class Answer:
     text: str
     question: str = ""
     standalone_question: str = ""
-    citations: tuple[Citation, ...] = ()
     sources: tuple[Citation, ...] = ()
-    hits: tuple[Hit, ...] = ()
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     found: bool = True
@@ -59,7 +57,13 @@ class Answer:
     subject: Subject | None = None
     trace: tuple[TraceStep, ...] = ()
     support: SupportCheck | None = None
+    hits: tuple[Hit, ...] = ()
     documents: list[Any] = field(default_factory=list)
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources that the text refers to."""
+        return tuple(source for source in self.sources if source.used)
 
     @property
     def answer(self) -> str:

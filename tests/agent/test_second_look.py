@@ -114,7 +114,7 @@ def test_steps_without_a_model_are_named_once_in_the_notes(sample_repo, tmp_path
     [
         (call("search", query="rate limit"), "snip/ratelimit.py:"),
         (call("find_symbol", name="sign_session"), "def sign_session"),
-        (call("callers", name="sign_session"), "snip/"),
+        (call("callers", name="sign_session"), "\nsnip/handlers.py:37 in login"),
         (call("list_files", glob="snip/*.py"), "snip/sessions.py"),
         (call("read", path="./snip/sessions.py"), "snip/sessions.py:1-"),
         (call("changed_since", since="HEAD"), "0 changed files"),
@@ -260,7 +260,7 @@ def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):
         (call("read", path="../../etc/passwd"), "no file '../../etc/passwd' is indexed"),
         (call("read", path="snip/app.py", start=9_999_999), "there is no text in 9999999"),
         (call("read", path="snip/app.py", start=9, end=3), "9-3 is not a range of lines"),
-        (call("find_symbol", name="nothing_like_it"), "nothing was found"),
+        (call("find_symbol", name="nothing_like_it"), "is not defined in the 42 indexed files; all files"),
         (call("list_files", glob="nowhere/**"), "no indexed file matches"),
         (call("search", query="x" * 2000), "an argument is longer than 1,000 characters"),
     ],

@@ -115,7 +115,7 @@ def test_lines_of_one_place_are_cited_once() -> None:
     )
     again = Citation(2, Span("r", "a.py", 1, 2), location="/r")
     answer = Answer(
-        "So [1].", question="How?", citations=(citation, again), notes=("cut",), warning="Perhaps not."
+        "So [1].", question="How?", sources=(citation, again), notes=("cut",), warning="Perhaps not."
     )
     text = Reader(html_of(answer)).text
     assert text.count("a.py:1-2") == 1

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from rag.evaluation.questions import read_records
-from rag.evaluation.repositories import read_repositories
 from tools.benchmarks.answer_figures import (
     claims,
     invented_names,
@@ -16,6 +15,7 @@ from tools.benchmarks.answer_figures import (
 from tools.benchmarks.answer_judging import interval, kappa, key_of, rows
 from tools.benchmarks.answers import ARMS, FOLDER, Case, Kept, Turn, cases, chosen, main
 from tools.benchmarks.bench import NotMeasured
+from tools.benchmarks.repositories import read_repositories
 
 FACTS = [{"text": "It waits.", "places": [{"path": "a.py", "start_line": 1, "end_line": 4}]}]
 

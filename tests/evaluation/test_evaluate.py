@@ -262,9 +262,8 @@ def _system(mode: str = "") -> str:
 
 
 def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
     common = [str(SAMPLE), "--questions", str(questions_file), "--without-rag", "--system", _system()]
-    done = _invoke(*common, "--system", _system("history"), "--json", "--html", str(page))
+    done = _invoke(*common, "--system", _system("history"), "--json")
     assert done.exit_code == 0, done.output
     value = json.loads(done.stdout)
     assert [cost["system"] for cost in value["costs"]] == ["fake", "fakehistory"]
@@ -272,7 +271,6 @@ def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_pat
     assert len(value["questions"]) == 4
     assert all(0 <= s["ndcg"] <= 1 for q in value["questions"] for s in q["scores"].values())
     assert value["starts"]["fake"][0]["ready_s"] > 0
-    assert page.read_text().startswith("<!doctype html>")
     table = _invoke(*common, "--kinds", "newcomer,follow-up")
     assert table.exit_code == 0
     assert "newcomer" in table.stdout
@@ -283,12 +281,11 @@ def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_pat
     ("arguments", "says"),
     [
         ([str(SAMPLE)], "--questions"),
-        (["--questions", "{file}"], "--repositories"),
+        (["--questions", "{file}"], "rag eval DIR"),
         ([str(SAMPLE / "nowhere"), "--questions", "{file}"], "no folder"),
         ([str(SAMPLE), "--questions", "{file}", "--without-rag"], "--system"),
         ([str(SAMPLE), "--questions", "{file}", "--system", "cat"], "{path}"),
         ([str(SAMPLE), "--questions", "{file}", "--kinds", "odd"], "--kinds"),
-        ([str(SAMPLE), "--questions", "{file}", "--answers", "--html", "r.html"], "--html"),
         ([str(SAMPLE), "--questions", "{file}", "--answers", "--system", "a=cat {path}"], "--system"),
     ],
 )
@@ -296,14 +293,6 @@ def test_what_the_user_can_mend_ends_with_2(questions_file: Path, arguments: lis
     done = _invoke(*(argument.replace("{file}", str(questions_file)) for argument in arguments))
     assert done.exit_code == 2
     assert says in done.stderr
-
-
-def test_what_was_measured_is_told_though_the_report_cannot_be_written(questions_file: Path) -> None:
-    common = [str(SAMPLE), "--questions", str(questions_file), "--without-rag", "--system", _system()]
-    done = _invoke(*common, "--html", str(questions_file / "no folder" / "r.html"))
-    assert done.exit_code == 2
-    assert "cannot write" in done.stderr
-    assert "NDCG" in done.stdout
 
 
 def test_a_system_that_fails_ends_with_3(questions_file: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rag.errors import SettingsError, SourceError, SourceNotFound
-from rag.evaluation.repositories import EvaluationRepository, Registries, obtain, read_repositories, unpack
+from tools.benchmarks.repositories import EvaluationRepository, Registries, obtain, read_repositories, unpack
 
 FILES = {
     "toy-1.0/src/toy.py": b"def play():\n    pass\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.retrieval.lookup import definitions, uses
+from rag.retrieval.lookup import definitions, lines_with
 from rag.retrieval.uses import uses_of_name
 from rag.service import Engine
 from rag.settings import Settings
@@ -57,18 +57,20 @@ def store(tmp_path_factory):
     ],
 )
 def test_a_line_that_defines_a_name_does_not_call_it(store, name, called):
-    found = sorted({(use.hit.path, line) for use in uses(store, name) if use.calls for line in use.lines})
+    found = sorted(
+        {(use.hit.path, line) for use in lines_with(store, name) if use.calls for line in use.lines}
+    )
     assert found == called
 
 
 def test_what_is_only_defined_is_not_called(store):
     assert definitions(store, "main")
-    assert not [use for use in uses(store, "main") if use.calls]
+    assert not [use for use in lines_with(store, "main") if use.calls]
 
 
 def test_a_name_that_occurs_nowhere_is_found_nowhere(store):
     assert definitions(store, "dispatch_requests") == []
-    assert uses(store, "dispatch_requests") == []
+    assert lines_with(store, "dispatch_requests") == []
 
 
 def test_callers_are_what_is_resolved_and_what_may_be(store):

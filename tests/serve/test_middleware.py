@@ -117,7 +117,7 @@ def test_a_key_never_sees_anothers_turns(keyed):
         ("GET", f"/api/recall?q=code&conversation={conversation}", None),
     ):
         assert keyed.request(method, path, body, headers=bob).status == 404
-    about = f"/api/repositories/sample/turns?path={response['citations'][0]['path']}"
+    about = f"/api/repositories/sample/turns?path={response['sources'][0]['path']}"
     for path in ("/api/recall?q=short+code", about):
         assert turn in keyed.get(path, headers=ann).body.decode()
         assert keyed.get(path, headers=bob).json == []
@@ -977,6 +977,6 @@ def test_only_files_of_the_index_are_shown(serve, tmp_path):
 def test_a_ref_of_a_listed_repository_may_be_asked(serve, sample_repo):
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
     asked = {"question": QUESTION["question"], "repositories": ["links@main"]}
-    assert running.post("/api/ask", asked).json["citations"]
+    assert running.post("/api/ask", asked).json["sources"]
     assert running.post("/api/ask", {**asked, "repositories": ["links@no-such"]}).status in (404, 424)
     assert running.post("/api/ask", {**asked, "repositories": ["links@--upload-pack=x"]}).status == 404

@@ -59,7 +59,7 @@ def test_search_is_retrieval_alone(served):
 
 def test_an_answer_is_stored_and_its_conversation_goes_on(served):
     first = ask(served).json
-    assert first["citations"]
+    assert first["sources"]
     assert first["number"] == 1
     second = ask(served, "And who calls it?", conversation=first["conversation"]).json
     assert second["conversation"] == first["conversation"]
@@ -246,7 +246,7 @@ def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve,
     sample = sample_copy(tmp_path)
     running = serve(repositories=(("sample", sample),), engine={"memory": "memory:"}, refresh_s=0.05).ready()
     response = ask(running).json
-    cited = response["citations"][0]
+    cited = response["sources"][0]
     where = f"/api/repositories/sample/turns?path={cited['path']}"
     (found,) = running.get(where).json
     assert found["turn"]["id"] == response["turn"]
@@ -316,7 +316,7 @@ def test_old_and_new_lines_are_shown_but_no_secret(serve, sample_repo):
     where = f"/api/conversations/{response['conversation']}/freshness"
     assert all("diff" not in one for one in running.get(where).json[0]["citations"])
     assert {one["diff"] for one in running.get(f"{where}?diff=true").json[0]["citations"]} == {""}
-    first = response["citations"][0]
+    first = response["sources"][0]
     file = sample_repo / first["path"]
     lines = file.read_text().splitlines(keepends=True)
     secret = "ghp_" + "x7Kq2LmN9pRs4TvW6yZb8CdF1gHj3KlM5nPq"

@@ -116,7 +116,7 @@ def test_a_citation_is_the_same_object_in_every_interface(sent: dict[str, Any]) 
     (exported,) = [line["turn"] for line in sent["export"] if "turn" in line]
     choice = sent["openai_chat"]["choices"][0]["message"]
     shown = {
-        "api_ask": sent["api_ask"]["citations"],
+        "api_ask": sent["api_ask"]["sources"],
         "api_turn": sent["api_turn"]["citations"],
         "api_freshness": sent["api_freshness"][0]["citations"],
         "openai_chat": [one["rag"] for one in choice["annotations"]],
@@ -126,7 +126,7 @@ def test_a_citation_is_the_same_object_in_every_interface(sent: dict[str, Any]) 
         "mcp_facts": sent["mcp_facts"]["facts"][0]["citations"],
         "cli_facts": sent["cli_facts"][0]["citations"],
         "mcp_check_turns": sent["mcp_check_turns"]["turns"][0]["citations"],
-        "cli_ask": sent["cli_ask"]["citations"],
+        "cli_ask": sent["cli_ask"]["sources"],
         "cli_turns_show": sent["cli_turns_show"][0]["citations"],
         "cli_turns_check": sent["cli_turns_check"][0]["citations"],
         "export": exported["citations"],

@@ -90,7 +90,7 @@ def test_a_model_that_fails_at_once_gives_the_error_a_status(modelled, provider,
     ids = {"request_id": native.headers["x-request-id"]}
     assert last["error"] == {**reply.json["error"], **ids}
     assert last["quotes"]["model"] == "extractive"
-    assert last["quotes"]["citations"]
+    assert last["quotes"]["sources"]
     assert states(modelled) == ["failed"]
 
 
@@ -101,7 +101,7 @@ def test_a_model_that_fails_in_the_middle_ends_the_stream_with_an_error(modelled
     reply = modelled.post("/api/ask", {**QUESTION, "stream": True})
     assert reply.status == 200
     assert reply.events[-1]["error"]["code"] == "provider_error"
-    assert reply.events[-1]["quotes"]["citations"]
+    assert reply.events[-1]["quotes"]["sources"]
     chat = modelled.post("/v1/chat/completions", {**CHAT, "stream": True})
     assert "The language model failed" in chat.body.decode()
     assert chat.events[-1]["error"]["code"] == "provider_error"

@@ -26,7 +26,6 @@ from tools.benchmarks import (
     wiki,
 )
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
-from tools.benchmarks.report import keep_run, write_report
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "speed": speed.speed,
@@ -64,13 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", metavar="NAME", choices=every, help="run this one")
     parser.add_argument("--cache", type=Path, default=home / "repositories", help="downloaded repositories")
     parser.add_argument("--peers", type=Path, default=home / "peers", help="where the peers are installed")
-    parser.add_argument("--results", type=Path, default=home / "results", help="where reports are written")
+    parser.add_argument("--results", type=Path, default=home / "results", help="where results are written")
     options = parser.parse_args(arguments)
     bench = Bench(options.cache.absolute(), options.peers.absolute(), options.results.absolute())
     chosen = [options.only] if options.only else list(BENCHMARKS)
-    code = max([_run(name, every[name], bench) for name in chosen])
-    out(f"\nreport: {write_report(bench, {name: _about(run) for name, run in every.items()})}")
-    return code
+    return max([_run(name, every[name], bench) for name in chosen])
 
 
 def _about(run: Callable[[Bench], None]) -> str:
@@ -78,19 +75,17 @@ def _about(run: Callable[[Bench], None]) -> str:
 
 
 def _run(name: str, run: Callable[[Bench], None], bench: Bench) -> int:
-    began, clock = time.time(), time.perf_counter()
+    began = time.perf_counter()
     out(f"\n== {name}: {_about(run)}")
-    failed = ""
+    failed = False
     try:
         run(bench)
     except NotMeasured as reason:
         not_measured(reason)
     except RagError as error:
-        failed = str(error)
-        out(f"failed: {failed}")
-    seconds = time.perf_counter() - clock
-    keep_run(bench, name, _about(run), began, seconds, failed)
-    out(f"({name} took {seconds:.0f} s)")
+        failed = True
+        out(f"failed: {error}")
+    out(f"({name} took {time.perf_counter() - began:.0f} s)")
     return 3 if failed else 0
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from rag.analysis import is_stop_word
 from rag.errors import SourceError
-from rag.evaluation.repositories import obtain_all, read_repositories
-from rag.retrieval.lookup import uses
+from rag.retrieval.lookup import lines_with
 from rag.service import Engine, Repository, locate
 from rag.service.explore import explore, parts_of
 from rag.service.search import SearchQuery, search_repositories
 from rag.settings import load_settings
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, show
+from tools.benchmarks.repositories import obtain_all, read_repositories
 
 _GREP_LINES, _READ_FILES, _READ_LINES = 20, 4, 40
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -118,7 +118,7 @@ def _tools(engine: Engine, repository: Repository, root: Path, task: Task) -> Re
             lines |= {(hit.path, line) for line in range(hit.start, hit.end + 1)}
     for name in _names(task.question):
         calls += 1
-        for use in uses(repository.store, name)[:50]:
+        for use in lines_with(repository.store, name)[:50]:
             texts.append(f"- {use.hit.path}:{', '.join(map(str, use.lines[:10]))} in {use.hit.label}")
             lines |= {(use.hit.path, line) for line in use.lines[:10]}
     return Reply("\n".join(texts), calls, frozenset(lines))

@@ -34,7 +34,6 @@ from rag.answer.extract import ExtractiveGenerator
 from rag.cli.terminal import out
 from rag.errors import RagError
 from rag.evaluation.questions import read_records
-from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.evaluation.systems import Running
 from rag.ports import TextGenerator, is_learning
 from rag.service import Dialog, Engine, converse
@@ -44,6 +43,7 @@ from tools.benchmarks import answer_judging
 from tools.benchmarks.answer_figures import COLUMNS, Record, row, words_of
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, not_measured, show
 from tools.benchmarks.peer_systems import peer_systems
+from tools.benchmarks.repositories import obtain_all, read_repositories
 
 FOLDER = QUESTIONS / "answers"
 FILES = ("questions", "unanswerable", "conversations")

@@ -10,9 +10,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,8 +33,7 @@ class NotMeasured(Exception):
 class Bench:
     """Where benchmarks find and leave things.
 
-    `cache` holds downloaded repositories, `peers` the other systems, `results` the JSON and HTML written; the
-    report of all lies beside `results`.
+    `cache` holds downloaded repositories, `peers` the other systems, `results` the JSON written.
     """
 
     cache: Path
@@ -43,32 +41,21 @@ class Bench:
     results: Path
 
 
-PARTS: list[dict[str, Any]] = []
-"""What the benchmark at work has shown so far, as JSON values, for the report."""
-
-
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table under its title and the machine's name. The report has it too."""
+    """Print a table under its title and the machine's name."""
     out(f"\n{title}\n{where()}")
     table("", columns, rows)
-    cells = [[str(cell) for cell in row] for row in rows]
-    PARTS.append({"table": title, "columns": [*columns], "rows": cells})
 
 
-def show_quality(title: str, summary: Summary, saved: str = "") -> None:
-    """Print what a summary says; the report draws it.
-
-    With its questions, if the evaluation was saved as `saved`.json among the results.
-    """
+def show_quality(title: str, summary: Summary) -> None:
+    """Print what a summary says."""
     out(f"\n{title}\n{where()}")
     print_summary(summary)
-    PARTS.append({"quality": title, "summary": asdict(summary), "saved": saved})
 
 
 def not_measured(reason: object) -> None:
     """Say that something that a part of a benchmark needs is not here; the rest goes on."""
     out(f"not measured: {reason}")
-    PARTS.append({"missing": str(reason)})
 
 
 def where() -> str:

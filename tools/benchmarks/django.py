@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag.evaluation.repositories import EvaluationRepository
+from tools.benchmarks.repositories import EvaluationRepository
 
 DJANGO = EvaluationRepository(
     name="django",

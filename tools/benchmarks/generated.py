@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag.code.languages import kind_of_path, language_of_path
-from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.retrieval.search import search
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Hit
 from tools.benchmarks.answer_judging import interval
 from tools.benchmarks.bench import QUESTIONS, Bench, show
+from tools.benchmarks.repositories import obtain_all, read_repositories
 
 PER_REPOSITORY = int(os.environ.get("GENERATED", "10"))
 _AMONG = 3

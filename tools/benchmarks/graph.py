@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.ports import CodeGraph
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import CodeDefinition
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, show
 from tools.benchmarks.graph_sites import rows_of_sites
+from tools.benchmarks.repositories import obtain_all, read_repositories
 
 SAMPLE = int(os.environ.get("GRAPH_SAMPLE", "200"))
 _ANSWER_S = 120.0

@@ -20,7 +20,7 @@ from rag.evaluation.answers import (
 )
 from rag.evaluation.questions import Question, read_questions, read_records
 from rag.evaluation.trees import plan
-from tools.benchmarks.bench import PARTS, QUESTIONS, Bench, show, where
+from tools.benchmarks.bench import QUESTIONS, Bench, show, where
 from tools.benchmarks.quality import measure, repositories_of
 
 KINDS = QUESTIONS / "kinds"
@@ -45,19 +45,6 @@ def _measure(bench: Bench, split: str) -> None:
     out(f"\nAnswers by kind, {split} repositories\n{where()}")
     found = shares(answered)
     print_shares(found)
-    PARTS.append(
-        {
-            "table": f"Answers by kind, {split} repositories",
-            "columns": ["kind", "n", "right first", "quoted", "named", "refused", "warned"],
-            "rows": [
-                [
-                    one.kind,
-                    *map(str, (one.count, one.first, one.on_target, one.cited, one.refused, one.warned)),
-                ]
-                for one in found
-            ],
-        }
-    )
     _show_confidence(split, answered)
     measure(bench, f"kinds-{split}", f"Search by kind, {split} repositories", questions, folders)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag.evaluation.repositories import EvaluationRepository
+from tools.benchmarks.repositories import EvaluationRepository
 
 LINUX = EvaluationRepository(
     name="linux",

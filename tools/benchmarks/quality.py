@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rag.cli.terminal import out
 from rag.errors import RagError
 from rag.evaluation.measure import Material
 from rag.evaluation.measure import measure as evaluation_of
 from rag.evaluation.questions import Question, read_questions
-from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.evaluation.systems import OURS, System
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, show_quality
 from tools.benchmarks.peer_systems import peer_systems
+from tools.benchmarks.repositories import obtain_all, read_repositories
 
 DEPTH = 50
 
@@ -44,8 +43,7 @@ def measure(bench: Bench, name: str, title: str, questions: list[Question], fold
     )
     bench.results.mkdir(parents=True, exist_ok=True)
     found.save(bench.results / f"{name}.json")
-    show_quality(title, found.summary, name)
-    out(f"report: {found.save(bench.results / f'{name}.html')}")
+    show_quality(title, found.summary)
 
 
 def repositories_of(toml: Path, questions: list[Question], cache: Path) -> dict[str, Path]:

@@ -20,7 +20,6 @@ import numpy as np
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from rag.evaluation.repositories import obtain
 from tools.benchmarks.bench import (
     CHECKOUT,
     Bench,
@@ -30,6 +29,7 @@ from tools.benchmarks.bench import (
     show,
 )
 from tools.benchmarks.linux_tree import LINUX, SIZES, change, plant, questions
+from tools.benchmarks.repositories import obtain
 
 EXPONENT_AIM = 0.6
 ASKED = 150

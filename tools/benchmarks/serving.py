@@ -21,9 +21,9 @@ import numpy as np
 
 from rag.database.store import Store
 from rag.errors import RagError
-from rag.evaluation.repositories import obtain
 from tools.benchmarks.bench import Bench, NotMeasured, cpu_s, family, resident_mb, show
 from tools.benchmarks.django import DJANGO
+from tools.benchmarks.repositories import obtain
 
 CLIENTS, STREAMS = 32, 200
 QUESTIONS = 600

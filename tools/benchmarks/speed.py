@@ -22,7 +22,6 @@ import numpy as np
 from rag.cli.terminal import out
 from rag.errors import RagError
 from rag.evaluation.questions import read_questions
-from rag.evaluation.repositories import obtain
 from rag.evaluation.systems import OURS, Running, System
 from tools.benchmarks.bench import (
     CHECKOUT,
@@ -41,6 +40,7 @@ from tools.benchmarks.bench import (
 from tools.benchmarks.django import DJANGO, QUESTION, TOUCHED
 from tools.benchmarks.peer_systems import peer_systems
 from tools.benchmarks.quality import repositories_of
+from tools.benchmarks.repositories import obtain
 from tools.benchmarks.scale import kept_of
 from tools.benchmarks.serving import load, questions_about, running_server, store_of
 

@@ -27,12 +27,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from rag.cli.terminal import out
-from rag.evaluation.repositories import EvaluationRepository, obtain
 from rag.parsing import parse_json, parse_toml
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki.facts.survey_of import survey
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, not_measured, run_process, show
+from tools.benchmarks.repositories import EvaluationRepository, obtain
 from tools.benchmarks.wiki_statements import Statement, sampled, statements
 
 _SAMPLE, _MAX_WRONG, _MAX_WARNING = 300, 40, 800

@@ -20,7 +20,7 @@ from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
-from rag.retrieval.uses import indexed_files, preferred, summary, uses_of
+from rag.retrieval.uses import indexed_files, preferred, summary, uses_of_name
 from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
 from rag.types.question_kinds import CALLERS
 
@@ -125,7 +125,8 @@ def find(asked: Asked) -> CodeFacts | None:
 def _used(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     """Return who calls or uses the subject, or raises it; with none the definition, and what may."""
     index = subject.index
-    found = uses_of(index, subject.targets, calls=relation == "callers")
+    name, calls = subject.targets[0].name, relation == "callers"
+    found = uses_of_name(index, name, meant=subject.targets, calls=calls)
     if relation == "raisers":
         raising = tuple(use for use in found.found if _RAISES.search(_line(asked, index, use)))
         relation = "raisers" if raising else "uses"

@@ -16,7 +16,7 @@ from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked
-from rag.retrieval.lookup import limit_of_uses
+from rag.retrieval.lookup import limit_of_lines
 from rag.retrieval.uses import uses_by_text
 from rag.types import CodeDefinition, CodeUse, Hit
 
@@ -36,7 +36,7 @@ def tests_of(asked: Asked, index: ChunkIndex, targets: Sequence[CodeDefinition])
     found = [use for use in index.graph.uses(targets) if _is_in_test(index, use)]
     if not any(use.certain for use in found):
         known = {(use.path, use.line) for use in found}
-        if limit := limit_of_uses(index, name):
+        if limit := limit_of_lines(index, name):
             asked.limits[limit] = None
         found += [use for use in uses_by_text(index, name, _is_test) if (use.path, use.line) not in known]
     named = list(_named_after(asked, index, name))

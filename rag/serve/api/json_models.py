@@ -6,7 +6,7 @@ field is an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import datetime
 from types import UnionType
@@ -31,9 +31,7 @@ class JsonModels:
     def __init__(self) -> None:
         self._known = dict[Any, Any]()
 
-    def of(
-        self, cls: Any, name: str = "", doc: str = "", /, *, without: Sequence[str] = (), **more: Any
-    ) -> Any:
+    def of(self, cls: Any, name: str = "", /, **more: Any) -> Any:
         """Create the model of a dataclass's JSON, with `more` fields by name and type.
 
         Models created later use it for fields of this dataclass.
@@ -41,8 +39,7 @@ class JsonModels:
         form = form_of(cls)
         found = {field.name: self._json_type(field.name, field.type) for field in form.fields}
         found |= {name: get_type_hints(getattr(cls, name).fget)["return"] for name in form.computed}
-        found = {name: kind for name, kind in found.items() if name not in without} | more
-        self._known[cls] = self.create(name or cls.__name__, doc or cls.__doc__ or "", found)
+        self._known[cls] = self.create(name or cls.__name__, cls.__doc__ or "", found | more)
         return self._known[cls]
 
     def create(self, name: str, doc: str, types: Mapping[str, Any], base: Any = ResponseModel) -> Any:

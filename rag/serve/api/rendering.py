@@ -93,11 +93,8 @@ class Renderer:
         It has thousands of values, so they are not examined one by one.
         """
         written = to_json(answer)
-        for ranked, hit in zip(written["hits"], answer.hits, strict=True):
-            ranked["repository"] = self._name(hit)
         written["code_facts"] = self._code_facts(answer.code_facts)
-        for name, citations in (("citations", answer.citations), ("sources", answer.sources)):
-            written[name] = self._with_urls(written[name], citations)
+        written["sources"] = self._with_urls(written["sources"], answer.sources)
         found: Json = _redacted(written, _redactions(self._service))
         return found
 

@@ -63,12 +63,6 @@ else:
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
     PatternMatches = _models.of(types.PatternMatches)
-    _models.of(
-        types.Hit,
-        "RankedHit",
-        "A hit without its text: `legs` holds the results of each retrieval signal.",
-        without=("text", "blank_end"),
-    )
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
     _models.of(types.TraceStep)

@@ -348,8 +348,7 @@ def _stored(chat: ChatCompletions, caller: Caller, response: str, base: str) -> 
         entries = chat.service.entries_of(engine.conversation_of(turn))
     else:
         entries = [chat.service.registry.entry(name, caller=caller) for name in names]
-    citations = tuple(citation for citation in turn.citations if citation.used)
-    answer = Answer(text=turn.answer or "", question=turn.question, citations=citations)
+    answer = Answer(text=turn.answer or "", question=turn.question, sources=turn.citations)
     parameters = Parameters(GenerationOptions(), True, (turn.metadata or {}).get("request", {}), ())
     reply = _Reply(ResponseRequest(model=model, input=turn.question), parameters)
     reply.id, reply.item_id = response, f"msg_{turn.id}"

@@ -95,7 +95,7 @@ async function write(turn, begin) {
     if (signal.reason === "left") return;
     turn.state = "failed";
     turn.error = signal.aborted ? "Stopped before the answer began." : error.message;
-    if (error.quotes) Object.assign(turn, { answer: error.quotes.answer, citations: error.quotes.sources, hits: error.quotes.hits });
+    if (error.quotes) Object.assign(turn, { answer: error.quotes.answer, citations: error.quotes.sources });
   }
   turn.connection = null;
   turn.reconnecting = false;
@@ -187,7 +187,6 @@ function finish(turn, answer) {
     standalone: answer.standalone_question,
     subject: answer.subject,
     citations: answer.sources,
-    hits: answer.hits,
     confidence: answer.confidence,
     found: answer.found,
     warning: answer.warning,

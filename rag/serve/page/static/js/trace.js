@@ -52,11 +52,11 @@ function facts(turn) {
 
 function hits(turn, body) {
   if (turn.hits) return ranking(turn.hits, turn);
-  const box = h("div", {}, h("p", { class: "hollow" }, "Searching again…"));
-  api.search({ question: turn.standalone || turn.question, repositories: [state.repository], k: 12 }).then(
+  const box = h("div", {}, h("p", { class: "hollow" }, "Searching…"));
+  const about = turn.subject?.name;
+  api.search({ question: turn.standalone || turn.question, repositories: [state.repository], k: 12, ...(about && { about }) }).then(
     ({ hits: found }) => {
       turn.hits = found;
-      turn.searchedAgain = true;
       if (body.isConnected) box.replaceWith(ranking(found, turn));
     },
     (error) => refill(box, h("p", { class: "hollow" }, error.message)));
@@ -69,7 +69,7 @@ function ranking(found, turn) {
   const longest = Math.max(...found.map(sum), 1e-9);
   const there = LEGS.filter(([name]) => found.some((hit) => hit.legs[name] > 0));
   return h("div", {},
-    h("h3", {}, turn.searchedAgain ? "Current search results" : "Search results"),
+    h("h3", {}, "Current search results"),
     h("ul", { class: "legend", "aria-label": "Signals" }, there.map(([name, what]) => h("li", { title: what }, h("i", { class: `leg ${name}`, "aria-hidden": "true" }), name))),
     h("ol", { class: "ranking" }, found.map((hit) => h("li", {}, row(hit, longest, there)))),
     h("details", { class: "fine meanings" }, h("summary", {}, "What the signals mean"),

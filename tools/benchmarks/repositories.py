@@ -108,7 +108,7 @@ def _repository(entry: Mapping[str, object], path: Path) -> EvaluationRepository
     if missing or not isinstance(leave_out, list):
         raise SettingsError(
             f"{path}: the entry {entry.get('name', '?')!r} lacks {', '.join(missing) or 'a list leave_out'}; "
-            "rag/evaluation/repositories.py shows a complete entry"
+            "tools/benchmarks/repositories.py shows a complete entry"
         )
     values = {field: str(entry[field]) for field in _REQUIRED}
     if values["source"] not in ("pypi", "npm", "debian"):

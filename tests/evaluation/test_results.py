@@ -1,0 +1,193 @@
+"""The result of `rag eval` and the comparison of two runs, as values and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import rag
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag.errors import ConfigError, SettingsError
+from rag.evaluation import Evaluation, evaluate, read_evaluation
+from rag.evaluation.excerpts import PlaceLines, excerpts
+from rag.evaluation.metrics import LineSpan
+from rag.evaluation.questions import Question
+from rag.evaluation.results import Conditions
+from rag.evaluation.runner import Outcome, Scores, Start
+from rag.evaluation.systems import System
+
+FAKE = Path(__file__).with_name("fake_peer.py")
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+AXE = Path(__file__).resolve().parents[1] / "serve" / "vendor" / "axe-core-4.14.1.min.js"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</pre></td>\x00\x1b[2J"
+
+
+def question(number: int, *, kind: str = "question", text: str = "", lines: bool = True) -> Question:
+    path = f"src/m{number % 5}.py"
+    return Question(
+        id=f"q{number}",
+        repo="",
+        language="py",
+        kind=kind,
+        text=text or f"Where is thing {number}?",
+        files=frozenset({path}),
+        spans=(LineSpan(path, 1, 4),) if lines else (),
+        conversation=f"q{number}",
+    )
+
+
+def scores(rank: int | None, place: PlaceLines, sure: float | None = None, *, lines: bool = True) -> Scores:
+    found = 0.0 if rank is None else 1 / rank
+    right = float(rank is not None and rank <= 3)
+    return Scores(
+        found, found, float(rank is not None), right if lines else None, 0.004, rank, (place,), sure
+    )
+
+
+def evaluation(
+    ranks: dict[str, list[int | None]],
+    *,
+    text: str = "",
+    lines: bool = True,
+    sure: float | None = None,
+    name: str = "src/m0.py",
+    **conditions: Any,
+) -> Evaluation:
+    """An evaluation with these ranks by system; every excerpt has the text."""
+    count = len(next(iter(ranks.values())))
+    asked = tuple(question(n, text=text and f"{text} {n}", lines=lines) for n in range(count))
+    expected = {one.id: (PlaceLines(next(iter(one.files)), 1, 4, text or "def a(): ..."),) for one in asked}
+    place = PlaceLines(name, 1, 9, text or "def b(): ...")
+    outcomes = tuple(
+        Outcome(
+            System(system, ("run", "{path}")),
+            False,
+            (Start("t", 1.5, 40),),
+            {one.id: scores(rank, place, sure, lines=lines) for one, rank in zip(asked, given, strict=True)},
+            expected,
+        )
+        for system, given in ranks.items()
+    )
+    return Evaluation(asked, outcomes, 50, Conditions(date="2026-01-01 10:00", **conditions), "a machine")
+
+
+# ---------------------------------------------------------------- lines
+
+
+def test_excerpts_stay_inside_the_folder_and_hide_secrets(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside.py").write_text("x = 1\n")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    (root / "a.py").write_text("".join(f"line {n}\n" for n in range(1, 41)))
+    (root / "keys.py").write_text('AWS = "AKIAQ3EGRWZ5T7UXHNPL"\nSECRET = "aws_secret_access_key"\n')
+    places = [
+        LineSpan("a.py", 3, 4),
+        "a.py",
+        LineSpan("link.py", 1, 1),
+        LineSpan("../outside.py", 1, 1),
+        LineSpan("gone\0.py", 1, 1),
+        LineSpan("keys.py", 1, 2),
+        LineSpan("a.py", 90, 99),
+    ]
+    shown = excerpts(root, places)
+    assert shown[0] == PlaceLines("a.py", 3, 4, "line 3\nline 4")
+    assert (shown[1].place, shown[1].text.count("\n")) == ("a.py", 11)
+    assert [one.text for one in shown[2:]] == [""] * 5
+
+
+# ---------------------------------------------------------------- JSON and comparison
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.none() | st.integers(1, 60), min_size=1, max_size=8),
+    st.text(st.characters(codec="utf-8"), max_size=30),
+    st.none() | st.floats(0, 1),
+)
+def test_json_gives_back_what_was_written(ranks: list[int | None], text: str, sure: float | None) -> None:
+    found = evaluation({"rag": ranks, "peer": ranks[::-1]}, text=text, sure=sure, settings={"a": text})
+    again = Evaluation.from_json(json.loads(json.dumps(found.to_json())))
+    assert again.to_json() == found.to_json()
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("{", "cannot read"),
+        ("[1]", "not a result"),
+        ('{"questions": []}', "version 2"),
+        ('{"version": 2}', "damaged"),
+        ('{"version": 2, "conditions": {"repositories": 3}}', "damaged"),
+    ],
+)
+def test_what_is_no_result_is_named(tmp_path: Path, written: str, says: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(written)
+    with pytest.raises(SettingsError, match=says):
+        read_evaluation(file)
+
+
+def test_two_runs_are_compared_on_the_questions_of_both() -> None:
+    before = evaluation({"rag": [1, 5, None, 2]}, settings={"reranker": "none"})
+    after = evaluation({"rag": [2, 1, 9]}, settings={"reranker": "student"})
+    pair = before.compare(after)
+    assert pair.systems == ["after: reranker student", "before: reranker none"]
+    assert len(pair.questions) == 3
+    (everything,) = pair.summary.distinct_groups
+    assert everything.rows[1].differences["mrr"].mean == pytest.approx((-0.5 + 0.8 + 1 / 9) / 3)
+    with pytest.raises(ConfigError, match="no question in common"):
+        before.compare(evaluation({"rag": [1]}, text="another"))
+
+
+def test_a_measurement_in_python_is_the_one_of_the_command(tmp_path: Path) -> None:
+    records = [
+        {
+            "question": "SessionSigner",
+            "answers": [{"path": "snip/sessions.py", "start_line": 22, "end_line": 40}],
+        },
+        {"question": "Where is the rate limited?", "answers": [{"path": "snip/ratelimit.py"}]},
+    ]
+    file = tmp_path / "q.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in records))
+    first = evaluate(SAMPLE, file)
+    second = evaluate(SAMPLE, [file], settings={"reranker": "student"})
+    assert (first.systems, second.systems) == (["rag"], ["rag reranker=student"])
+    assert second.conditions.settings["reranker"] == "student"
+    asked = first.outcomes[0].scores["q.jsonl:1"]
+    assert asked.rank == 1
+    assert asked.places[0].path == "snip/sessions.py"
+    assert asked.first_right is not None
+    assert "class SessionSigner" in asked.places[0].text
+    assert first.expected(first.questions[0])[0].text.startswith("class SessionSigner")
+    paths = [str(one.save(tmp_path / f"{n}.json")) for n, one in enumerate((first, second))]
+    done = rag("eval", "--compare", *paths)
+    assert done.code == 0, done.err
+    assert "after: reranker student" in done.out or "rag reranker=student" in done.out
+    with pytest.raises(SettingsError, match="no setting 'colour'"):
+        evaluate(SAMPLE, file, settings={"colour": "red"})
+    with pytest.raises(SettingsError, match="either files of questions"):
+        evaluate(SAMPLE)
+
+
+def test_mined_questions_are_measured_in_python() -> None:
+    found = evaluate(SAMPLE, mine="docstrings", n=5)
+    assert len(found.questions) == 5
+    assert "removed from the searched copy" in found.conditions.questions
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--compare", "gone.json", "gone.json"], "cannot read"),
+        ([".", "--compare", "a.json", "b.json"], "combine it with"),
+    ],
+)
+def test_what_cannot_be_compared_ends_with_2(arguments: list[str], says: str) -> None:
+    done = rag("eval", *arguments)
+    assert done.code == 2
+    assert says in done.err

@@ -116,7 +116,8 @@ class ServedHost:
         found = [entry for entry in entries if entry.source.location == of.location]
         name = found[0].name if found else of.repo
         checkout = next((entry.checkout for entry in found if entry.checkout), None)
-        return name, citation_url(of, checkout, name, self._base)
+        url = citation_url(of, checkout, name, self._base)
+        return name, "" if url.startswith("/") else url
 
     def sent(self, written: Json) -> Json:
         """Return JSON as the caller may read it."""

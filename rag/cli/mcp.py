@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import errors_as_exit_codes, say
+from rag.cli.terminal import INTERRUPTED, errors_as_exit_codes, say
+from rag.settings import ToolSet
 
 if TYPE_CHECKING:
     from rag.mcp.host import Host
@@ -25,16 +29,19 @@ def mcp(
             help="A repository to serve. Repeatable. Default: the current directory.",
         ),
     ] = None,
+    tools: Annotated[
+        ToolSet, typer.Option(help="The tools that are listed: those for finding and asking, or all.")
+    ] = "basic",
 ) -> None:
     """Serve the Model Context Protocol on stdin and stdout.
 
     rag mcp --repo .
     """
     from rag.cli.offered import report_renamed
-    from rag.mcp.stdio import serve
+    from rag.mcp.stdio import StdioServer
     from rag.service.named_sources import named_source, with_safe_names
 
-    with errors_as_exit_codes():
+    with errors_as_exit_codes(), ExitStack() as opened:
         settings = replace(settings_from(), shared="")  # it indexes by itself, like `rag ask`
         named: list[str | None] = [*(repo or ())] or [None]
         repositories = with_safe_names([named_source(text) for text in named])
@@ -44,6 +51,17 @@ def mcp(
             from rag.mcp.local import LocalHost
             from rag.service import Engine
 
-            return LocalHost(Engine(settings, notice=lambda text: say(f"rag: {text}")), repositories)
+            engine = Engine(settings, notice=lambda text: say(f"rag: {text}"))
+            opened.callback(engine.close)
+            return LocalHost(engine, repositories)
 
-        serve(make_host, ", ".join(name for name, _ in repositories))
+        names = ", ".join(name for name, _ in repositories)
+        server, code = StdioServer(make_host, names, tools), 0
+        try:
+            with redirect_stdout(sys.stderr):  # the client takes every line of stdout for a message
+                server.run()
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        if not server.close():
+            os._exit(code)  # without waiting for a thread that indexes: an index is replaced when it is whole
+        raise typer.Exit(code)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
 
-from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MAX_STEPS, MIN_EXPLORE_TOKENS, FactScope
+from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MAX_STEPS, MIN_EXPLORE_TOKENS, FactScope, ToolSet
 
 Schema = dict[str, Any]
 
@@ -282,7 +282,12 @@ TOOLS: Mapping[str, McpTool] = {one.name: one for one in (*_EXPLORING, *_WIKI, *
 """The tools by name, in the order of the list."""
 
 
+BASIC = ("explore", "read_span", "search_code", "find_symbol", "who_calls", "ask_question")
+"""The tools that are listed by default: an agent sends the list to its model with each request."""
+
+
 @cache
-def listed_tools() -> list[Schema]:
-    """Return the tools as the protocol lists them."""
-    return [tool.listed() for tool in TOOLS.values()]
+def listed_tools(tools: ToolSet) -> list[Schema]:
+    """Return tools as the protocol lists them. A tool that is not listed can be called nevertheless."""
+    names = BASIC if tools == "basic" else tuple(TOOLS)
+    return [TOOLS[name].listed() for name in names]

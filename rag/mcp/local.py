@@ -34,7 +34,7 @@ class LocalHost:
 
     def __init__(self, engine: Engine, sources: Sequence[tuple[str, Source]]) -> None:
         self.engine, self._sources = engine, dict(sources)
-        self._checkouts: dict[str, Checkout] = {}
+        self._repositories: dict[Source, Repository] = {}
         self._opening = asyncio.Lock()
         self._structures = Structures()
 
@@ -115,8 +115,7 @@ class LocalHost:
     async def repaired(self, damage: StoreCorrupt) -> bool:
         """Rebuild a damaged index."""
         async with self._opening:
-            opened = list(self.engine._open.values())
-            await to_thread(self.engine.rebuilt, opened, damage)
+            await to_thread(self.engine.rebuilt, list(self._repositories.values()), damage)
         return True
 
     def wiki(self, repository: Repository) -> WikiStructure:
@@ -126,7 +125,7 @@ class LocalHost:
     def shown_as(self, of: Citation | Hit | CodeFact) -> tuple[str, str]:
         """Return the name of the repository of a place, and its address at a forge."""
         names = (name for name, source in self._sources.items() if source.location == of.location)
-        return next(names, of.repo), permalink(of, self._checkouts.get(of.location))
+        return next(names, of.repo), permalink(of, self._checkout(of.location))
 
     def sent(self, written: Json) -> Json:
         """Return JSON as it is: the client is the user's own."""
@@ -137,8 +136,15 @@ class LocalHost:
         return for_callers(str(error), "mcp")
 
     def _state(self, source: Source) -> str:
-        checkout = self._checkouts.get(source.location)
+        checkout = self._checkout(source.location)
         return f"ready at {checkout.commit[:10]}" if checkout and checkout.commit else "ready"
+
+    def _checkout(self, location: str) -> Checkout | None:
+        """Return the checkout of a repository that was opened, the latest one."""
+        found = (
+            one.checkout for one in reversed(self._repositories.values()) if one.source.location == location
+        )
+        return next(found, None)
 
     def _chosen(self, names: Sequence[str], question: str, ref: str | None) -> tuple[list[Source], str]:
         """Return the repositories of names, and a sentence on those of a group that were left out."""
@@ -155,19 +161,24 @@ class LocalHost:
         return list(found.sources), found.note
 
     async def _opened(self, name: str, source: Source, progress: Progress) -> Repository:
-        loop, reported = asyncio.get_running_loop(), time.monotonic()
+        loop, reported = asyncio.get_running_loop(), 0.0
 
         def report(stage: str, done: int, total: int) -> None:
             nonlocal reported
-            if time.monotonic() - reported >= _REPORT_EVERY_S:
+            if stage != "scan" and time.monotonic() - reported >= _REPORT_EVERY_S:
                 reported = time.monotonic()
                 sending = progress(float(done), float(total) or None, stage or "indexing")
                 asyncio.run_coroutine_threadsafe(sending, loop)
 
-        async with self._opening:
-            self.engine.progress = report
-            found = await to_thread(self.engine.repository, source, else_old=True)
-        self._checkouts[source.location] = found.checkout
+        async def open_it() -> Repository:
+            async with self._opening:
+                self.engine.progress = report
+                return await to_thread(self.engine.repository, source, else_old=True)
+
+        # A call that is cancelled leaves its thread at work, and the next call must wait for it.
+        found = await asyncio.shield(open_it())
+        self._repositories.pop(source, None)
+        self._repositories[source] = found
         return replace(found, coverage=replace(found.coverage, repository=name))
 
 

@@ -6,19 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rag.settings import ToolSet
+
 _CITE = "Cite each statement as path:start-end. Say what you did not find."
 _REPO = "The repository. May be omitted if only one is served."
 
 
 @dataclass(frozen=True, slots=True)
 class McpPrompt:
-    """A prompt: `arguments` are descriptions by name, those of `needed` are required."""
+    """A prompt: `arguments` are descriptions by name, those of `needed` are required.
+
+    `tools` are the tools that its text names.
+    """
 
     name: str
     about: str
     arguments: Mapping[str, str]
     text: Callable[..., str]
     needed: tuple[str, ...] = ()
+    tools: ToolSet = "basic"
+
+    def is_offered(self, tools: ToolSet) -> bool:
+        """Whether a client can use it with these tools."""
+        return tools == "all" or self.tools == "basic"
 
     def listed(self) -> dict[str, Any]:
         """Return the prompt as the protocol lists it."""
@@ -31,8 +41,8 @@ class McpPrompt:
 
 def _explain(name: str, repo: str = "") -> str:
     return (
-        f"Explain `{name}`{_in(repo)}. Use find_symbol (or explore, if it is no definition), read_span, "
-        f"who_calls, and turns_about for earlier answers. {_CITE}"
+        f"Explain `{name}`{_in(repo)}. Use find_symbol (or explore, if it is no definition), read_span "
+        f"and who_calls. {_CITE}"
     )
 
 
@@ -40,7 +50,7 @@ def _overview(repo: str = "") -> str:
     return (
         f"Explain what the project does and how it is built{_in(repo)}: its purpose, its main parts and "
         "how they work together, where a request or command enters, and where to begin reading. Use "
-        f"read_wiki_structure, read_wiki_contents and explore. {_CITE}"
+        f"ask_question for the whole, then explore and read_span. {_CITE}"
     )
 
 
@@ -70,7 +80,7 @@ PROMPTS: Mapping[str, McpPrompt] = {
     for one in (
         McpPrompt(
             "explain",
-            "Explain a definition, file or setting: what it does, who uses it, what was answered before.",
+            "Explain a definition, file or setting: what it does, and who uses it.",
             {"name": "A function, class, file or setting.", "repo": _REPO},
             _explain,
             ("name",),
@@ -86,12 +96,14 @@ PROMPTS: Mapping[str, McpPrompt] = {
             "Review a change: what it breaks, which tests to run, which earlier answers become false.",
             {"range": "BASE..HEAD. Default: HEAD to the work tree.", "repo": _REPO},
             _review_change,
+            tools="all",
         ),
         McpPrompt(
             "still_true",
             "Check which answers of a conversation are still true, and correct the others.",
             {"conversation": "Id or name. Default: the last."},
             _still_true,
+            tools="all",
         ),
     )
 }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rag.errors import RagError, StoreCorrupt
 from rag.mcp.catalog import TOOLS, listed_tools
 from rag.mcp.prompts import PROMPTS
+from rag.settings import ToolSet
 
 if TYPE_CHECKING:
     from rag.mcp.host import Host, Progress
@@ -44,28 +45,35 @@ _TURNS_URI = "turns://conversations/"
 _PARAMETERS = {"repoName": "repo", "maxChars": "max_chars", "range": "range_"}
 """Arguments of tools whose parameters have other names: DeepWiki's, and one of Python's functions."""
 _MAX_SHOWN = 200
+_LEAST_PROGRESS = 0.01
 
-INSTRUCTIONS = """\
+_INSTRUCTIONS: Mapping[ToolSet, str] = {
+    "basic": """\
 Find and understand code, and know what was answered before.
 - explore: start here. The places for a question, within a token budget; ask it again for more.
 - read_span: read lines around a place. search_code: every line with a string; filters.
 - find_symbol, who_calls: definitions and callers of one name.
 - ask_question: an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
+""",
+    "all": """\
 - review: what a change makes false. read_wiki_structure, read_wiki_contents: the structure of a repository.
 - recall_turns, check_turns, turns_about: earlier answers, and whether they are still true.
 - facts, remember, forget: what is known about a repository.
-For one known file or one rare word, plain reading or grep is cheaper."""
+""",
+}
+"""What the tools are for; those of `all` follow the basic ones."""
+_CHEAPER = "For one known file or one rare word, plain reading or grep is cheaper."
 
 Report = Callable[[Json], Awaitable[None]]
 """Sends a message to the client before the reply."""
 
 
 class ProtocolError(Exception):
-    """A message that cannot be handled, with the code of the error in the reply."""
+    """A message that cannot be handled: the code of the error in the reply, and the message's id if known."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, id_: str | int | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.id = code, id_
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +120,26 @@ def read(line: bytes) -> ClientMessage | None:
         message = json.loads(line)
     except (ValueError, RecursionError):
         raise ProtocolError(PARSE_ERROR, "the message is not JSON") from None
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+    if isinstance(message, list):
+        raise ProtocolError(INVALID_REQUEST, "batches are not accepted; send each message by itself")
+    if not isinstance(message, dict):
         raise ProtocolError(INVALID_REQUEST, "a message is one object of JSON-RPC 2.0")
     if "method" not in message and "id" in message:
         return None
     method, params, id_ = message.get("method"), message.get("params") or {}, message.get("id")
+    if isinstance(id_, bool) or not isinstance(id_, str | int | None) or (id_ is None and "id" in message):
+        raise ProtocolError(INVALID_REQUEST, "the `id` of a message is text or a whole number")
+    if message.get("jsonrpc") != "2.0":
+        raise ProtocolError(INVALID_REQUEST, "a message is one object of JSON-RPC 2.0", id_)
     if not isinstance(method, str) or not isinstance(params, dict):
-        raise ProtocolError(INVALID_REQUEST, "a message has a `method`, and `params` are an object")
-    if isinstance(id_, bool) or not isinstance(id_, str | int | None):
-        raise ProtocolError(INVALID_REQUEST, "the `id` of a message is text or a number")
+        raise ProtocolError(INVALID_REQUEST, "a message has a `method`, and `params` are an object", id_)
     return ClientMessage(method, params, id_)
 
 
 def failure(error: ProtocolError, id_: str | int | None = None) -> Json:
     """Return the reply to a message that cannot be handled."""
-    return {"jsonrpc": "2.0", "id": id_, "error": {"code": error.code, "message": str(error)}}
+    known = error.id if id_ is None else id_
+    return {"jsonrpc": "2.0", "id": known, "error": {"code": error.code, "message": str(error)}}
 
 
 def written(message: Json) -> bytes:
@@ -139,12 +152,13 @@ def _product() -> Json:
     return {"name": "rag", "version": version("rag-turns")}
 
 
-def answered_at_once(request: ClientMessage, names: str) -> Json | None:
+def answered_at_once(request: ClientMessage, names: str, tools: ToolSet) -> Json | None:
     """Return the result of a request that needs no repository; None for another one.
 
     Args:
         request: the request.
         names: the names of the repositories, for `initialize`.
+        tools: the tools that are listed, and the prompts that need no others.
     """
     match request.method:
         case "initialize":
@@ -153,14 +167,14 @@ def answered_at_once(request: ClientMessage, names: str) -> Json | None:
                 "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
                 "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {}},
                 "serverInfo": _product(),
-                "instructions": f"{INSTRUCTIONS}\nRepositories: {names}.",
+                "instructions": f"{_instructions(tools)}\nRepositories: {names}.",
             }
         case "ping":
             return {}
         case "tools/list":
-            return {"tools": listed_tools()}
+            return {"tools": listed_tools(tools)}
         case "prompts/list":
-            return {"prompts": [prompt.listed() for prompt in PROMPTS.values()]}
+            return {"prompts": [one.listed() for one in PROMPTS.values() if one.is_offered(tools)]}
         case "prompts/get":
             return _prompt(request)
         case "resources/templates/list":
@@ -172,6 +186,11 @@ def answered_at_once(request: ClientMessage, names: str) -> Json | None:
             }
             return {"resourceTemplates": [template]}
     return None
+
+
+def _instructions(tools: ToolSet) -> str:
+    more = _INSTRUCTIONS["all"] if tools == "all" else ""
+    return f"{_INSTRUCTIONS['basic']}{more}{_CHEAPER}"
 
 
 def _prompt(request: ClientMessage) -> Json:
@@ -195,13 +214,14 @@ class ClientSession:
 
     Args:
         host: provides its repositories.
+        tools: the tools that are listed.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, tools: ToolSet) -> None:
         from rag.mcp.memory_tools import MemoryTools
         from rag.mcp.toolbox import Toolbox
 
-        self._host = host
+        self._host, self._listed = host, tools
         self._tools = (Toolbox(host), MemoryTools(host))
 
     async def reply(self, request: ClientMessage, report: Report) -> Json:
@@ -219,7 +239,7 @@ class ClientSession:
 
     async def _result(self, request: ClientMessage, report: Report) -> Json:
         names = ", ".join(one.name for one in self._host.repositories())
-        if (result := answered_at_once(request, names)) is not None:
+        if (result := answered_at_once(request, names, self._listed)) is not None:
             return result
         match request.method:
             case "tools/call":
@@ -261,10 +281,11 @@ class ClientSession:
     # ------------------------------------------------------------ conversations
 
     async def _conversations(self, request: ClientMessage) -> Json:
-        """Return a page of the client's conversations, the latest first; the first for an invalid cursor."""
-        cursor = request.params.get("cursor")
-        is_number = isinstance(cursor, str) and cursor.isascii() and cursor.isdecimal() and len(cursor) < 7
-        begin = int(str(cursor)) if is_number else 0
+        """Return a page of the client's conversations, the latest first. Raises ProtocolError."""
+        cursor = request.params.get("cursor") or "0"
+        if not (isinstance(cursor, str) and cursor.isascii() and cursor.isdecimal() and len(cursor) < 7):
+            raise ProtocolError(INVALID_PARAMS, "the cursor is not one of this list; omit it to begin")
+        begin = int(cursor)
         found = await self._latest()
         listed = [
             {
@@ -325,15 +346,22 @@ def _text(text: str) -> Json:
 
 
 def _progress(request: ClientMessage, report: Report) -> Progress:
-    """Return the function that reports the progress of a call, if the client wants that."""
+    """Return the function that reports the progress of a call, if the client wants that.
+
+    Each stage begins at 0, but the protocol wants numbers that grow: later ones begin where the last ended.
+    """
     token = request.progress_token
+    begin = sent = 0.0
 
     async def progress(done: float, total: float | None, message: str) -> None:
-        if token is not None:
-            params: Mapping[str, Any] = {"progressToken": token, "progress": done, "message": message}
-            whole = {} if total is None else {"total": total}
-            await report(
-                {"jsonrpc": "2.0", "method": "notifications/progress", "params": {**params, **whole}}
-            )
+        nonlocal begin, sent
+        if token is None:
+            return
+        if begin + done <= sent:
+            begin = sent + (0.0 if done else _LEAST_PROGRESS)
+        sent = begin + done
+        whole = {} if total is None else {"total": begin + total}
+        params = {"progressToken": token, "progress": sent, "message": message, **whole}
+        await report({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     return progress

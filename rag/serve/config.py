@@ -115,6 +115,7 @@ def _converted(path: Path, name: str, value: Any) -> Any:
         raise SettingsError(f"{path} sets {name!r}, which is not a server setting; the settings are: {known}")
     kind = kinds[name]
     wanted: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "str": str}
+    wanted["ToolSet"] = str
     if name == "groups":
         try:
             return read_groups(value)

@@ -7,10 +7,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from rag.errors import SettingsError
 from rag.service.named_sources import MAX_NAME, is_valid_name
-from rag.settings import Groups, Settings
+from rag.settings import Groups, Settings, ToolSet
 from rag.types import Source
 
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
@@ -96,6 +97,9 @@ class ServerSettings:
     """The number of questions answered at the same time, streams included."""
     waiting: int = 256
     """The number of questions that may wait in the queue. The next one is refused with 429."""
+    mcp_tools: ToolSet = "basic"
+    """The tools that MCP lists: `basic` for finding and asking, or `all`. Every tool can be called by its
+    name."""
     mcp_sessions: int = 1_000
     """The number of MCP sessions. One more ends the least recently used."""
     mcp_idle_s: float = 1_800.0
@@ -159,6 +163,8 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
             raise SettingsError(f"{origin!r} is not a web origin; write it as https://example.org")
     if settings.log_format not in LOG_FORMATS:
         raise SettingsError(f"log_format is {' or '.join(LOG_FORMATS)}, not {settings.log_format!r}")
+    if settings.mcp_tools not in get_args(ToolSet):
+        raise SettingsError(f"mcp_tools is {' or '.join(get_args(ToolSet))}, not {settings.mcp_tools!r}")
     _check_groups(settings)
     names = [name for name, _ in settings.repositories]
     if repeated := {name for name in names if names.count(name) > 1}:

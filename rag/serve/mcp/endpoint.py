@@ -127,7 +127,9 @@ class McpEndpoint:
         """Begin a session."""
         self._make_room()
         name = secrets.token_hex(16)
-        session = ClientSession(ServedHost(self._service, caller, self._structures))
+        session = ClientSession(
+            ServedHost(self._service, caller, self._structures), self._service.settings.mcp_tools
+        )
         opened = self._sessions[name] = _Open(caller, session, self._clock())
         return _json(await self._answered(opened, message, _discard), headers={"Mcp-Session-Id": name})
 

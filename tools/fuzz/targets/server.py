@@ -324,7 +324,7 @@ class Mcp(Target):
         super().__init__(folder)
         self.serving: Serving | None = None
         self.headers = {"Accept": "application/json, text/event-stream"}
-        self.kinds = list(_messages(listed_tools()))
+        self.kinds = list(_messages(listed_tools("all")))
 
     def make(self, rng: Random) -> Case:
         message = {"jsonrpc": "2.0", "id": 7, **rng.choice(self.kinds)}

@@ -51,12 +51,14 @@ def test_what_is_no_request_is_named(served: Served) -> None:
     for body, code in (
         (b"{", -32700),
         (b"[]", -32600),
+        (json.dumps([message("ping"), message("ping", 2)]).encode(), -32600),
         (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": true, "method": "ping"}', -32600),
         (json.dumps(message("no/such")).encode(), -32601),
         (json.dumps(message("tools/call", name="no_such")).encode(), -32602),
         (json.dumps(message("tools/call", name=3)).encode(), -32602),
         (json.dumps(message("prompts/get", name="explain")).encode(), -32602),
+        (json.dumps(message("resources/list", cursor="of another list")).encode(), -32602),
         (json.dumps(message("resources/read", uri="file:///etc/passwd")).encode(), -32002),
     ):
         reply = served.post("/mcp", body, headers={**headers, "Content-Type": "application/json"})

@@ -76,6 +76,25 @@ def test_a_session_is_not_there_for_another_key(start):
     assert len(sessions_of(served)) == 0
 
 
+def test_where_there_are_keys_nobody_is_taken_for_the_user(start, tmp_path):
+    served, ann, bob = start()
+    asked = {"name": "ask_question", "arguments": {"question": "Where is a token checked?"}}
+    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": asked}
+    (tmp_path / "alone").mkdir()
+    session = ann.begin()
+    for key in (None, "Bearer ", "Bearer unknown", "Basic YTpi"):
+        headers = {} if key is None else {"Authorization": key}
+        assert served.post("/mcp", INITIALIZE, headers=headers).status == 401
+        assert served.post("/mcp", call, headers={**headers, "Mcp-Session-Id": session}).status == 401
+    bob.begin()
+    owners = [one.owner.namespace for one in sessions_of(served)._sessions.values()]
+    assert len(set(owners)) == 2 and "" not in owners
+    with serving(tmp_path / "alone", repositories=served.settings.repositories) as open_to_all:
+        assert Client(open_to_all, "any").begin()
+        (one,) = sessions_of(open_to_all)._sessions.values()
+        assert one.owner.namespace == ""
+
+
 def test_the_session_used_longest_ago_makes_room_and_it_is_one_of_who_has_most(start):
     served, ann, bob = start(mcp_sessions=4)
     alone = bob.begin()

@@ -359,8 +359,8 @@ def _progress(request: ClientMessage, report: Report) -> Progress:
             return
         if begin + done <= sent:
             begin = sent + (0.0 if done else _LEAST_PROGRESS)
-        sent = begin + done
-        whole = {} if total is None else {"total": begin + total}
+        sent = round(begin + done, 2)
+        whole = {} if total is None else {"total": round(begin + total, 2)}
         params = {"progressToken": token, "progress": sent, "message": message, **whole}
         await report({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 

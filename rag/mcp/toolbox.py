@@ -68,6 +68,7 @@ class Toolbox:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._sent_lines = SentLines()
+        self._sent_coverage: dict[tuple[str, str], str] = {}
 
     # ------------------------------------------------------------ DeepWiki's tools
 
@@ -184,7 +185,7 @@ class Toolbox:
             known.setdefault(path, set()).update(numbers)
         await progress(0.5, 1.0, "searching")
         engine = self._host.engine
-        note = f"\n{coverage.note}" if coverage.note else ""
+        note = self._new_coverage(repository, "note", f"\n{coverage.note}") if coverage.note else ""
 
         def found_in() -> Exploration:
             room = budget - (engine.counter.count(note) + 1 if note else 0)
@@ -229,7 +230,7 @@ class Toolbox:
         found = await self._host.run(dialog.find, SearchQuery(query, mode, ignore_case, limit, only))
         text = _listed(found.hits, nothing="Nothing was found.")
         notes = [*([found.matches.note] if found.matches else []), *found.remarks]
-        reply = _found("\n\n".join([text, *notes]), [hit.place for hit in found.hits], repository)
+        reply = self._found("\n\n".join([text, *notes]), [hit.place for hit in found.hits], repository)
         reply.values.update(
             mode=mode,
             matches=to_json(found.matches) if found.matches else None,
@@ -259,7 +260,7 @@ class Toolbox:
         text = f"{span.place} (of {read.total} lines)\n\n{_numbered(shown, read.start)}"
         if end_line is None and stop < read.total:
             text += f"\n\nGo on with start_line={stop + 1}, or give end_line."
-        return _found(text, [span.place], repository)
+        return self._found(text, [span.place], repository)
 
     async def find_symbol(
         self, progress: Progress, name: str, repo: str | None = None, ref: str | None = None
@@ -273,7 +274,7 @@ class Toolbox:
         text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
         if len(hits) > len(shown):
             text += f"\n\nThe first {len(shown)} of {len(hits):,} definitions; `Outer.name` names fewer."
-        return _found(text, [hit.place for hit in shown], repository)
+        return self._found(text, [hit.place for hit in shown], repository)
 
     async def who_calls(
         self, progress: Progress, symbol: str, repo: str | None = None, ref: str | None = None
@@ -283,7 +284,7 @@ class Toolbox:
         found = await self._host.run(uses_of_name, repository.store, symbol)
         unread = await self._unread(repository, symbol, len(found.found))
         places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
-        return _found(_called(found, repository.store.file_count, unread), places, repository)
+        return self._found(_called(found, repository.store.file_count, unread), places, repository)
 
     async def review(self, progress: Progress, repo: str | None = None, range_: str | None = None) -> Reply:
         """Return what a change of a repository makes false; nothing is fetched or indexed."""
@@ -320,6 +321,20 @@ class Toolbox:
         return Reply("\n\n".join(blocks) or "No earlier turn matches the query.")
 
     # ------------------------------------------------------------ shared
+
+    def _found(self, text: str, places: Sequence[str], repository: Repository) -> Reply:
+        """Return places with the coverage: an agent also draws conclusions from what was not found."""
+        searched = f"\n\n(Searched: {repository.coverage.summary})"
+        if self._new_coverage(repository, "summary", searched) or not places:
+            text = f"{text.rstrip()}{searched}"
+        return Reply(text, {"places": list(places), "coverage": [to_json(repository.coverage)]})
+
+    def _new_coverage(self, repository: Repository, kind: str, text: str) -> str:
+        """Return a text on what is searched, "" if it is the last of its kind that the client was sent."""
+        key = (repository.coverage.repository, kind)
+        is_known = self._sent_coverage.get(key) == text
+        self._sent_coverage[key] = text
+        return "" if is_known else text
 
     async def _unread(self, repository: Repository, name: str, count: int) -> str:
         """Return what a count of places with a name does not cover, as the end of a sentence."""
@@ -362,15 +377,6 @@ def _with_sources(answer: Answer, places: Sequence[Json]) -> str:
 
 def _with_notes(text: str, notes: Sequence[str]) -> str:
     return "\n\n".join([text.rstrip("\n"), *(f"Note: {note}" for note in notes)]) if notes else text
-
-
-def _found(text: str, places: Sequence[str], repository: Repository) -> Reply:
-    """Return places with the coverage: an agent also draws conclusions from what was not found."""
-    coverage = repository.coverage
-    return Reply(
-        f"{text.rstrip()}\n\n(Searched: {coverage.summary})",
-        {"places": list(places), "coverage": [to_json(coverage)]},
-    )
 
 
 def _cut(answer: str) -> str:

@@ -225,7 +225,9 @@ def test_a_path_of_a_file_may_be_written_as_agents_write_it(served: Served) -> N
     places = ("./snip/auth.py#L2-L3", f"{root}/snip/auth.py:2-3", f"file://{root}/snip/../snip/auth.py#L2-L3")
 
     async def talk(session: Any) -> None:
+        first, *_ = await called(session, "read_span", path="snip/auth.py", start_line=2, end_line=3)
         expected = await called(session, "read_span", path="snip/auth.py", start_line=2, end_line=3)
+        assert first.partition("\n\n(Searched: ")[0] == expected[0] != first
         assert expected[1]["places"] == ["snip/auth.py:2-3"] and not expected[2]
         for place in places:
             assert await called(session, "read_span", path=place) == expected

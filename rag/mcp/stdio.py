@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rag.mcp.host import Host
 
 _MAX_LINE = 10_000_000
-_END_S = 0.8
+_END_S = 0.6
 """How long calls may go on after the client has closed the stream, including their clean-up."""
 _CLEAN_UP_S = 0.2
 _THREADS = "rag-mcp"

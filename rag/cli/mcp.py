@@ -30,7 +30,10 @@ def mcp(
         ),
     ] = None,
     tools: Annotated[
-        ToolSet, typer.Option(help="The tools that are listed: those for finding and asking, or all.")
+        ToolSet,
+        typer.Option(
+            metavar="basic|all", help="The tools that are listed: those for finding and asking, or all."
+        ),
     ] = "basic",
 ) -> None:
     """Serve the Model Context Protocol on stdin and stdout.

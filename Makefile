@@ -106,7 +106,7 @@ bench: $(VENV)/.installed-test
 
 # The image installs exactly these. Python is the image's; the extras are all that a server can use.
 LOCK := uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --custom-compile-command "make lock"
-LOCKED_EXTRAS := server mcp redis postgres queue object-store
+LOCKED_EXTRAS := server redis postgres queue object-store
 
 lock:
 	$(LOCK) pyproject.toml $(LOCKED_EXTRAS:%=--extra %) --no-emit-package rag-turns -o deploy/requirements.txt

@@ -1,4 +1,4 @@
-"""Call the tools of `rag mcp` as an agent does (`pip install '.[mcp]'`)."""
+"""Call the tools of `rag mcp` as an agent does (`pip install . mcp`)."""
 
 import asyncio
 import sys

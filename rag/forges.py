@@ -9,6 +9,7 @@ from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
 from rag.markdown import url_path
+from rag.types import Checkout, Citation, CodeFact, Hit
 
 _Anchor = Callable[[int, int], str]
 
@@ -51,6 +52,17 @@ def forge_of(remote: str | None) -> Forge | None:
         return None
     labels = (urlsplit(page).hostname or "").split(".")
     return Forge(page, next((name for name in _FORGES if any(name in label for label in labels)), ""))
+
+
+def permalink(of: Citation | CodeFact | Hit, checkout: Checkout | None) -> str:
+    """Return the address of cited lines at the forge that has their commit.
+
+    It is "" if the commit is not known, the file has changed since, or the remote is no known forge.
+    """
+    forge = forge_of(checkout.remote) if checkout else None
+    if forge is None or not of.commit or of.dirty:
+        return ""
+    return forge.lines(of.commit, of.path, of.start, of.end)
 
 
 def web_address(remote: str) -> str | None:

@@ -9,8 +9,32 @@ from __future__ import annotations
 
 import re
 
+from rag.errors import ConfigError
+
 LONG_VALUE = re.compile(r"(?<![\w+/=%\\.,-])[\w+/=%\\.,-]{200,}+", re.ASCII)
 """A value within a line that nobody reads: a picture in Base64, a table of bytes or numbers."""
+
+_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?")
+
+
+def place_parts(text: str) -> re.Match[str] | None:
+    """Return `path`, `start` and `end` of `PATH:START-END` or `PATH#LSTART-LEND`; None for another text."""
+    return _PLACE.fullmatch(text)
+
+
+def range_in(place: str, first: str, last: str | None) -> tuple[int, int]:
+    """Return the first and last line of a range in a place; of a single line, the same number twice.
+
+    Raises:
+        ConfigError: the range is reversed, or begins before line 1; the message names it.
+    """
+    start, end = int(first), int(last or first)
+    if start < 1 or end < start:
+        shown = f"`{place[:200]}`: {start}-{end}" if last else f"`{place[:200]}`: {start}"
+        raise ConfigError(
+            f"{shown} is not a range of lines; lines are numbered from 1, the first one comes first"
+        )
+    return start, end
 
 
 def lines_of(text: str) -> list[str]:

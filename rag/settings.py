@@ -26,6 +26,11 @@ FactScope = Literal["user", "project", "team"]
 Steps = int
 """The number of steps of a second look, from 0 to `MAX_STEPS`."""
 MAX_STEPS = 20
+ToolSet = Literal["basic", "all"]
+"""Which tools for agents are listed: those for finding and asking, or all."""
+EXPLORE_TOKENS = 950
+"""The tokens of the places that `explore` returns, unless another number is asked for."""
+MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS = 100, 20_000
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of groups, each with its repositories."""
 KEYS_NAMESPACE = "server:keys"

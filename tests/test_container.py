@@ -23,7 +23,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = ROOT / "deploy"
 DEADLINE_S = 60
-EXTRAS = ("server", "mcp", "redis", "postgres", "queue", "object-store")
+EXTRAS = ("server", "redis", "postgres", "queue", "object-store")
 OTHER_USER = 12_345
 DOCKERFILE = (SERVER / "Dockerfile").read_text(encoding="utf-8")
 IMAGE_COMMAND = json.loads(re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)[-1])

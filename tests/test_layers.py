@@ -25,7 +25,7 @@ ROOMS = {
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages lines cut_code top_k decoding"
     " notebook_text markdown forges".split()
-) | {"identifiers", "display", "frames", "isolated", "isolation", "processes", "request_context"}
+) | {"hints", "identifiers", "display", "frames", "isolated", "isolation", "processes", "request_context"}
 PORTS = {"ports", "settings", "job_queue", "store_shelf"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters", "worker"}
 
@@ -43,6 +43,7 @@ MAY = {
         DOORS,
         GROUND | PORTS | DOORS | {"component", "service", "diagnosis", "database", "retrieval"},
     ),
+    "mcp": GROUND | PORTS | {"mcp", "service", "retrieval", "review", "memory", "wiki"},
     "notebook": GROUND | PORTS | {"service", "component", "notebook"},
     "__init__": GROUND | PORTS | {"component", "service", "notebook"},
 }
@@ -58,7 +59,7 @@ for door in ("cli", "serve", "adapters"):
         "answer_cache",
     }  # facts, preferences and what was recalled are shown as they are
 for door in ("cli", "serve"):
-    MAY[door] = MAY[door] | {"review"}  # a review is shown as it is
+    MAY[door] = MAY[door] | {"review", "mcp"}  # a review is shown as it is
 MAY["evaluation"] |= {"corpus"}  # which commit was searched, and which lines may be shown
 MAY["integrations"] = GROUND | PORTS | {"integrations", "service", "wiki"}
 MAY["cli"] |= {"integrations"}
@@ -124,7 +125,7 @@ PARTS = {
         "repositories": {"access", "errors", "settings", "telemetry", "workers"},
         "api": {"access", "errors", "links", "repositories", "service", "sse", "workers"},
         "openai": {"access", "api", "errors", "links", "repositories", "service", "sse"},
-        "mcp": {"access", "api", "errors", "links", "middleware", "repositories", "service", "telemetry"},
+        "mcp": {"access", "api", "errors", "links", "middleware", "repositories", "service"},
         "deepwiki": {
             "access", "api", "errors", "links", "openai", "repositories", "service", "settings", "sse"
         },

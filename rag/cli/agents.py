@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,8 +95,6 @@ def install(
         places, scope = _places(), _scope(user)
         here = str(places.project) if user else "."
         _run(agents, scope, places, command_of(scope, repo or [here]), instructions, write=write, json=json)
-        if importlib.util.find_spec("mcp") is None:
-            say("rag: `rag mcp` needs the extra mcp: pip install '.[mcp]'")
 
 
 @app.command()

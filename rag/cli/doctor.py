@@ -54,7 +54,7 @@ class ServedOptions:
 
     def flags(self) -> dict[str, Any]:
         """Return the server settings; None for those that are not set."""
-        from rag.cli.serve import named_source
+        from rag.service.named_sources import named_source
 
         return {
             "repositories": tuple(named_source(text) for text in self.repo or ()),

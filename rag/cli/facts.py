@@ -323,7 +323,7 @@ def _value(text: str) -> Any:
 
 
 def _source(repo: str | None) -> Source | None:
-    from rag.service.sources import locate
+    from rag.service.named_sources import locate
 
     return None if repo is None else locate(repo)
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
+import sys
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import options
-from rag.cli.serve import named_source, report_renamed
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import errors_as_exit_codes
-from rag.errors import BackendMissing
+from rag.cli.terminal import INTERRUPTED, errors_as_exit_codes, say
+from rag.settings import ToolSet
+
+if TYPE_CHECKING:
+    from rag.mcp.host import Host
 
 
-@options.grouped
 def mcp(
     *,
     repo: Annotated[
@@ -27,41 +29,42 @@ def mcp(
             help="A repository to serve. Repeatable. Default: the current directory.",
         ),
     ] = None,
-    allow_urls: Annotated[
-        list[str] | None,
+    tools: Annotated[
+        ToolSet,
         typer.Option(
-            "--allow-urls",
-            metavar="HOST",
-            help="Also serve every https URL of this host. Repeatable.",
+            metavar="basic|all", help="The tools that are listed: those for finding and asking, or all."
         ),
-    ] = None,
+    ] = "basic",
 ) -> None:
     """Serve the Model Context Protocol on stdin and stdout.
 
     rag mcp --repo .
     """
-    with errors_as_exit_codes():
+    from rag.cli.offered import report_renamed
+    from rag.mcp.stdio import StdioServer
+    from rag.service.named_sources import named_source, with_safe_names
+
+    with errors_as_exit_codes(), ExitStack() as opened:
         settings = replace(settings_from(), shared="")  # it indexes by itself, like `rag ask`
-        try:
-            from rag.serve.mcp.server import make_mcp
-            from rag.serve.service import Service
-            from rag.serve.settings import ServerSettings, with_safe_names
-        except ImportError as error:
-            raise BackendMissing(backend="rag mcp", missing=str(error.name), extra="mcp") from error
-        named: list[str | None] = [*(repo or ())] or ([] if allow_urls else [None])
+        named: list[str | None] = [*(repo or ())] or [None]
         repositories = with_safe_names([named_source(text) for text in named])
         report_renamed(repositories)
-        service = Service(
-            ServerSettings(
-                engine=settings,
-                repositories=repositories,
-                allow_urls=tuple(allow_urls or ()),
-                port=0,
-            )
-        )
 
-        async def run() -> None:
-            async with service.running():
-                await make_mcp(service).run_stdio_async()
+        def make_host() -> Host:
+            from rag.mcp.local import LocalHost
+            from rag.service import Engine
 
-        asyncio.run(run())
+            engine = Engine(settings, notice=lambda text: say(f"rag: {text}"))
+            opened.callback(engine.close)
+            return LocalHost(engine, repositories)
+
+        names = ", ".join(name for name, _ in repositories)
+        server, code = StdioServer(make_host, names, tools), 0
+        try:
+            with redirect_stdout(sys.stderr):  # the client takes every line of stdout for a message
+                server.run()
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        if not server.close():
+            os._exit(code)  # without waiting for a thread that indexes: an index is replaced when it is whole
+        raise typer.Exit(code)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
+from rag.cli.offered import report_renamed
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, say
 from rag.errors import BackendMissing, ConfigError
-from rag.resources import is_folder
 
 if TYPE_CHECKING:
-    from rag.types import Source
+    pass
 
 _SERVED = "What is served"
 _WHO = "Access"
@@ -175,6 +174,7 @@ class ServerOptions:
     def flags(self) -> dict[str, Any]:
         """Return the server settings from flags and environment; None for those that are not set."""
         from rag.service import repositories_in
+        from rag.service.named_sources import named_source
 
         return {
             "repositories": (
@@ -242,27 +242,3 @@ def serve(
         running.run()
         if not running.started:
             raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
-
-
-def report_renamed(repositories: Sequence[tuple[str, Source]]) -> None:
-    """Report the folders that are served under another name than their own, which is not valid."""
-    from rag.serve.settings import safe_name
-
-    for name, source in repositories:
-        if name != source.name and safe_name(source.name, (name,)) != source.name:
-            say(f"rag: {source.location} is served as {name}; choose another name with --repo NAME=PATH")
-
-
-def named_source(text: str | None) -> tuple[str, Source]:
-    """Parse `NAME=SOURCE`, or a source without a name. A folder with `=` in its path is a source.
-
-    None is the current folder.
-    """
-    from rag.service import locate
-
-    name, equals, place = (text or "").partition("=")
-    is_name = equals and "://" not in name and not name.startswith((".", "/", "~"))
-    if is_name and not is_folder(text or ""):
-        return name, locate(place)
-    source = locate(text)
-    return source.name, source

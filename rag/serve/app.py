@@ -27,7 +27,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -59,6 +58,7 @@ _INTERFACES = (
     "api.transfer",
     "api.turns",
     "api.facts",
+    "mcp.endpoint",
 )
 """Modules of `rag.serve` with an `install`; their routes are matched in this order."""
 
@@ -132,10 +132,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 
 def interfaces(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the interface modules that the settings enable; MCP only where its SDK is installed."""
-    has_mcp = find_spec("mcp") is not None
-    own = (*_INTERFACES, *(("mcp.endpoint",) if has_mcp else ()))
-    return ("deepwiki.health", *own, "deepwiki.routes") if settings.deepwiki else own
+    """Return the interface modules that the settings enable."""
+    return ("deepwiki.health", *_INTERFACES, "deepwiki.routes") if settings.deepwiki else _INTERFACES
 
 
 async def _known_parameters(request: Request) -> None:

@@ -28,8 +28,9 @@ from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
 from rag.serve.access.keys import KeyRecords
-from rag.serve.settings import ServerSettings, with_safe_names
+from rag.serve.settings import ServerSettings
 from rag.service import Engine, locate
+from rag.service.named_sources import with_safe_names
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
 
@@ -130,6 +131,7 @@ def _converted(path: Path, name: str, value: Any) -> Any:
         raise SettingsError(f"{path} sets {name!r}, which is not a server setting; the settings are: {known}")
     kind = kinds[name]
     wanted: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "str": str}
+    wanted["ToolSet"] = str
     if name == "groups":
         try:
             return read_groups(value)

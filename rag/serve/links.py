@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from rag.forges import forge_of
+from rag.forges import permalink
 from rag.markdown import url_path
 from rag.types import Checkout, Citation, CodeFact, Hit
 
@@ -22,10 +22,8 @@ def citation_url(citation: Citation | CodeFact | Hit, checkout: Checkout | None,
         The permalink at the forge if the commit is known, the file is unchanged since, and the remote is a
         known forge; else our viewer at the lines.
     """
-    remote = checkout.remote if checkout else None
-    if remote and citation.commit and not citation.dirty and (forge := forge_of(remote)):
-        return forge.lines(citation.commit, citation.path, citation.start, citation.end)
-    return viewer_link(base, name, citation.path, citation.start, citation.end)
+    at_forge = permalink(citation, checkout)
+    return at_forge or viewer_link(base, name, citation.path, citation.start, citation.end)
 
 
 def viewer_link(base: str, name: str, path: str, start: int, end: int) -> str:

@@ -89,10 +89,6 @@ def _packages() -> Iterator[Finding]:
         )
     else:
         yield Finding("server packages", "ok", "all installed")
-    if find_spec("mcp") is None:
-        yield Finding("MCP", "off", "its SDK is not installed", "from the checkout: pip install '.[mcp]'")
-    else:
-        yield Finding("MCP", "ok", "/mcp")
 
 
 def _shared(settings: ServerSettings, *, ask: bool) -> Finding:

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError
+from rag.hints import Interface, for_callers
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
@@ -21,7 +22,6 @@ from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.config import opened_keys
 from rag.serve.errors import BadRequest, Forbidden
-from rag.serve.hints import Interface, for_callers
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.settings import MAX_NAMED_REPOSITORIES as MAX_NAMED_REPOSITORIES

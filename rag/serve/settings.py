@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import os
 import re
-import unicodedata
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from rag.errors import SettingsError
-from rag.settings import Groups, Settings
+from rag.service.named_sources import MAX_NAME, is_valid_name
+from rag.settings import Groups, Settings, ToolSet
 from rag.types import Source
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _REF = re.compile(r"refs/[^\s~^:\\]+")
-_MAX_NAME = 120
-_MAX_NAME_KEPT = 100
 LOG_FORMATS = ("json", "text")
 MAX_NAMED_REPOSITORIES = 1_000
 """The limit for `max_repositories`."""
@@ -98,6 +94,9 @@ class ServerSettings:
     """The number of questions answered at the same time, streams included."""
     waiting: int = 256
     """The number of questions that may wait in the queue. The next one is refused with 429."""
+    mcp_tools: ToolSet = "basic"
+    """The tools that MCP lists: `basic` for finding and asking, or `all`. Every tool can be called by its
+    name."""
     mcp_sessions: int = 1_000
     """The number of MCP sessions. One more ends the least recently used."""
     mcp_idle_s: float = 1_800.0
@@ -161,6 +160,8 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
             raise SettingsError(f"{origin!r} is not a web origin; write it as https://example.org")
     if settings.log_format not in LOG_FORMATS:
         raise SettingsError(f"log_format is {' or '.join(LOG_FORMATS)}, not {settings.log_format!r}")
+    if settings.mcp_tools not in get_args(ToolSet):
+        raise SettingsError(f"mcp_tools is {' or '.join(get_args(ToolSet))}, not {settings.mcp_tools!r}")
     _check_groups(settings)
     names = [name for name, _ in settings.repositories]
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -181,37 +182,11 @@ def _check_groups(settings: ServerSettings) -> None:
 
 def check_name(name: str) -> None:
     """Refuse a repository name that is ambiguous in a URL or a model id. Raises SettingsError."""
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+    if not is_valid_name(name):
         raise SettingsError(
             f"{name!r} is not a valid repository name; use letters, digits, '.', '_', '-' and single slashes "
-            f"between them, at most {_MAX_NAME} characters; write --repo NAME=PATH"
+            f"between them, at most {MAX_NAME} characters; write --repo NAME=PATH"
         )
-
-
-def safe_name(name: str, taken: Collection[str] = ()) -> str:
-    """Return the name under which a folder is served: its own if it is valid, else a similar one.
-
-    A name that needs it gets a hash of the folder's name, which does not depend on the order of folders.
-    """
-    if _NAME.fullmatch(name) and len(name) <= _MAX_NAME:
-        return name
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    words = re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")[:_MAX_NAME_KEPT].strip("-._")
-    lost_letters = sum(map(str.isalnum, plain)) < sum(map(str.isalnum, name))
-    if words and not lost_letters and len(name) <= _MAX_NAME and words not in taken:
-        return words
-    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:6]
-    return f"{words or 'repository'}-{digest}"
-
-
-def with_safe_names(found: Sequence[tuple[str, Source]]) -> tuple[tuple[str, Source], ...]:
-    """Return repositories under valid names: those of folders that have other characters are changed."""
-    taken = {name for name, _ in found}
-    named = []
-    for name, source in found:
-        named.append((safe_name(name, taken) if name == source.name else name, source))
-        taken.add(named[-1][0])
-    return tuple(named)
 
 
 def is_loopback(host: str) -> bool:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from rag.service.dialog import Dialog
     from rag.service.discovery import repositories_in
     from rag.service.engine import Engine
+    from rag.service.named_sources import locate
     from rag.service.repository import Repository
-    from rag.service.sources import forget, index_texts, locate, read_sources
+    from rag.service.sources import forget, index_texts, read_sources
 
 __all__ = [
     "Dialog",
@@ -43,7 +44,7 @@ _HOMES = {
     "converse": "ask",
     "forget": "sources",
     "index_texts": "sources",
-    "locate": "sources",
+    "locate": "named_sources",
     "read_sources": "sources",
     "repositories_in": "discovery",
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rag.corpus.worktree import is_bare
 from rag.errors import SourceError, SourceNotFound
-from rag.service.sources import locate
+from rag.service.named_sources import locate
 from rag.types import Source
 
 

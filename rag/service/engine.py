@@ -29,9 +29,9 @@ from rag.errors import (
 )
 from rag.ports import Embedder
 from rag.retrieval.search import Searcher
+from rag.service.named_sources import locate
 from rag.service.open_backends import Notice, OpenBackends
 from rag.service.repository import Repository, covered, without_files
-from rag.service.sources import locate
 from rag.settings import Settings
 from rag.types import Checkout, Conversation, Coverage, DialogTurn, IndexReport, Source, now_utc
 

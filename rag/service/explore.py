@@ -24,10 +24,9 @@ from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, place
 from rag.service.repository import Repository
 from rag.service.search import check_question
 from rag.service.unread import with_unread
+from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 from rag.types import Source, Subject
 
-DEFAULT_TOKENS = 950
-MIN_TOKENS, MAX_TOKENS = 100, 20_000
 _TOKENS_OF_PLACE, _TOKENS_OF_LINE = 40, 15
 """As many ranked chunks are considered as the budget and the lines that were sent before have room for."""
 _MAX_PARTS = 6
@@ -68,7 +67,7 @@ def explore(
     question: str,
     *,
     counter: TokenCounter,
-    budget_tokens: int = DEFAULT_TOKENS,
+    budget_tokens: int = EXPLORE_TOKENS,
     seen: Lines | None = None,
     next_places: str = "ask again with these lines as seen for them",
     on_missing: Callable[[Source], None] = lambda source: None,
@@ -93,7 +92,7 @@ def explore(
     """
     question, changed = read_change(question)
     check_question(question)
-    budget = max(MIN_TOKENS, min(budget_tokens, MAX_TOKENS))
+    budget = max(MIN_EXPLORE_TOKENS, min(budget_tokens, MAX_EXPLORE_TOKENS))
     parts = [question] if changed else parts_of(question)
     sent = sum(map(len, seen.values())) if seen else 0
     room = (budget + _TOKENS_OF_LINE * sent) // _TOKENS_OF_PLACE

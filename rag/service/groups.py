@@ -16,7 +16,7 @@ from rag.errors import NotFound, StoreError
 from rag.retrieval.collections import collection_beliefs
 from rag.retrieval.question import parse_question
 from rag.service.engine import Engine
-from rag.service.sources import locate
+from rag.service.named_sources import locate
 from rag.types import Filters, Source
 
 ALL = "@all"

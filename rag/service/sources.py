@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rag import backends
@@ -17,12 +16,7 @@ from rag.database.update import Options, write_texts
 from rag.errors import SourceError, StoreError
 from rag.resources import user_path
 from rag.settings import Settings
-from rag.types import Checkout, Filters, Source, SourceFile
-
-
-def locate(text: str | None, ref: str | None = None, filters: Filters | None = None) -> Source:
-    """Return the source of a path or git URL (None: the current folder) with these filters."""
-    return replace(resolve(text, ref), filters=filters or Filters())
+from rag.types import Checkout, Source, SourceFile
 
 
 def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,18 +29,17 @@ def sample_copy(folder: Path) -> Path:
 
 
 @contextmanager
-def serving(home: Path, *options: str, rag: Sequence[str] = (COMMAND,)) -> Iterator[str]:
+def serving(home: Path, *options: str) -> Iterator[str]:
     """The address of a running server that has the sample repository ready.
 
     Args:
         home: an empty folder.
         options: of `rag serve`, beside the repository and the port.
-        rag: the command.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [*rag, "serve", "--repo", f"sample={sample_copy(home)}", "--port", str(port), *options]
+    command = [COMMAND, "serve", "--repo", f"sample={sample_copy(home)}", "--port", str(port), *options]
     environment = {**os.environ, "RAG_HOME": str(home / "rag-home")}
     with (home / "log").open("wb") as log:
         running = subprocess.Popen(command, env=environment, stderr=log)

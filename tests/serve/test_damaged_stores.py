@@ -143,7 +143,7 @@ def test_another_file_in_its_place_leaves_what_is_open_in_use(served: Served, so
 def test_over_stdio_a_damaged_store_is_rebuilt(
     tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("mcp", reason="the mcp extra is not installed")
+    pytest.importorskip("mcp", reason="the client of the protocol is not installed")
     from test_mcp import called, connected
 
     monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))

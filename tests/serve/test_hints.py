@@ -11,7 +11,7 @@ import pytest
 
 import rag
 from rag.errors import ContextTooSmall, ConversationChanged, ConversationMismatch
-from rag.serve.hints import _HINTS, for_callers
+from rag.hints import _HINTS, for_callers
 
 PACKAGES = (
     "agent",

@@ -148,8 +148,7 @@ class Session:
         return self._served.post("/mcp", message, headers=self._headers).body
 
     def result(self, method: str, params: dict[str, Any]) -> Any:
-        lines = self.call(method, params).decode().splitlines()
-        return json.loads(next(line[6:] for line in lines if line.startswith("data: ")))["result"]
+        return json.loads(self.call(method, params))["result"]
 
 
 def test_no_id_of_another_key_means_anything_to_an_agent(callers: Callers) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import logging
 import os
 import re
 import sys
@@ -13,19 +11,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from live_server import SAMPLE, Served, sample_copy, serving
 
-pytest.importorskip("mcp", reason="the mcp extra is not installed")
+pytest.importorskip("mcp", reason="the client of the protocol is not installed")
 
 from rag.backends.tiktoken_counter import open_counter
-from rag.serve.mcp import server as mcp_server
-from rag.serve.mcp.arguments import lines_seen
-from rag.serve.mcp.sdk import caller_in
-from rag.serve.telemetry import JsonFormatter
+from rag.mcp.arguments import lines_seen
+from rag.mcp.catalog import listed_tools
 from rag.types import Source
 
 TOOLS = {
@@ -96,7 +91,9 @@ def over_http(served: Served, talk: Callable[[Any], Any]) -> Any:
     return asyncio.run(run())
 
 
-def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
+def test_the_tools_are_deepwikis_and_our_own(serve: Callable[..., Served]) -> None:
+    served = serve(mcp_tools="all").ready()
+
     async def talk(session: Any) -> Any:
         return (await session.list_tools()).tools
 
@@ -126,35 +123,6 @@ def test_the_server_says_which_version_it_is(served: Served) -> None:
     response = served.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
     assert f'"version":"{version("rag-turns")}"' in response.body.decode()
     assert 'route="/mcp"' in served.get("/metrics").body.decode()
-
-
-def test_a_clients_mistake_is_one_line_of_the_log(served: Served) -> None:
-    async def talk(session: Any) -> None:
-        with pytest.raises(Exception, match=r"Unknown prompt|Internal server error"):
-            await session.get_prompt("x" * 5_000)
-
-    handlers = logging.getLogger("mcp").handlers
-    handler: Any = next(each for each in handlers if isinstance(each.formatter, JsonFormatter))
-    lines = io.StringIO()
-    before = handler.setStream(lines)
-    try:
-        over_http(served, talk)
-    finally:
-        handler.setStream(before)
-    logged = [json.loads(line) for line in lines.getvalue().splitlines()]
-    assert [line["level"] for line in logged] == ["error"]
-    assert "Unknown prompt: x" in logged[0]["event"] and len(logged[0]["event"]) < 1_200
-    assert "exception" not in logged[0]
-
-
-def test_the_log_of_a_program_that_embeds_the_server_stays_its_own(served: Served) -> None:
-    everybody = logging.getLogger()
-    kept, everybody.handlers[:] = list(everybody.handlers), []
-    try:
-        mcp_server.make_mcp(served.service)
-        assert everybody.handlers == []
-    finally:
-        everybody.handlers[:] = kept
 
 
 def test_text_and_structured_result_are_one(served: Served) -> None:
@@ -257,7 +225,9 @@ def test_a_path_of_a_file_may_be_written_as_agents_write_it(served: Served) -> N
     places = ("./snip/auth.py#L2-L3", f"{root}/snip/auth.py:2-3", f"file://{root}/snip/../snip/auth.py#L2-L3")
 
     async def talk(session: Any) -> None:
+        first, *_ = await called(session, "read_span", path="snip/auth.py", start_line=2, end_line=3)
         expected = await called(session, "read_span", path="snip/auth.py", start_line=2, end_line=3)
+        assert first.partition("\n\n(Searched: ")[0] == expected[0] != first
         assert expected[1]["places"] == ["snip/auth.py:2-3"] and not expected[2]
         for place in places:
             assert await called(session, "read_span", path=place) == expected
@@ -292,7 +262,7 @@ def test_a_span_without_an_end_is_cut_and_says_where_it_goes_on(tmp_path: Path) 
 def test_definitions_and_callers_that_are_not_shown_are_counted(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rag.serve.mcp.toolbox.MAX_RESULTS", 1)
+    monkeypatch.setattr("rag.mcp.toolbox.MAX_RESULTS", 1)
     monkeypatch.setattr("rag.retrieval.uses.MAX_SHOWN", 1)
 
     async def talk(session: Any) -> None:
@@ -374,16 +344,19 @@ def test_a_whole_turn_is_read_by_its_id(served: Served) -> None:
     over_http(served, talk)
 
 
-def test_the_list_of_tools_is_short(served: Served) -> None:
-    async def talk(session: Any) -> Any:
-        return (await session.list_tools()).tools
-
+def test_the_list_of_tools_is_short() -> None:
     counter = open_counter("gpt-4")  # counts exactly, in cl100k_base
-    listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in over_http(served, talk)]
-    given = [{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in listed]
+    given, basic = (
+        [
+            {name: tool[name] for name in ("name", "description", "inputSchema")}
+            for tool in listed_tools(tools)
+        ]
+        for tools in ("all", "basic")
+    )
     plain = {"list_available_repos", "forget"}
     assert all("Use it" in tool["description"] for tool in given if tool["name"] not in plain)
     assert counter.count(json.dumps(given, separators=(",", ":"))) <= 1_750
+    assert counter.count(json.dumps(basic, separators=(",", ":"))) <= 900
 
 
 def test_the_only_repository_need_not_be_named(served: Served) -> None:
@@ -554,7 +527,7 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
 
     async def run() -> None:
-        command = [sys.executable, "-m", "rag", "mcp", "--repo", f"sample={SAMPLE}"]
+        command = [sys.executable, "-m", "rag", "mcp", "--repo", f"sample={SAMPLE}", "--tools", "all"]
         async with connected(command) as session:
             assert {tool.name for tool in (await session.list_tools()).tools} == TOOLS
             _, asked, failed = await called(
@@ -563,12 +536,6 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
             assert not failed and asked["sources"]
 
     asyncio.run(run())
-
-
-def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., Served]) -> None:
-    unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
-    assert caller_in(unknown, serve().service).namespace == ""
-    assert caller_in(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
 def test_turns_reveal_no_folder_of_the_server_to_remote_callers(
@@ -666,22 +633,31 @@ def test_an_agent_checks_turns_and_finds_those_about_code(served: Served) -> Non
     over_http(served, talk)
 
 
-def test_prompts_are_listed_and_name_tools_that_exist(served: Served) -> None:
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ("basic", {"explain", "overview"}),
+        ("all", {"explain", "overview", "review_change", "still_true"}),
+    ],
+)
+def test_prompts_are_listed_and_name_tools_that_are(
+    serve: Callable[..., Served], listed: str, names: set[str]
+) -> None:
     async def talk(session: Any) -> Any:
         tools = {tool.name for tool in (await session.list_tools()).tools}
         prompts = (await session.list_prompts()).prompts
         texts = [
             (await session.get_prompt("explain", {"name": "authenticate", "repo": "sample"})),
-            *[await session.get_prompt(name, {}) for name in ("overview", "review_change", "still_true")],
+            *[await session.get_prompt(name, {}) for name in sorted(names - {"explain"})],
         ]
         return tools, prompts, [one.messages[0].content.text for one in texts]
 
-    tools, prompts, texts = over_http(served, talk)
-    assert {one.name for one in prompts} == {"explain", "overview", "review_change", "still_true"}
+    tools, prompts, texts = over_http(serve(mcp_tools=listed), talk)
+    assert {one.name for one in prompts} == names
     assert all(one.description and len(one.description) < 120 for one in prompts)
     assert "`authenticate` in the repository sample" in texts[0]
     named = {word for text in texts for word in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text)}
-    assert len(named) > 5 and named <= tools
+    assert len(named) > 3 and named <= tools
 
 
 def test_conversations_are_listed_page_by_page_and_can_be_read(served: Served) -> None:
@@ -711,16 +687,17 @@ def test_known_arguments_are_completed(served: Served) -> None:
     async def talk(session: Any) -> Any:
         from mcp.types import PromptReference
 
+        _, asked, _ = await called(session, "ask_question", question="Where is a token checked?")
         ref = PromptReference(type="ref/prompt", name="overview")
         of = [("repo", "sam"), ("repo", "nothing"), ("name", "a"), ("conversation", "")]
-        return [
+        return asked["conversation"], [
             (await session.complete(ref=ref, argument={"name": name, "value": typed})).completion.values
             for name, typed in of
         ]
 
-    repos, none, unknown, conversations = over_http(served, talk)
+    conversation, (repos, none, unknown, conversations) = over_http(served, talk)
     assert (repos, none, unknown) == (["sample"], [], [])
-    assert len(set(conversations)) == len(conversations) <= 50
+    assert conversation in conversations and len(set(conversations)) == len(conversations) <= 50
 
 
 def test_an_answer_names_its_repository_as_it_is_served(several: Served) -> None:

@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from rag.serve.errors import BadRequest
-from rag.serve.mcp.arguments import checked
-
-SPAN = {"properties": {"path": {}, "start_line": {}, "end_line": {}, "repoName": {}}, "required": ["path"]}
-CALLS = {"properties": {"symbol": {}, "repoName": {}}, "required": ["symbol"]}
-ABOUT = {"properties": {"path": {}, "line": {}, "symbol": {}}}
+from rag.errors import ConfigError
+from rag.mcp.arguments import checked
+from rag.mcp.catalog import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -24,13 +21,13 @@ ABOUT = {"properties": {"path": {}, "line": {}, "symbol": {}}}
     ],
 )
 def test_a_place_may_be_written_in_every_common_form(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert checked("read_span", given, SPAN) == expected
+    assert checked(TOOLS["read_span"], given) == expected
 
 
 def test_near_synonyms_are_understood_and_others_are_named() -> None:
-    assert checked("who_calls", {"name": "f", "repo": "r"}, CALLS) == {"symbol": "f", "repoName": "r"}
-    assert checked("turns_about", {"path": "a.py#L7"}, ABOUT) == {"path": "a.py", "line": 7}
-    with pytest.raises(BadRequest, match="`colour`"):
-        checked("who_calls", {"symbol": "f", "colour": "red"}, CALLS)
-    with pytest.raises(BadRequest, match="given twice"):
-        checked("who_calls", {"symbol": "f", "name": "g"}, CALLS)
+    assert checked(TOOLS["who_calls"], {"name": "f", "repo": "r"}) == {"symbol": "f", "repoName": "r"}
+    assert checked(TOOLS["turns_about"], {"path": "a.py#L7"}) == {"path": "a.py", "line": 7}
+    with pytest.raises(ConfigError, match="`colour`"):
+        checked(TOOLS["who_calls"], {"symbol": "f", "colour": "red"})
+    with pytest.raises(ConfigError, match="given twice"):
+        checked(TOOLS["who_calls"], {"symbol": "f", "name": "g"})

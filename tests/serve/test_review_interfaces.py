@@ -59,7 +59,7 @@ def test_what_is_false(served, changed):
 
 
 def test_the_tool(served, changed):
-    pytest.importorskip("mcp", reason="the mcp extra is not installed")
+    pytest.importorskip("mcp", reason="the client of the protocol is not installed")
     from test_mcp import called, over_http
 
     base = git(changed, "rev-parse", "HEAD~1")

@@ -1,22 +1,19 @@
-"""The HTTP API as Markdown, from the server's OpenAPI description, and the tools of MCP from its server."""
+"""The HTTP API as Markdown, from the server's OpenAPI description, and the tools of MCP from their list."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rag.mcp.catalog import listed_tools
 from rag.serve.app import create_app
 from rag.serve.openai.parameters import CHAT, RESPONSES
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from tools.docs.fields import narrow, table
 
-ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -134,9 +131,9 @@ def _types(api: dict[str, Any]) -> str:
 
 
 def mcp_reference() -> str:
-    """The tools that `rag mcp` offers, with their arguments."""
+    """All tools of `rag mcp`, with their arguments."""
     parts = []
-    for tool in mcp_tools():
+    for tool in listed_tools("all"):
         schema = tool["inputSchema"]
         needed = set(schema.get("required", ()))
         rows = [
@@ -147,38 +144,3 @@ def mcp_reference() -> str:
         if rows:
             parts.append(narrow(("Argument", "Type", "Meaning"), rows))
     return "\n\n".join(parts)
-
-
-def mcp_tools() -> list[dict[str, Any]]:
-    """The tools as a client of `rag mcp` sees them."""
-    about = {"name": "docs", "version": "1"}
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
-    asked: list[dict[str, Any]] = [
-        {"id": 1, "method": "initialize", "params": client},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/list"},
-    ]
-    command = [sys.executable, "-m", "rag", "mcp", "--repo", str(ROOT / "data/sample_repo")]
-    with (
-        tempfile.TemporaryDirectory() as home,
-        subprocess.Popen(
-            command,
-            env={"RAG_HOME": home, "PATH": "/usr/bin:/bin"},
-            cwd=home,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as server,
-    ):
-        assert server.stdin is not None
-        assert server.stdout is not None
-        for message in asked:
-            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        server.stdin.flush()
-        for line in server.stdout:
-            reply = json.loads(line)
-            if reply.get("id") == 2:
-                server.stdin.close()
-                tools: list[dict[str, Any]] = reply["result"]["tools"]
-                return tools
-    raise RuntimeError("`rag mcp` ended before it listed its tools; its errors are above")

@@ -6,8 +6,6 @@ Both are made from the index; no model is asked.
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections import OrderedDict
-from threading import Lock
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query
@@ -21,11 +19,10 @@ from rag.serve.api.routes import Named
 from rag.serve.errors import BadRequest
 from rag.serve.links import viewer_link, wiki_link
 from rag.serve.service import Service
-from rag.service import Repository
 from rag.service.call_diagram import CallView, call_diagram
-from rag.wiki import WikiPage, WikiStructure, page_markdown, wiki_structure
+from rag.wiki import WikiPage, page_markdown
+from rag.wiki.pages.known_structures import Structures
 
-_MAX_CACHED_WIKIS = 8
 _MAX_PAGE_FILES = 50
 View = Annotated[CallView, Query(description="Callers and callees, or the calls that follow.")]
 PageId = Annotated[
@@ -135,23 +132,3 @@ class _PageLinks:
     def page(self, page: WikiPage) -> str:
         """Return the path of a page."""
         return wiki_link(self._name, page.id)
-
-
-class Structures:
-    """A cache of the pages of the most recently used stores."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[object, ...], WikiStructure] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, repository: Repository) -> WikiStructure:
-        """Return the pages for the state of a store; compute them if it has changed."""
-        segments = repository.store.segments  # copies of a repository share them
-        state = (repository.source, repository.store.commit, *(one.header["id"] for one in segments))
-        with self._lock:  # concurrent requests compute them once
-            if state not in self._known:
-                self._known[state] = wiki_structure(repository)
-            self._known.move_to_end(state)
-            while len(self._known) > _MAX_CACHED_WIKIS:
-                self._known.popitem(last=False)
-            return self._known[state]

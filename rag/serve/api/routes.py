@@ -18,12 +18,13 @@ from rag.errors import ProviderError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
+from rag.lines import place_parts
 from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.answers import EVENTS, answer_stream, error_event, failed
 from rag.serve.api.pagination import Limit, Offset, page
-from rag.serve.api.places import line_range, place_parts
+from rag.serve.api.places import line_range
 from rag.serve.api.rendering import Renderer, encodable, json_response, sent
 from rag.serve.api.turns import CallerContext
 from rag.serve.service import Service

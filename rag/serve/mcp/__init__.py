@@ -1,1 +1,1 @@
-"""The Model Context Protocol: tools for agents and editors."""
+"""The Model Context Protocol over HTTP (streamable HTTP at /mcp); what it does is in `rag.mcp`."""

@@ -1,13 +1,9 @@
-"""The client of the official MCP SDK 1.x, at both our doors, of servers on either line of the SDK.
-
-The `rag` of this environment serves with 1.x, that of `RAG_COMMAND` with what it has, which is 2.x.
-"""
+"""The client of the official MCP SDK 1.x, over stdio and HTTP."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,40 +13,21 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import PromptReference
 from serving import COMMAND, sample_copy, serving
 
-SERVERS = {"served-by-1": (sys.executable, "-m", "rag"), "served-by-2": (COMMAND,)}
-TOOLS = {
-    "explore",
-    "list_available_repos",
-    "read_wiki_structure",
-    "read_wiki_contents",
-    "ask_question",
-    "recall_turns",
-    "turns_about",
-    "check_turns",
-    "facts",
-    "remember",
-    "forget",
-    "review",
-    "search_code",
-    "read_span",
-    "find_symbol",
-    "who_calls",
-}
+TOOLS = {"explore", "read_span", "search_code", "find_symbol", "who_calls", "ask_question"}
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def over_http(request, tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("http"), rag=SERVERS[request.param]) as url:
+@pytest.fixture(scope="module")
+def over_http(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("http")) as url:
         yield lambda: streamable_http_client(f"{url}/mcp")
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def over_stdio(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def over_stdio(tmp_path_factory):
     home = tmp_path_factory.mktemp("stdio")
-    command, *first = SERVERS[request.param]
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "RAG_HOME": str(home / "rag-home")}
-    words = [*first, "mcp", "--repo", f"sample={sample_copy(home)}"]
-    return lambda: stdio_client(StdioServerParameters(command=command, args=words, env=environment))
+    words = ["mcp", "--repo", f"sample={sample_copy(home)}"]
+    return lambda: stdio_client(StdioServerParameters(command=COMMAND, args=words, env=environment))
 
 
 @asynccontextmanager
@@ -62,7 +39,7 @@ async def session_of(door):
 
 
 async def told(session, tool, **arguments):
-    """What a tool says; the client has compared its values with the tool's schema."""
+    """What a tool says."""
     said = []
 
     async def note(done, total, message):
@@ -94,7 +71,7 @@ async def converse(session):
 async def choose(session):
     """What a client offers its user: prompts, and completions of their arguments."""
     prompts = {prompt.name for prompt in (await session.list_prompts()).prompts}
-    assert prompts == {"explain", "overview", "review_change", "still_true"}
+    assert prompts == {"explain", "overview"}
     shown = await session.get_prompt("explain", {"name": "authenticate"})
     assert "`authenticate`" in shown.messages[0].content.text
     ref = PromptReference(type="ref/prompt", name="overview")

@@ -67,13 +67,13 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.code.symbols import File
     from rag.corpus.address import without_credentials
     from rag.display import answers, mermaid
+    from rag.mcp.arguments import lines_seen
     from rag.memory import consolidate, extractive_summary, statements
     from rag.memory.facts import Fact
     from rag.retrieval import question
     from rag.review import code_text
     from rag.review.impact import HOLDS_TESTS, subject_of
     from rag.serve.deepwiki import prompts as deepwiki_prompts
-    from rag.serve.mcp.arguments import lines_seen
     from rag.serve.openai import thread_matching
     from rag.serve.openai.messages import done_without_model, read_messages
     from rag.service.explore import parts_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import logging
@@ -15,11 +14,10 @@ from typing import Any
 from urllib.parse import quote, unquote_plus, urlencode
 
 from rag.corpus.git import run_git
+from rag.mcp.catalog import listed_tools
 from rag.serve.app import create_app
-from rag.serve.mcp.server import make_mcp
 from rag.serve.openai.parameters import CHAT, RESPONSES
 from rag.serve.run import make_server
-from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from rag.types import Source
@@ -326,10 +324,7 @@ class Mcp(Target):
         super().__init__(folder)
         self.serving: Serving | None = None
         self.headers = {"Accept": "application/json, text/event-stream"}
-        server = make_mcp(Service(_settings(folder / "specification", sample_copy(folder))))
-        listed = asyncio.run(server.list_tools())
-        schemas = [one.model_dump(by_alias=True) for one in getattr(listed, "tools", listed)]
-        self.kinds = list(_messages(schemas))
+        self.kinds = list(_messages(listed_tools("all")))
 
     def make(self, rng: Random) -> Case:
         message = {"jsonrpc": "2.0", "id": 7, **rng.choice(self.kinds)}

@@ -1,4 +1,4 @@
-"""The lines that were sent in each MCP session, so that none is sent twice. Bounded, in memory."""
+"""The lines that were sent to a client, so that none is sent twice. Bounded, in memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from rag.serve.access.keys import Caller
-from rag.serve.mcp.arguments import MAX_LINES_SEEN
+from rag.mcp.arguments import MAX_LINES_SEEN
 from rag.service.explored_places import ExploredPlace
 
-_MAX_SESSIONS = 500
-
-Session = tuple[Caller, str]
+_MAX_REPOSITORIES = 20
 
 
 @dataclass(slots=True)
@@ -25,27 +22,24 @@ class _Sent:
 
 
 class SentLines:
-    """Remembers lines by session and repository; the least recently used are forgotten."""
+    """Remembers lines by repository; the least recently used are forgotten."""
 
     def __init__(self) -> None:
-        self._sent: OrderedDict[tuple[Session, str], _Sent] = OrderedDict()
+        self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
-    def of(self, session: Session, repository: str, generation: str) -> Mapping[str, Set[int]]:
+    def of(self, repository: str, generation: str) -> Mapping[str, Set[int]]:
         """Return the lines by path; none if the index has another generation since."""
-        sent = self._sent.get((session, repository))
+        sent = self._sent.get(repository)
         return sent.lines if sent is not None and sent.generation == generation else {}
 
-    def add(
-        self, session: Session, repository: str, generation: str, places: Iterable[ExploredPlace]
-    ) -> None:
+    def add(self, repository: str, generation: str, places: Iterable[ExploredPlace]) -> None:
         """Add the lines of places. Above the limit of lines, only these are remembered."""
-        key = session, repository
-        sent = self._sent.pop(key, None)
+        sent = self._sent.pop(repository, None)
         if sent is None or sent.generation != generation or sent.count > MAX_LINES_SEEN:
             sent = _Sent(generation)
         for place in places:
             sent.lines.setdefault(place.path, set()).update(number for number, _ in place.lines)
             sent.count += len(place.lines)
-        self._sent[key] = sent
-        while len(self._sent) > _MAX_SESSIONS:
+        self._sent[repository] = sent
+        while len(self._sent) > _MAX_REPOSITORIES:
             self._sent.popitem(last=False)

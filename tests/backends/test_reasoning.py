@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.backends.openai.reasoning import Habit, Thoughts, without_thoughts
+from rag.backends.openai.reasoning import Habit, Thoughts
 
 ANSWER = "It is in `auth.py` [2]. It raises ValueError [1].\n"
 FORMS = [

@@ -43,12 +43,7 @@ class ToolSpec:
             for name, about in self.parameters.items()
         }
         required = list(self.parameters)[:1]
-        parameters = {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        }
+        parameters = {"type": "object", "properties": properties, "required": required}
         function = {"name": self.name, "description": self.about, "parameters": parameters}
         return {"type": "function", "function": function}
 

@@ -33,9 +33,10 @@ class ToolLook(Look):
         super().__init__(prepared, tools, limits, around)
         self._schemas = tuple(spec.schema() for spec in tools.specs)
         self._messages = self._begun(prepared)
-        room = limits.window - prepared.prompt.answer_tokens - self._tokens() - STEP_TOKENS
-        self._messages[-1]["content"] += self._more_places(prepared.hits, int(room * _PLACES_SHARE))
-        self._budget.tokens = limits.window - prepared.prompt.answer_tokens - self._tokens() - STEP_TOKENS
+        self._window = limits.window - prepared.prompt.answer_tokens
+        places = self._more_places(prepared.hits, int(self._room() * _PLACES_SHARE))
+        self._messages[-1]["content"] += places
+        self._budget.tokens = self._room()
         self._check()
 
     def begun(self) -> Prepared:
@@ -70,6 +71,8 @@ class ToolLook(Look):
         """
         step, result = self._run(request)
         self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+        self._budget.tokens = self._room()  # exactly: counters learn, and calls take room too
+        self._check()
         return step
 
     def _begun(self, prepared: Prepared) -> list[dict[str, Any]]:
@@ -119,6 +122,10 @@ class ToolLook(Look):
         text = "\n\n".join(said)
         prompt = self._prepared.prompt
         return replace(prompt, text=text, sources=tuple(self.sources), tokens=self._tokens())
+
+    def _room(self) -> int:
+        """Return the tokens that are left for results."""
+        return self._window - self._tokens() - STEP_TOKENS
 
     def _tokens(self) -> int:
         """Return the tokens of the conversation and of its tools, as they are sent with every request."""

@@ -82,6 +82,7 @@ _MEANT = 3
 _CALLS = 30
 _LISTED = 60
 _NAMES_OF_FILE = 4
+_MAX_LINE_CHARS = 200
 _ANSWER_CHARS = 600
 _NEAREST = 3
 
@@ -199,7 +200,16 @@ class Tools:
         hits, note = self.find(text, mode)
         if not hits:
             return failed(note)
-        return Found((Part(f"{note}:"), *map(listed, hits)), note)
+        return Found((Part(f"{note}:"), *map(self._match, hits)), note)
+
+    def _match(self, hit: Hit) -> Part:
+        """Return the lines of a match; a very long one is shown around it."""
+        lines = enumerate(whole_lines_of(hit.text), hit.start)
+        for index in self.indexes:
+            found = hit_of_lines(index, hit.path, hit.start, hit.end)
+            if found is not None and found.location == hit.location:
+                return Part("", found, tuple((number, line.strip("\r\n")) for number, line in lines))
+        return Part(hit.place)
 
     def _definition(self, name: str) -> Found:
         found = [one for index in self.indexes for one in _definitions(index, name)]
@@ -315,7 +325,8 @@ class Tools:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line)) is not None:
                     doubt = "" if use.certain else " (possibly)"
                     within = f"in {use.within or 'the file'}: {found.reason(use)}{doubt}"
-                    parts.append(listed(hit, visible(plain(within))))
+                    line = short(hit.text.strip("\r\n"), last_part(name))
+                    parts.append(Part(visible(plain(within)), hit, ((use.line, line),)))
                     count += 1
         if not parts:
             return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
@@ -341,17 +352,21 @@ class Tools:
         return None
 
 
-def listed(hit: Hit, head: str = "") -> Part:
-    """Return a place of one or a few lines, with all of them."""
-    lines = whole_lines_of(hit.text)
-    return Part(head, hit, tuple((hit.start + at, line.strip("\r\n")) for at, line in enumerate(lines)))
+def short(line: str, name: str) -> str:
+    """Return a line as it is shown; a very long one is cut around a name."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    at = max(0, min(line.find(name) - _MAX_LINE_CHARS // 4, len(line) - _MAX_LINE_CHARS))
+    return f"{'…' if at else ''}{line[at : at + _MAX_LINE_CHARS]}…"
 
 
 def headed(hit: Hit) -> Part:
     """Return a place of which one line is shown: the first with its name."""
     lines = whole_lines_of(hit.text)
     at = next((n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line), 0)
-    return Part("", hit, ((hit.start + at, lines[at].strip("\r\n")),)) if lines else Part("", hit)
+    if not lines:
+        return Part("", hit)
+    return Part("", hit, ((hit.start + at, short(lines[at].strip("\r\n"), hit.symbol)),))
 
 
 def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:

@@ -9,6 +9,15 @@ from hypothesis import strategies as st
 
 from rag.backends.openai.reasoning import Habit, Thoughts
 
+
+def without_thoughts(text: str) -> str:
+    """Return an answer, which arrives as a whole, without the thoughts of its model."""
+    thoughts = Thoughts("closes")
+    begun = thoughts.feed(text)
+    rest = thoughts.close()
+    return rest if thoughts.restarted else begun + rest
+
+
 ANSWER = "It is in `auth.py` [2]. It raises ValueError [1].\n"
 FORMS = [
     "<think>\nIs it [1]? No.\n</think>\n\n",

@@ -104,7 +104,7 @@ class ProviderServer:
         dim: numbers in an embedding. Equal texts give equal vectors, shared words bring texts nearer.
         retry_after: the Retry-After header of a 429.
 
-    `requests` holds every request in the order of arrival. `client_left` is set when a client closes the
+    `preamble` is a text before calls of tools. `requests` holds every request in the order of arrival. `client_left` is set when a client closes the
     connection of an "endless" answer; setting `go_on` ends the pause of "held" ones.
     """
 
@@ -121,6 +121,7 @@ class ProviderServer:
         self.answers, self.behaviours, self.models = list(answers), list(behaviours), list(models)
         self.api_key, self.dim, self.retry_after = api_key, dim, retry_after
         self.requests: list[RecordedRequest] = []
+        self.preamble = ""
         self.client_left = threading.Event()
         self.go_on = threading.Event()
         self.stopping = threading.Event()
@@ -307,6 +308,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream_calls(self, body: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> None:
         """Stream calls as OpenAI does: first the name, then the arguments in pieces."""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None}]
+        deltas += [{"content": self.script.preamble}] if self.script.preamble else []
         for index, call in enumerate(calls):
             name, arguments = call["function"]["name"], call["function"]["arguments"]
             begun = {"index": index, **call, "function": {"name": name, "arguments": ""}}

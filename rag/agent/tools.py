@@ -14,6 +14,7 @@ from itertools import groupby
 import numpy as np
 
 from rag.agent.protocol import StepRequest, ToolSpec
+from rag.code.languages import kind_of_path
 from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
 from rag.lines import whole_lines_of, without_blank_end
@@ -25,7 +26,7 @@ from rag.retrieval.overview import outline_of_file
 from rag.retrieval.question import last_part
 from rag.retrieval.shown_definition import lines_of_hit
 from rag.retrieval.uses import indexed_files, summary, uses_of_name
-from rag.types import Citation, DialogTurn, Hit, SearchMode
+from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
 
 _SEARCH = ToolSpec(
     "search",
@@ -74,12 +75,12 @@ MAX_READ = 120
 """The most lines of one `read`."""
 _READ_ON = 80
 """The lines that are read if the last one is not given."""
-_DEFINITIONS, _DEFINITION_LINES = 8, 60
+_DEFINITIONS, _DEFINITION_LINES = 8, 70
 _GAP = 3
 """The most lines between two parts of one definition, the others being blank."""
 _MEANT = 3
 """With more definitions of a name, it is not known which one is meant: of each, one line is shown."""
-_CALLS = 30
+_CALLS, _CALLS_IN_TESTS = 30, 4
 _LISTED = 60
 _NAMES_OF_FILE = 4
 _MAX_LINE_CHARS = 200
@@ -319,12 +320,15 @@ class Tools:
         for index, found in zip(self.indexes, every, strict=True):
             if not (found.targets or found.found):
                 continue
-            more = f" (the first {_CALLS})" if len(found.shown) > _CALLS else ""
+            shown = _first_uses(found.shown)
+            left = len(found.shown) - len(shown)
+            more = f"; {left} more, most in tests, are not shown" if left else ""
             parts.append(Part(visible(plain(f"{summary(found, files=index.file_count)}{unread}{more}:"))))
-            for use in found.shown[:_CALLS]:
+            for use in shown:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line)) is not None:
+                    reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
                     doubt = "" if use.certain else " (possibly)"
-                    within = f"in {use.within or 'the file'}: {found.reason(use)}{doubt}"
+                    within = f"in {use.within or 'the file'}{reason}{doubt}"
                     line = short(hit.text.strip("\r\n"), last_part(name))
                     parts.append(Part(visible(plain(within)), hit, ((use.line, line),)))
                     count += 1
@@ -350,6 +354,13 @@ class Tools:
             if content is not None and content[1] == cited.blob:
                 return hit_of_lines(index, cited.path, cited.start, cited.end)
         return None
+
+
+def _first_uses(uses: Sequence[CodeUse]) -> list[CodeUse]:
+    """Return the first uses: those in code, and a few of those in tests."""
+    code = [use for use in uses if kind_of_path(use.path) != "test"]
+    tests = [use for use in uses if kind_of_path(use.path) == "test"]
+    return [*code, *tests[: _CALLS if not code else _CALLS_IN_TESTS]][:_CALLS]
 
 
 def short(line: str, name: str) -> str:

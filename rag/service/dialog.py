@@ -11,6 +11,7 @@ from typing import Any
 
 from rag.agent.look import Look
 from rag.agent.text_look import TextLook
+from rag.analysis import term_set
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
@@ -86,8 +87,6 @@ _LEADS, _LEADS_FOUND, _LEADS_SHARE = 4, 18, 0.7
 """How many places are shown with their text to a model that looks further, how many are found, and the share
 of the context window for the prompt.
 """
-_MAX_PART_LINES = 40
-"""The lines that other parts of definitions add to these places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +116,6 @@ class _Shows:
     surroundings: Iterable[Hit] = ()
     outlines: Iterable[Hit] = ()
     share: float = 1.0
-
-
-def _short(parts: Sequence[Hit]) -> list[Hit]:
-    """Return the first parts of definitions, as long as they are short together."""
-    kept, lines = list[Hit](), 0
-    for part in parts:
-        lines += part.end - part.start + 1
-        if lines <= _MAX_PART_LINES:
-            kept.append(part)
-    return kept
 
 
 class Dialog:
@@ -361,9 +350,10 @@ class Dialog:
         """
         searchers = [repository.searcher for repository in self.searched]
         if self.leads and looked is None:
-            hits = found.hits[:_LEADS]
             every = (*found.hits, *found.further)[:_LEADS_FOUND]
-            return _Shows(every, hits, _short(other_parts(searchers, hits)), share=_LEADS_SHARE)
+            wants_tests = "test" in term_set(found.sought.question.text)
+            code = [hit for hit in found.hits if wants_tests or hit.kind != "test"]
+            return _Shows(every, (code or found.hits)[:_LEADS], (), share=_LEADS_SHARE)
         shows = _Shows(found.hits, found.hits, other_parts(searchers, found.hits))
         # Without a model the best lines are quoted: it is of no use to show more.
         if not self.engine.settings.has_model or (isinstance(looked, TextLook) and looked.chosen):

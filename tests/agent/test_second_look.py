@@ -256,7 +256,7 @@ def test_auto_without_a_model_needs_no_note(sample_repo, tmp_path):
         (call("find_text", text="SECRET_KEY"), "] deploy/compose.yaml:8 "),
         (call("find_text", text=r"hmac\.\w+\(", regex=True), "hmac.compare_digest("),
         (call("definition", name="hash_password"), "def hash_password"),
-        (call("callers", name="sign_session"), "snip/handlers.py:37 in login: calls sign_session — "),
+        (call("callers", name="sign_session"), "snip/handlers.py:37 in login — "),
         (call("outline", path="snip/*.py"), "snip/sessions.py: "),
         (call("outline", path="snip"), "snip/sessions.py: "),
         (call("outline", path="./snip/ratelimit.py"), "class "),

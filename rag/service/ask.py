@@ -388,7 +388,7 @@ def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _
         if shown := writing.rest():
             yield _Show(shown)
         if look.has_found:
-            yield _Show(look.close())
+            look.close()
             writing.prepared = replace(look.begun(), steps=tuple(look.steps))
         return True
     except BaseException as error:

@@ -83,9 +83,9 @@ _SHOWN = 12
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
-_LEADS, _LEADS_FOUND, _LEADS_SHARE = 4, 18, 0.7
-"""How many places are shown with their text to a model that looks further, how many are found, and the share
-of the context window for the prompt.
+_LEADS, _LEADS_TOKENS, _LEADS_FOUND, _LEADS_SHARE = 4, 1_000, 16, 0.7
+"""How many places are shown with their text to a model that looks further, about their tokens together, how
+many places are found, and the share of the context window for the prompt.
 """
 
 
@@ -353,7 +353,7 @@ class Dialog:
             every = (*found.hits, *found.further)[:_LEADS_FOUND]
             wants_tests = "test" in term_set(found.sought.question.text)
             code = [hit for hit in found.hits if wants_tests or hit.kind != "test"]
-            return _Shows(every, (code or found.hits)[:_LEADS], (), share=_LEADS_SHARE)
+            return _Shows(every, self._first(code or found.hits), (), share=_LEADS_SHARE)
         shows = _Shows(found.hits, found.hits, other_parts(searchers, found.hits))
         # Without a model the best lines are quoted: it is of no use to show more.
         if not self.engine.settings.has_model or (isinstance(looked, TextLook) and looked.chosen):
@@ -361,6 +361,15 @@ class Dialog:
         return replace(
             shows, surroundings=surroundings(searchers, found), outlines=outlines(searchers, found)
         )
+
+    def _first(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the first hits for a model that looks further: it reads the others if they matter."""
+        room, first = _LEADS_TOKENS, list[Hit]()
+        for hit in hits[:_LEADS]:
+            room -= self.engine.counter.count(hit.text)
+            if room >= 0 or not first:
+                first.append(hit)
+        return first
 
     def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""

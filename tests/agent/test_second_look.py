@@ -52,10 +52,13 @@ def call(tool: str, /, **arguments: Any) -> tuple[str, str]:
 
 
 def ask(dialog: Dialog, question: str = QUESTION) -> tuple[list[TraceStep], Answer]:
-    """Ask, and return the steps as they were shown, and the answer."""
+    """Ask, and return the steps of the look, and the answer."""
     *pieces, answer = converse(dialog, question, dialog.engine.generator())
     assert isinstance(answer, Answer)
-    return [piece for piece in pieces if isinstance(piece, TraceStep)], answer
+    made = [step for step in answer.trace if step.name.startswith("look")]
+    shown = [piece for piece in pieces if isinstance(piece, TraceStep)]
+    assert shown == made[: len(shown)]
+    return made, answer
 
 
 def results(server: ProviderServer) -> list[str]:
@@ -350,7 +353,7 @@ def test_in_an_event_loop_the_same_happens(begun, server):
             return [piece async for piece in pieces]
 
     *pieces, answer = asyncio.run(asked())
-    assert [p.name for p in pieces if isinstance(p, TraceStep)] == ["look read", "look"]
+    assert [p.name for p in pieces if isinstance(p, TraceStep)] == ["look read"]
     assert any(source.path == "snip/app.py" for source in answer.sources)
 
 

@@ -17,7 +17,8 @@ from rag.types import ToolCall
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model sees it. `parameters` are descriptions by name; the first one is required.
+    """A tool as a model sees it. `parameters` are descriptions by name, "" if `about` says enough; the first
+    one is required.
 
     `line` is an example of the arguments in a line of text. Parameters in `numbers` are line numbers, those
     in `flags` are true or false.
@@ -39,7 +40,7 @@ class ToolSpec:
     def schema(self) -> dict[str, Any]:
         """Return the tool in the form of the OpenAI protocol."""
         properties = {
-            name: {"type": self.kind(name)[0], "description": about}
+            name: {"type": self.kind(name)[0], **({"description": about} if about else {})}
             for name, about in self.parameters.items()
         }
         required = list(self.parameters)[:1]

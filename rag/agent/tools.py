@@ -30,28 +30,28 @@ from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
 
 _SEARCH = ToolSpec(
     "search",
-    "Search by words, best with words and names that the code may use; returns the lines that match best.",
-    {"query": "a question or words"},
+    "Search for the lines that match best, by words and names that the code may use.",
+    {"query": ""},
     "words",
 )
 _FIND = ToolSpec(
     "find_text",
     "Find every line with an exact text or a regular expression.",
-    {"text": "the text", "regex": "whether it is a regular expression"},
+    {"text": "", "regex": ""},
     "text",
     flags=("regex",),
 )
 _READ = ToolSpec(
     "read",
     "Read lines of a file, at most 120 at a time.",
-    {"path": "its path as shown", "start": "the first line", "end": "the last line"},
+    {"path": "", "start": "", "end": ""},
     "path:10-40",
     numbers=("start", "end"),
 )
 _OUTLINE = ToolSpec(
     "outline",
     "List the definitions of a file, or the files of a folder or glob.",
-    {"path": "such as src/app.py, src or src/**/*.py"},
+    {"path": ""},
     "src/app.py",
 )
 _DEFINITION = ToolSpec(
@@ -60,14 +60,12 @@ _DEFINITION = ToolSpec(
     {"name": "name or Class.name"},
     "name",
 )
-_CALLERS = ToolSpec("callers", "List the lines that call or use a definition.", {"name": "its name"}, "name")
-_RECALL = ToolSpec(
-    "recall_turns", "Search earlier questions and their answers.", {"query": "words of them"}, "words"
-)
+_CALLERS = ToolSpec("callers", "List the lines that call or use a definition.", {"name": ""}, "name")
+_RECALL = ToolSpec("recall_turns", "Search earlier questions and their answers.", {"query": ""}, "words")
 _CHANGES = ToolSpec(
     "changed_since",
     "List the files that changed since a commit, tag or branch, or between two of them.",
-    {"since": "a commit, tag or branch", "until": "a later one; default: the indexed state"},
+    {"since": "", "until": ""},
     "v1.2",
 )
 

@@ -83,7 +83,7 @@ _SHOWN = 12
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
-_LEADS, _LEADS_TOKENS, _LEADS_FOUND, _LEADS_SHARE = 4, 1_000, 16, 0.7
+_LEADS, _LEADS_TOKENS, _LEADS_FOUND, _LEADS_SHARE = 4, 1_000, 12, 0.7
 """How many places are shown with their text to a model that looks further, about their tokens together, how
 many places are found, and the share of the context window for the prompt.
 """

@@ -554,7 +554,7 @@ _CUT = "the answer was cut at {tokens:,} tokens{trimmed}; allow more with RAG_AN
 _TRIMMED = ", and is stored up to its last whole sentence"
 _ENDED_EARLY = "the model's server ended the answer early ({reason}), so it is stored as incomplete"
 _WERE_THOUGHTS = "\n\n(The text so far was thoughts of the model. Its answer follows.)\n\n"
-_HELD_CHARS = 240
+_HELD_CHARS = 160
 """While tools may be called, an answer is shown from this length on: a short text may introduce a call."""
 _CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the request"
 
@@ -670,6 +670,9 @@ class _Writing:
 
         Without a word of text, or if the generator needs no model, there is nothing to keep.
         """
+        if self._held:
+            self._show(self._cited(self._end.feed(self._held)))
+            self._held = ""
         was_stopped = not isinstance(error, Exception) and self._dialog.history.keeps_stopped
         if not self._raw or not (keep_broken or (was_stopped and self._generator.model != QUOTING)):
             self._dialog.fail(error, "".join(self._shown), self._generator.model)

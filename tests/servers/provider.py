@@ -104,8 +104,9 @@ class ProviderServer:
         dim: numbers in an embedding. Equal texts give equal vectors, shared words bring texts nearer.
         retry_after: the Retry-After header of a 429.
 
-    `preamble` is a text before calls of tools. `requests` holds every request in the order of arrival. `client_left` is set when a client closes the
-    connection of an "endless" answer; setting `go_on` ends the pause of "held" ones.
+    `requests` holds every request in the order of arrival. `client_left` is set when a client closes the
+    connection of an "endless" answer; setting `go_on` ends the pause of "held" ones. `preamble` is a text
+    before calls of tools.
     """
 
     def __init__(

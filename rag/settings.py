@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from rag.decoding import text_of
 from rag.errors import SettingsError
@@ -23,8 +23,9 @@ from rag.resources import is_file, read_regular, user_path
 
 FactScope = Literal["user", "project", "team"]
 """Whose facts: a person's own, or those shared with a project or a team."""
-Steps = int
-"""The number of steps of a second look, from 0 to `MAX_STEPS`."""
+AUTO_STEPS: Final = "auto"
+Steps = int | Literal["auto"]
+"""The number of steps of a second look, from 0 to `MAX_STEPS`, or "auto": as many as the model wants."""
 MAX_STEPS = 20
 ToolSet = Literal["basic", "all"]
 """Which tools for agents are listed: those for finding and asking, or all."""
@@ -179,9 +180,10 @@ class Settings:
     configured."""
     reword: bool = False
     """Let the model suggest words that the code may use, before a first question is searched."""
-    steps: Steps = 0
+    steps: Steps = AUTO_STEPS
     """How many times the model may look again before it answers: search, read lines, find definitions and
-    callers. At most 20."""
+    callers. At most 20. `auto`: a model that can call tools, except a GGUF file, looks until it knows enough,
+    in at most 6 requests; 0: it never looks."""
     groups: Groups = ()
     """Groups of repositories: under `[groups]`, `NAME = ["PATH or URL", …]`. `rag ask @NAME "…"` asks those
     that the question is about; `@all` is the group of all that are indexed here."""
@@ -190,8 +192,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse what no interface accepts. Raises SettingsError."""
-        if not 0 <= self.steps <= MAX_STEPS:
-            raise SettingsError(f"the number of steps is {self.steps}; it must be from 0 to {MAX_STEPS}")
+        try:
+            read_steps(self.steps)
+        except ValueError as error:
+            raise SettingsError(f"the number of steps is {self.steps}; {error}") from error
         if self.namespace == KEYS_NAMESPACE:
             raise SettingsError(
                 f"the namespace {KEYS_NAMESPACE} has the keys of servers; `rag keys` changes them"
@@ -349,6 +353,16 @@ def read_groups(value: Any) -> Groups:
     return tuple((name, tuple(members)) for name, members in value.items())
 
 
+def read_steps(value: Any) -> Steps:
+    """Return the number of steps that a value means. Raises ValueError."""
+    if value == AUTO_STEPS:
+        return AUTO_STEPS
+    is_number = isinstance(value, int | str) and not isinstance(value, bool) and str(value).isdecimal()
+    if not is_number or not 0 <= int(value) <= MAX_STEPS:
+        raise ValueError(f"it must be {AUTO_STEPS}, or from 0 to {MAX_STEPS}")
+    return int(value)
+
+
 def _convert(value: Any, kind: str) -> Any:
     """Convert a value to the type of its setting. Raises ValueError, TypeError."""
     if kind.startswith("bool"):
@@ -365,17 +379,15 @@ def _convert(value: Any, kind: str) -> Any:
         if not isinstance(value, str):
             raise ValueError("text is expected")
         return value
-    whole = kind.startswith(("int", "Steps"))
+    if kind == "Steps":
+        return read_steps(value)
+    whole = kind.startswith("int")
     number: float = math.nan
     if not isinstance(value, bool) and not (whole and isinstance(value, float)):
         with suppress(ValueError, OverflowError):
             number = int(value) if whole else float(value)
     if number != number:
         raise ValueError("a whole number is expected" if whole else "a number is expected")
-    if kind == "Steps":
-        if not 0 <= number <= MAX_STEPS:
-            raise ValueError(f"it must be from 0 to {MAX_STEPS}")
-        return number
     largest = MAX_WHOLE if whole else MAX_NUMBER
     if not 0 < number <= largest:
         raise ValueError("it must be above zero" if number <= 0 else f"it must be at most {largest}")

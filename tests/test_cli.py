@@ -838,7 +838,7 @@ READ = [("read", json.dumps({"path": "snip/app.py", "start": 1, "end": 12}))]
 
 
 def test_the_steps_of_a_second_look_are_shown_and_kept(sample_repo, server):
-    server.answers = [READ, "ANSWER", "It is signed with HMAC [1]."]
+    server.answers = [READ, "It is signed with HMAC, see snip/app.py:3."]
     asked = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--steps", 4)
     assert "rag: look read: snip/app.py:1-12 → snip/app.py:1-12 of" in asked.err
     assert "look" not in asked.out

@@ -1,9 +1,11 @@
 """The second look: before it answers, a model may search and read again.
 
-    look       the loop: asks for a step, runs it, keeps what was found
+    look       runs steps, numbers and keeps what was found, and ends at a limit
+    tool_look  its form for a model that calls tools: one conversation, which ends with the answer
+    text_look  its form for other models: lines of text, and then a fresh prompt
     tools      what a step can do; everything stays within the files that the question may search
     protocol   how a step is asked for: a tool call of the OpenAI protocol, or a line of text
-    budget     the limits of all steps together: their number, tokens and seconds
+    budget     the limits of all steps together: their number, requests, tokens and seconds
 
 AdalFlow 1.1.3 has an `Agent`, a `Runner` and a `FunctionTool` for this. They are not used, because
 

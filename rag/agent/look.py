@@ -1,113 +1,90 @@
-"""The loop of a second look: what the model is asked, what it asks for, what was found, and when it ends.
+"""The state of a second look: what was found, how much room is left, and when it ends.
 
-The caller sends `messages` or `prompt` to the model and passes on its reply; nothing here calls a model.
+Nothing here calls a model: see `rag.agent.tool_look` and `rag.agent.text_look`, which have its two forms.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from rag.agent.budget import REPLY_TOKENS, Budget
-from rag.agent.protocol import StepRequest, read_call, read_text
-from rag.agent.tools import Found, Tools
-from rag.errors import ProviderError
-from rag.lines import whole_lines_of
-from rag.messages import split_messages
+from rag.agent.budget import Budget
+from rag.agent.protocol import StepRequest
+from rag.agent.tools import Found, Part, Tools
+from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
-from rag.prompt.templates import render_look
-from rag.prompt.views import SourceView, plain, view_of
+from rag.prompt.merge import is_within
+from rag.prompt.views import plain, view_of
 from rag.quoting import fence, visible
-from rag.types import Hit, ModelReply, NumberedSource, ToolCall, TraceStep
+from rag.types import Hit, NumberedSource, Prepared, TraceStep
 
-_SOURCES_SHARE = 0.5
-"""The share of the room for the text of the places found so far; of the others only the place is shown."""
-_STEP_TOKENS = 40
+STEP_TOKENS = 40
 """An estimate, on the high side, of what a step takes in addition to its result."""
 _AGAIN = "This was asked before; the result is above."
+_NO_ROOM = "The result does not fit into what is left of the context."
 _MAX_REPEATED = 2
 """A small model may ask for the same until its steps are used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A step that the model asked for and that is to be run; `call` is None if it was a line of text."""
+class Limits:
+    """The limits of a look: of steps, of requests to the model, of seconds, and of the tokens of its window.
 
-    request: StepRequest
-    call: ToolCall | None = None
+    After `seconds` no further step begins.
+    """
+
+    steps: int
+    requests: int
+    seconds: float
+    window: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """A step that was run, and what the model is shown of it."""
+class Surroundings:
+    """What a look works with: the counter of tokens, the folder of the user's templates, the names of the
+    repositories, and the time in seconds.
+    """
 
-    pending: Pending
-    result: str
-
-
-@dataclass(slots=True)
-class _Round:
-    """A reply of the model, and the steps that it led to."""
-
-    text: str
-    done: list[_Done] = field(default_factory=list)
+    counter: TokenCounter
+    home: Path
+    repositories: Sequence[str]
+    clock: Callable[[], float] = time.monotonic
 
 
 class Look:
     """A second look at the repositories of a question.
 
     Args:
-        question: as typed.
-        sources: the numbered sources of the prompt without a second look.
+        prepared: the question, with the numbered sources of its prompt.
         tools: what a step can do.
-        steps: the largest number of steps; seconds: after them no further step begins.
-        window: the tokens of the model's context window.
-        counter: counts the tokens.
-        home: the folder of the user's templates.
-        repositories: the names of the repositories.
-        clock: the time in seconds.
+        limits: when the look ends.
+        around: what it works with.
 
     Attributes:
         steps: those that were run, then one that says how the look ended.
+        sources: what the model was shown, numbered in that order: first the sources of the prompt.
     """
 
-    def __init__(
-        self,
-        question: str,
-        sources: Sequence[NumberedSource],
-        tools: Tools,
-        *,
-        steps: int,
-        seconds: float,
-        window: int,
-        counter: TokenCounter,
-        home: Path,
-        repositories: Sequence[str],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._question, self._tools, self._counter, self._home = question, tools, counter, home
-        self._repositories, self._clock, self._began = repositories, clock, clock()
+    form = ""
+    """How the model asks for steps: "tools" or "text"."""
+
+    def __init__(self, prepared: Prepared, tools: Tools, limits: Limits, around: Surroundings) -> None:
         self.steps: list[TraceStep] = []
-        self._asked: list[Hit] = []
-        self._found: list[Hit] = []
-        self._rounds: list[_Round] = []
+        self.sources = list(prepared.prompt.sources)
+        self._prepared, self._tools, self._around = prepared, tools, around
+        self._counter, self._clock = around.counter, around.clock
+        self._began = self._clock()
+        self._budget = Budget(limits.steps, limits.window, self._began + limits.seconds, limits.requests)
         self._results: dict[tuple[str, str], str] = {}
-        self._ended = ""
-        self._error = ""
+        self._last: list[str] = []
+        self._seen: dict[str, set[int]] = {}
+        self._found: list[Hit] = []
+        self._ended = self._error = ""
         self._sent = self._received = 0
-        self._with_tools = False
-        self._sources: list[SourceView] = []
-        self._budget = Budget(steps, window - REPLY_TOKENS - _STEP_TOKENS, self._began + seconds)
-        room = self._budget.tokens - self._fixed_tokens()
-        self._sources = self._views(sources, int(room * _SOURCES_SHARE))
-        self._shown = [source.text for source in self._sources]
-        self._budget.tokens -= self._fixed_tokens()
-        self._check()
+        for source in self.sources:
+            self._see(source.hit)
 
     @property
     def ended(self) -> bool:
@@ -115,67 +92,45 @@ class Look:
         return bool(self._ended)
 
     @property
-    def schemas(self) -> list[dict[str, Any]]:
-        """The tools in the form of the OpenAI protocol."""
-        return [spec.schema() for spec in self._tools.specs]
+    def has_found(self) -> bool:
+        """Whether a step was run."""
+        return bool(self.steps)
 
-    def messages(self) -> list[dict[str, Any]]:
-        """Return the conversation so far, for a model that calls tools."""
-        self._with_tools = True
-        messages: list[dict[str, Any]] = [*split_messages(self._rendered(with_tools=True))]
-        for one in self._rounds:
-            calls = [_sent(number, done) for number, done in enumerate(one.done)]
-            messages.append({"role": "assistant", "content": one.text, "tool_calls": calls})
-            messages += [
-                {"role": "tool", "tool_call_id": call["id"], "content": done.result}
-                for call, done in zip(calls, one.done, strict=True)
-            ]
-        if self._rounds:
-            messages[-1]["content"] += f"\n\nSteps left: {self._budget.steps}"
-        self._sent += self._counter.count(json.dumps([messages, self.schemas], ensure_ascii=False))
-        return messages
+    @property
+    def seconds(self) -> float:
+        """The seconds since the beginning."""
+        return self._clock() - self._began
 
-    def prompt(self) -> str:
-        """Return the prompt for the next step, for a model without tools."""
-        self._with_tools = False
-        text = self._rendered(with_tools=False)
-        self._sent += self._counter.count(text)
-        return text
+    def end(self, why: str, error: str = "") -> None:
+        """End the look: no further step begins."""
+        self._ended, self._error = self._ended or why, error
 
-    def read(self, reply: ModelReply) -> list[Pending]:
-        """Return the steps that a reply asks for, as many as may still be run; none ends the look."""
-        self._received += self._counter.count(reply.text)
-        self._received += sum(self._counter.count(call.name + call.arguments) for call in reply.calls)
-        specs = self._tools.specs
-        if self._with_tools:
-            pending = [Pending(read_call(call, specs), call) for call in reply.calls]
-        else:
-            pending = [Pending(request) for request in read_text(reply.text, self._shown, specs)]
-        if not pending:
-            self._ended = "the model has enough"
-            return []
-        # The text between calls is the model's own; a long one would only take room.
-        self._rounds.append(_Round("" if self._with_tools else reply.text))
-        return pending[: self._budget.steps]
+    def close(self) -> TraceStep:
+        """End the look and return the step that says how it ended, which `steps` then holds too."""
+        counts = f"about {self._sent:,} + {self._received:,} tokens"
+        number = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
+        said = f"{number}, {counts}; {self._ended or 'interrupted'}"
+        step = TraceStep("look", self.form, said, self._error, round(self.seconds, 3))
+        self.steps.append(step)
+        return step
 
-    def run(self, pending: Pending) -> TraceStep:
-        """Run a step of the last reply, and return what came of it.
+    def hits(self, first: Sequence[Hit]) -> list[Hit]:
+        """Return the hits for an answer: what was found, then those of the search, each place once."""
+        unique = {(hit.location, hit.path, hit.start, hit.end): hit for hit in (*self._found, *first)}
+        return list(unique.values())
 
-        Raises:
-            StoreCorrupt, StoreError: a store cannot be read.
-        """
-        began, request = self._clock(), pending.request
+    def _run(self, request: StepRequest) -> tuple[TraceStep, str]:
+        """Run a step; return it for people, and what the model is shown of it."""
+        began = self._clock()
         key = request.tool, request.shown
         if key in self._results and not request.error:
             found, result = Found((), "asked before"), _AGAIN
         else:
-            found = self._tools.run(request)
+            seen = self._seen if len(self._tools.indexes) == 1 else {}
+            found = self._tools.run(request, seen)
             result = self._results[key] = self._fitting(found)
-        (self._asked if found.asked else self._found).extend(found.hits)
-        self._shown += [text for _, text in found.parts if text]
-        self._rounds[-1].done.append(_Done(pending, result))
         self._budget.steps -= 1
-        self._budget.tokens -= self._counter.count(result) + self._counter.count(request.shown) + _STEP_TOKENS
+        self._budget.tokens -= self._counter.count(result) + self._counter.count(request.shown) + STEP_TOKENS
         step = TraceStep(
             f"look {visible(request.tool)}",
             visible(plain(request.shown)),
@@ -184,117 +139,114 @@ class Look:
             round(self._clock() - began, 3),
         )
         self.steps.append(step)
+        self._last = [*self._last, result][-_MAX_REPEATED:]
         self._check()
-        return step
-
-    def failed(self, error: ProviderError, *, calls_tools: bool) -> None:
-        """Note that the model failed: the look ends, or goes on in text if only the tools were refused."""
-        if not (self._with_tools and not calls_tools):
-            self._ended, self._error = "the model failed", str(error)
-
-    def close(self) -> TraceStep:
-        """End the look and return the step that says how it ended, which `steps` then holds too."""
-        how = "tools" if self._with_tools else "text"
-        counts = f"about {self._sent:,} + {self._received:,} tokens"
-        number = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
-        ended = self._ended or "interrupted"
-        took = round(self._clock() - self._began, 3)
-        step = TraceStep("look", how, f"{number}, {counts}; {ended}", self._error, took)
-        self.steps.append(step)
-        return step
-
-    def hits(self, first: Sequence[Hit]) -> list[Hit]:
-        """Return all hits for the answer: what the model asked to read, then the first and the found in turn.
-
-        Hits of the same lines are listed once.
-        """
-        mixed = [hit for pair in zip_longest(first, self._found) for hit in pair if hit is not None]
-        unique = {(hit.location, hit.path, hit.start, hit.end): hit for hit in (*self._asked, *mixed)}
-        return list(unique.values())
-
-    @property
-    def seconds(self) -> float:
-        """The seconds since the beginning."""
-        return self._clock() - self._began
+        return step, result
 
     def _check(self) -> None:
-        last = [done.result for one in self._rounds for done in one.done][-_MAX_REPEATED:]
-        if last == [_AGAIN] * _MAX_REPEATED:
-            self._ended = self._ended or "the model repeats itself"
-        self._ended = self._ended or self._budget.ended(self._clock())
+        if self._last == [_AGAIN] * _MAX_REPEATED:
+            self.end("the model repeats itself")
+        elif why := self._budget.ended(self._clock()):
+            self.end(why)
 
-    def _views(self, sources: Sequence[NumberedSource], room: int) -> list[SourceView]:
-        """Return the sources; once there is no more room, without their text."""
-        several = len(self._repositories) > 1
-        views = []
-        for source in sources:
-            view = view_of(source, name_repository=several)
-            room -= self._counter.count(view.text) + _STEP_TOKENS
-            views.append(view if room >= 0 else _without_text(view))
-        return views
-
-    def _fixed_tokens(self) -> int:
-        """Return the tokens of the first request, with tools or in text, whichever has more."""
-        schemas = self._counter.count(json.dumps(self.schemas))
-        text, head = (
-            self._counter.count(self._rendered(with_tools=with_tools)) for with_tools in (False, True)
-        )
-        return max(text, schemas + head)
-
-    def _rendered(self, *, with_tools: bool) -> str:
-        done = [] if with_tools else [done for one in self._rounds for done in one.done]
-        return render_look(
-            self._home,
-            input_str=plain(self._question),
-            repositories=[plain(name) for name in self._repositories],
-            contexts=self._sources,
-            tools=self._tools.specs,
-            with_tools=with_tools,
-            steps=[{"line": _line(one.pending.request), "result": one.result} for one in done],
-            left=self._budget.steps if self._rounds else 0,
-        )
+    # ------------------------------------------------------------ what the model is shown
 
     def _fitting(self, found: Found) -> str:
         """Return what the model is shown of a result: as many parts and lines as there is room for."""
-        shown = ""
-        for head, text in found.parts:
-            lines = whole_lines_of(text)
-            count = self._most(shown + head, lines)
-            if lines and not count:
+        shown, room = "", self._budget.room
+        for at, part in enumerate(found.parts):
+            text, taken = self._shown(part, room)
+            if not text:
+                left = len(found.parts) - at
+                shown += f"… {left} more did not fit\n" if shown else ""
                 break
-            shown += _part(head, lines[:count], cut=count < len(lines))
-        return shown.strip() or "The result does not fit into what is left of the context."
+            shown += text
+            room -= self._counter.count(text)
+            if taken:
+                self._take(taken, part)
+        return shown.strip() or _NO_ROOM
 
-    def _most(self, before: str, lines: Sequence[str]) -> int:
-        """Return how many of the lines there is room for after a text, 0 for none."""
-        low, high = 0, len(lines)
+    def _shown(self, part: Part, room: int) -> tuple[str, Hit | None]:
+        """Return a part as text that fits into the room, "" if it does not; and the place that it shows."""
+        hit = part.hit
+        if hit is None:
+            text = f"{part.head}\n" + (_fenced(part.text) if part.text else "")
+            return (text if self._counter.count(text) <= room else ""), None
+        if known := self._number_of(hit, part):
+            place = f"[{known}] {self._place(hit)}"
+            return f"{place} is shown above{f' ({part.head})' if part.head else ''}\n", None
+        n = len(self.sources) + 1
+        if part.lines:
+            text = self._few_lines(n, hit, part)
+            return (text, hit) if self._counter.count(text) <= room else ("", None)
+        low, high = 0, len(whole_lines_of(hit.text))
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self._counter.count(_part(before, lines[:middle], cut=True)) <= self._budget.room
+            fits = self._counter.count(self._block(n, first_lines(hit, middle), part.head)) <= room
             low, high = (middle, high) if fits else (low, middle - 1)
-        return low
+        if not low:
+            return "", None
+        cut = first_lines(hit, low)
+        rest = "" if cut.end == hit.end else f"cut, read on from {cut.end + 1}"
+        return self._block(n, cut, rest or part.head), cut
+
+    def _place(self, hit: Hit) -> str:
+        name = f"{hit.repo}:{hit.path}" if len(self._tools.indexes) > 1 else hit.path
+        lines = str(hit.start) if hit.start == hit.end else f"{hit.start}-{hit.end}"
+        return f"{visible(plain(name))}:{lines}"
+
+    def _few_lines(self, n: int, hit: Hit, part: Part) -> str:
+        """Return a place of which a few lines are shown: `[7] path:37 name — line`, or its lines below."""
+        label = part.head or (visible(plain(hit.label)) if hit.label else "")
+        (number, text), *others = part.lines
+        if not others:
+            shown = self._place(replace(hit, span=replace(hit.span, start=number, end=number)))
+            head = f"[{n}] {shown}{f' {label}' if label else ''}"
+            return f"{head} — {visible(plain(text.strip()))}\n"
+        head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}\n"
+        return head + "".join(f"{number} {visible(plain(text))}\n" for number, text in part.lines)
+
+    def _block(self, n: int, hit: Hit, note: str) -> str:
+        """Return a place with all of its text, as the sources of the prompt are shown."""
+        view = view_of(NumberedSource(n, hit), name_repository=len(self._tools.indexes) > 1)
+        about = "; ".join(filter(None, (view.what, note)))
+        head = f"[{n}] {view.place}{f' ({about})' if about else ''}"
+        return f"{head}\n{view.fence}{view.language}\n{view.text}\n{view.fence}\n"
+
+    def _number_of(self, hit: Hit, part: Part) -> int:
+        """Return the number of the source that shows these lines already, 0 for none."""
+        lines = [number for number, _ in part.lines] or range(hit.start, hit.end + 1)
+        if not self._seen.get(hit.path, set()).issuperset(lines):
+            return 0
+        return next((source.n for source in self.sources if is_within(hit, source.hit)), 0)
+
+    def _take(self, hit: Hit, part: Part) -> None:
+        """Add a source that the model is shown."""
+        if len(part.lines) == 1 and hit.start != hit.end:  # cited as it is shown
+            number = part.lines[0][0]
+            line = whole_lines_of(hit.text)[number - hit.start]
+            hit = replace(hit, span=replace(hit.span, start=number, end=number), text=line, blank_end="")
+        self.sources.append(NumberedSource(len(self.sources) + 1, hit))
+        self._found.append(hit)
+        self._see(hit, [number for number, _ in part.lines])
+
+    def _see(self, hit: Hit, lines: Sequence[int] = ()) -> None:
+        """Note the lines that the model was shown; an outline shows none of its span."""
+        if len(whole_lines_of(hit.text)) == hit.end - hit.start + 1:
+            self._seen.setdefault(hit.path, set()).update(lines or range(hit.start, hit.end + 1))
 
 
-def _part(head: str, lines: Sequence[str], *, cut: bool = False) -> str:
-    """Return a part of a result: its text between fences that it cannot close."""
-    if not lines:
-        return f"{head}\n"
-    text = "".join(lines).rstrip("\r\n") + ("\n…" if cut else "")
+def first_lines(hit: Hit, count: int) -> Hit:
+    """Return the first lines of a place."""
+    lines = whole_lines_of(hit.text)
+    if count >= len(lines):
+        return hit
+    text, _ = without_blank_end("".join(lines[:count]))
+    end = hit.start + max(len(whole_lines_of(text)), 1) - 1
+    return replace(hit, span=replace(hit.span, end=end), text=text, blank_end="")
+
+
+def _fenced(text: str) -> str:
+    """Return text of a repository between fences that it cannot close."""
     mark = fence(text)
-    return f"{head}\n{mark}\n{text}\n{mark}\n"
-
-
-def _line(request: StepRequest) -> str:
-    return f"LOOK {visible(request.tool)}: {visible(plain(request.shown))}"
-
-
-def _without_text(view: SourceView) -> SourceView:
-    return replace(view, text="")
-
-
-def _sent(number: int, done: _Done) -> dict[str, Any]:
-    """Return a call as it is sent back, with its arguments as they were read, which are JSON in any case."""
-    request, call = done.pending.request, done.pending.call
-    arguments = json.dumps(request.arguments, ensure_ascii=False)
-    function = {"name": request.tool, "arguments": arguments}
-    return {"id": call.id if call else f"call_{number}", "type": "function", "function": function}
+    return f"{mark}\n{text}\n{mark}\n"

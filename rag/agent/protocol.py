@@ -17,9 +17,11 @@ from rag.types import ToolCall
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model sees it. `parameters` are descriptions by name; the first one is required.
+    """A tool as a model sees it. `parameters` are descriptions by name, "" if `about` says enough; the first
+    one is required.
 
-    `line` is an example of the arguments in a line of text. Parameters in `numbers` are line numbers.
+    `line` is an example of the arguments in a line of text. Parameters in `numbers` are line numbers, those
+    in `flags` are true or false.
     """
 
     name: str
@@ -27,20 +29,22 @@ class ToolSpec:
     parameters: dict[str, str]
     line: str
     numbers: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def kind(self, name: str) -> tuple[str, type]:
+        """Return the type of a parameter, in JSON's words and in Python."""
+        if name in self.numbers:
+            return "integer", int
+        return ("boolean", bool) if name in self.flags else ("string", str)
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in the form of the OpenAI protocol."""
         properties = {
-            name: {"type": "integer" if name in self.numbers else "string", "description": about}
+            name: {"type": self.kind(name)[0], **({"description": about} if about else {})}
             for name, about in self.parameters.items()
         }
         required = list(self.parameters)[:1]
-        parameters = {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        }
+        parameters = {"type": "object", "properties": properties, "required": required}
         function = {"name": self.name, "description": self.about, "parameters": parameters}
         return {"type": "function", "function": function}
 
@@ -66,7 +70,8 @@ class StepRequest:
 
 
 _LOOK = re.compile(r"LOOK ([a-z_]{1,40}):[ \t]*(\S.*)")
-_ANSWER = "ANSWER"
+_ANSWER = re.compile(r"ANSWER\b[ \t]*(?P<numbers>[\d, \t]*)")
+_MAX_CHOSEN = 40
 _LINES = re.compile(r"(.+?):(\d{1,7})(?:-(\d{1,7}))?")
 _MAX_ARGUMENT_CHARS = 1_000
 
@@ -86,11 +91,18 @@ def read_text(reply: str, shown: Sequence[str], specs: Sequence[ToolSpec]) -> li
             fenced = not fenced
         elif fenced or line.startswith(">"):
             continue
-        elif line == _ANSWER:
+        elif _ANSWER.fullmatch(line):
             break
         elif (match := _LOOK.fullmatch(line)) and not any(line in text for text in shown):
             found.append(_of_line(match[1], match[2].strip(), specs))
     return found
+
+
+def chosen_sources(reply: str) -> list[int]:
+    """Return the numbers after `ANSWER` in a reply in text: the sources to keep; none means all."""
+    said = (_ANSWER.fullmatch(line.strip()) for line in reply.splitlines())
+    numbers = next((match["numbers"] for match in said if match), "")
+    return [int(number) for number in re.findall(r"\d{1,4}", numbers)][:_MAX_CHOSEN]
 
 
 def _of_line(tool: str, argument: str, specs: Sequence[ToolSpec]) -> StepRequest:
@@ -119,9 +131,9 @@ def read_call(call: ToolCall, specs: Sequence[ToolSpec]) -> StepRequest:
         return StepRequest(spec.name, error=f"there is no argument {unknown[0][:40]!r}")
     values = {name: value for name, value in values.items() if value is not None}
     for name, value in values.items():
-        expected = int if name in spec.numbers else str
-        if not isinstance(value, expected) or isinstance(value, bool):
-            return StepRequest(spec.name, error=f"{name} is not {'a number' if expected is int else 'text'}")
+        said, expected = spec.kind(name)
+        if type(value) is not expected:
+            return StepRequest(spec.name, error=f"{name} is not of type {said}")
     required = next(iter(spec.parameters))
     if not str(values.get(required, "")).strip():
         return StepRequest(spec.name, error=f"{required} is missing")

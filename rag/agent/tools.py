@@ -1,4 +1,4 @@
-"""What a step can do: search, read lines, find definitions, callers and files, recall turns.
+"""What a step can do: search, find text, read lines, outline, find definitions and callers, recall turns.
 
 Every tool works on the indexes that it is given, which are those of the question with its filter: a path is
 looked up among the indexed files and never opened, so no path outside of them can be read.
@@ -6,75 +6,124 @@ looked up among the indexed files and never opened, so no path outside of them c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import groupby
 
 import numpy as np
 
 from rag.agent.protocol import StepRequest, ToolSpec
+from rag.code.languages import kind_of_path
 from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain
-from rag.quoting import visible
-from rag.retrieval.lookup import definitions
+from rag.quoting import counted, visible
+from rag.retrieval.lookup import definitions, similar_names
+from rag.retrieval.overview import outline_of_file
 from rag.retrieval.question import last_part
+from rag.retrieval.shown_definition import lines_of_hit
 from rag.retrieval.uses import indexed_files, summary, uses_of_name
-from rag.types import Citation, DialogTurn, Hit
+from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
 
 _SEARCH = ToolSpec(
     "search",
-    "Search the repository for a question or for words that the code may use; returns the best places.",
-    {"query": "a question or words"},
+    "Search for the lines that match best, by words and names that the code may use.",
+    {"query": ""},
     "words",
+)
+_FIND = ToolSpec(
+    "find_text",
+    "Find every line with an exact text or a regular expression.",
+    {"text": "", "regex": ""},
+    "text",
+    flags=("regex",),
 )
 _READ = ToolSpec(
     "read",
-    "Read lines of a file of the repository, at most 120 at a time.",
-    {"path": "the file's path as it is shown", "start": "the first line", "end": "the last line"},
+    "Read lines of a file, at most 120 at a time.",
+    {"path": "", "start": "", "end": ""},
     "path:10-40",
     numbers=("start", "end"),
 )
-_SYMBOL = ToolSpec(
-    "find_symbol",
-    "Find where a function, class or method is defined, with its code.",
+_OUTLINE = ToolSpec(
+    "outline",
+    "List the definitions of a file, or the files of a folder or glob.",
+    {"path": ""},
+    "src/app.py",
+)
+_DEFINITION = ToolSpec(
+    "definition",
+    "Show where a function, class or constant is defined.",
     {"name": "name or Class.name"},
     "name",
 )
-_CALLERS = ToolSpec(
-    "callers", "List who calls or uses a function, class or method.", {"name": "name or Class.name"}, "name"
-)
-_FILES = ToolSpec(
-    "list_files", "List the files whose path matches a glob.", {"glob": "such as src/**/*.py"}, "src/**/*.py"
-)
-_RECALL = ToolSpec(
-    "recall_turns", "Search earlier questions and their answers.", {"query": "words of them"}, "words"
-)
+_CALLERS = ToolSpec("callers", "List the lines that call or use a definition.", {"name": ""}, "name")
+_RECALL = ToolSpec("recall_turns", "Search earlier questions and their answers.", {"query": ""}, "words")
 _CHANGES = ToolSpec(
     "changed_since",
-    "List the indexed files that changed since a commit, tag or branch, or between two of them.",
-    {"since": "a commit, tag or branch", "until": "a later one; default: the indexed state"},
+    "List the files that changed since a commit, tag or branch, or between two of them.",
+    {"since": "", "until": ""},
     "v1.2",
 )
 
 MAX_READ = 120
 """The most lines of one `read`."""
-_SEARCHED = 5
-_DEFINITIONS = 6
+_READ_ON = 80
+"""The lines that are read if the last one is not given."""
+_DEFINITIONS, _DEFINITION_LINES = 8, 70
 _GAP = 3
 """The most lines between two parts of one definition, the others being blank."""
 _MEANT = 3
-"""With more definitions of a name, it is not known which one is meant."""
-_CALLS = 12
-_FILES_SHOWN = 60
-_HEAD_LINES = 12
-"""The lines shown of each place that a search found."""
+"""With more definitions of a name, it is not known which one is meant: of each, one line is shown."""
+_CALLS, _CALLS_IN_TESTS = 30, 4
+_LISTED = 60
+_NAMES_OF_FILE = 4
+_MAX_LINE_CHARS = 200
 _ANSWER_CHARS = 600
 _NEAREST = 3
 
-Search = Callable[[str], Sequence[Hit]]
-"""Returns hits for a query, best first."""
+Lines = Mapping[str, Set[int]]
+"""Line numbers by path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a result: a place that becomes a source, or text alone.
+
+    Of a place, `lines` are shown, as (number, text), or all of its text if there are none. `head` is a
+    sentence, or what is said of the place; `text` is that of the repository if there is no place.
+    """
+
+    head: str = ""
+    hit: Hit | None = None
+    lines: tuple[tuple[int, str], ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of a tool: what the model is shown, best first.
+
+    `summary` is one line for people. `error` is "" unless the tool could not be used.
+    """
+
+    parts: tuple[Part, ...]
+    summary: str = ""
+    error: str = ""
+
+    @property
+    def hits(self) -> list[Hit]:
+        """The places."""
+        return [part.hit for part in self.parts if part.hit]
+
+
+Search = Callable[[str, Lines], Found]
+"""Returns the places for a query, best first, without lines that were shown before."""
+Find = Callable[[str, SearchMode], tuple[Sequence[Hit], str]]
+"""Returns the lines with a text or an expression, the first ones, and a sentence on how many there are."""
 Recall = Callable[[str], Sequence[DialogTurn]]
 """Returns the stored turns that match a query, best first."""
 Unread = Callable[[str, int], str]
@@ -87,25 +136,9 @@ Raises:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a tool.
-
-    `parts` are what the model is shown: for each a heading and text of the repository, "" for none.
-    `summary` is one line for people; `hits` are the places, best first. `asked` says that the model asked for
-    these very lines. `error` is "" unless the tool could not be used.
-    """
-
-    parts: tuple[tuple[str, str], ...]
-    summary: str
-    hits: tuple[Hit, ...] = ()
-    asked: bool = False
-    error: str = ""
-
-
 def failed(error: str) -> Found:
     """Return the result of a step that could not be run."""
-    return Found(((visible(plain(error)), ""),), "", error=visible(error))
+    return Found((Part(visible(plain(error))),), error=visible(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +151,20 @@ class Tools:
 
     indexes: Sequence[ChunkIndex]
     search: Search
+    find: Find
     recall: Recall | None = None
     changes: Changes | None = None
-    name_repository: bool = False
     names: Sequence[str] = field(default=())
     unread: Unread = lambda name, count: "files that are not indexed were not searched"
 
     @property
     def specs(self) -> list[ToolSpec]:
         """The tools as a model sees them."""
-        own = [_SEARCH, _READ, _SYMBOL, _CALLERS, _FILES]
+        own = [_SEARCH, _FIND, _READ, _OUTLINE, _DEFINITION, _CALLERS]
         return own + [_RECALL] * (self.recall is not None) + [_CHANGES] * (self.changes is not None)
 
-    def run(self, request: StepRequest) -> Found:
-        """Run a step; what cannot be found or read is an error in the result.
+    def run(self, request: StepRequest, seen: Lines) -> Found:
+        """Run a step; what cannot be found or read is an error in the result. `seen` lines were shown before.
 
         Raises:
             StoreCorrupt, StoreError: a store cannot be read.
@@ -142,43 +175,68 @@ class Tools:
         try:
             match request.tool:
                 case "search":
-                    return self._search(given["query"])
+                    return self.search(given["query"], seen)
+                case "find_text":
+                    return self._find(given["text"], "regex" if given.get("regex") else "exact")
                 case "read":
                     return self._read(given["path"], given.get("start"), given.get("end"))
-                case "find_symbol":
-                    return self._find_symbol(given["name"])
+                case "outline":
+                    return self._outline(given["path"])
+                case "definition":
+                    return self._definition(given["name"])
                 case "callers":
                     return self._callers(given["name"])
-                case "list_files":
-                    return self._list_files(given["glob"])
                 case "recall_turns" if self.recall:
                     return self._recall(self.recall(given["query"]))
                 case "changed_since" if self.changes:
-                    return self._changes(self.changes(given["since"], given.get("until")))
+                    changed = self.changes(given["since"], given.get("until"))
+                    return _listed("changed files", [f"{what} {visible(path)}" for what, path in changed])
         except (NotFound, SearchInvalid, SourceError) as error:
             return failed(str(error))
         raise AssertionError(f"a request names a known tool, not {request.tool}")
 
-    def _search(self, query: str) -> Found:
-        hits = tuple(self.search(query))[:_SEARCHED]
-        return self._places(hits, lines=_HEAD_LINES)
+    def _find(self, text: str, mode: SearchMode) -> Found:
+        hits, note = self.find(text, mode)
+        if not hits:
+            return failed(note)
+        return Found((Part(f"{note}:"), *map(self._match, hits)), note)
 
-    def _find_symbol(self, name: str) -> Found:
+    def _match(self, hit: Hit) -> Part:
+        """Return the lines of a match; a very long one is shown around it."""
+        lines = enumerate(whole_lines_of(hit.text), hit.start)
+        for index in self.indexes:
+            found = hit_of_lines(index, hit.path, hit.start, hit.end)
+            if found is not None and found.location == hit.location:
+                return Part("", found, tuple((number, line.strip("\r\n")) for number, line in lines))
+        return Part(hit.place)
+
+    def _definition(self, name: str) -> Found:
         found = [one for index in self.indexes for one in _definitions(index, name)]
         if not found:
+            near = dict.fromkeys(one for index in self.indexes for one in similar_names(index, name))
+            similar = f"; similar names: {', '.join(near)}" if near else ""
             note = self.unread(last_part(name), 0)
-            return failed(f"{name[:200]!r} is not defined in {self._files}; {note}")
+            return failed(f"{name[:200]!r} is not defined in {self._files}{similar}; {note}")
         found.sort(key=lambda one: one[0].kind != "code")
-        places = self._places([hit for hit, _ in found[:_DEFINITIONS]], more=len(found) - _DEFINITIONS)
-        parts = list(places.parts)
-        for number, (hit, last) in enumerate(found[:_DEFINITIONS]):
-            if last > hit.end:
-                parts[number] = f"{parts[number][0]}; goes on to line {last}", parts[number][1]
-        return replace(places, parts=tuple(parts), asked=len(found) <= _MEANT)
+        shown = found[:_DEFINITIONS]
+        more = [Part(f"… and {len(found) - len(shown)} more")] if len(found) > len(shown) else []
+        if len(found) > _MEANT:
+            return Found((*(headed(hit) for hit, _ in shown), *more), f"{len(found)} definitions")
+        parts = [self._whole(hit, last) for hit, last in shown]
+        return Found((*parts, *more), counted(len(found), "definition"))
+
+    def _whole(self, hit: Hit, last: int) -> Part:
+        """Return a definition, or its first lines if it is long."""
+        end = min(last, hit.start + _DEFINITION_LINES - 1)
+        index = next((i for i in self.indexes if i.file_text(hit.path)), None)
+        whole = hit_of_lines(index, hit.path, hit.start, end) if index and end > hit.end else None
+        whole = replace(whole, span=replace(whole.span, symbol=hit.symbol, scope=hit.scope)) if whole else hit
+        rest = f"cut, goes on to line {last}" if last > whole.end else ""
+        return Part(rest, whole)
 
     def _read(self, path: str, start: int | None, end: int | None) -> Found:
         first = max(1, start or 1)
-        last = first + MAX_READ - 1 if end is None else min(end, first + MAX_READ - 1)
+        last = first + _READ_ON - 1 if end is None else min(end, first + MAX_READ - 1)
         if last < first:
             return failed(f"{first}-{end} is not a range of lines")
         for index, known in self._candidates(path):
@@ -189,9 +247,10 @@ class Tools:
             hit = hit_of_lines(index, known, first, last)
             if hit is None:
                 return failed(f"{known} has {total} lines; there is no text in {first}-{last}")
-            found = self._places([hit])
-            return replace(found, asked=True, summary=f"{hit.place} of {total} lines")
-        return failed(f"no file {path[:200]!r} is indexed{self._similar(path)}")
+            is_cut = last < total and (end is None or end > last)
+            note = f"of {total} lines" + (f"; cut, read on from {last + 1}" if is_cut else "")
+            return Found((Part(note, hit),), f"{hit.place} {note}")
+        return failed(f"no file {path[:200]!r} is indexed{self._similar_paths(path)}")
 
     def _candidates(self, path: str) -> Iterator[tuple[ChunkIndex, str]]:
         """Yield where a path may be: as it is written, or after the name of a repository."""
@@ -202,9 +261,10 @@ class Tools:
                 yield index, rest
         yield from ((index, path) for index in self.indexes)
 
-    def _similar(self, path: str) -> str:
-        name = path.rpartition("/")[2]
-        alike = [known for known in self._paths() if known.rpartition("/")[2] == name][:_NEAREST]
+    def _similar_paths(self, path: str) -> str:
+        name, known = path.rpartition("/")[2], self._paths()
+        alike = [one for one in known if one.rpartition("/")[2] == name]
+        alike = (alike or get_close_matches(path, known, n=_NEAREST))[:_NEAREST]
         return f"; did you mean {', '.join(alike)}?" if alike else ""
 
     @property
@@ -219,47 +279,72 @@ class Tools:
             paths += [index.file_path(file) for file in np.unique(live).tolist()]
         return sorted(paths)
 
-    def _list_files(self, glob: str) -> Found:
-        every = self._paths()
-        patterns = Patterns.of([glob], where="the glob", paths=every)
-        paths = list(filter(patterns.match, every))
-        if not paths:
-            return failed(f"no indexed file matches {glob[:200]!r}")
-        return _listed("files", list(map(visible, paths)), _FILES_SHOWN)
+    def _outline(self, path: str) -> Found:
+        for index, known in self._candidates(path):
+            if (hit := outline_of_file(index, known, most=_LISTED)) is not None:
+                return Found((Part(hit.reason, hit),), hit.reason)
+            if (content := index.file_text(known)) is not None:
+                total = len(whole_lines_of(content[0]))
+                return failed(f"{known} has {total} lines and no definitions; read it")
+        every, wanted = self._paths(), path.strip().removeprefix("./").rstrip("/")
+        inside = [one for one in every if wanted in ("", ".") or one.startswith(f"{wanted}/")]
+        if not inside:
+            inside = list(filter(Patterns.of([path], where="the path", paths=every).match, every))
+        if not inside:
+            return failed(f"no indexed file or folder is {path[:200]!r}{self._similar_paths(path)}")
+        if len(inside) > _LISTED:
+            depth = wanted.count("/") + 1 if wanted and every else 0
+            folders = groupby(inside, lambda one: "/".join(one.split("/")[: depth + 1]))
+            grouped = [(visible(name), len(list(files))) for name, files in folders]
+            lines = [f"{name}/ ({n} files)" if n > 1 else name for name, n in grouped]
+            return _listed("files", lines, of=len(inside))
+        return _listed("files", [self._named(one) for one in inside])
+
+    def _named(self, path: str) -> str:
+        """Return a path with the names of the first definitions of the file."""
+        graphs = (index.graph for index in self.indexes if index.file_text(path) is not None)
+        names = (one.name for graph in graphs for one in graph.defined_in(path) if not one.scope)
+        defined = list(dict.fromkeys(names))
+        more = ", …" if len(defined) > _NAMES_OF_FILE else ""
+        shown = visible(", ".join(defined[:_NAMES_OF_FILE]))
+        return visible(path) + (f": {shown}{more}" if defined else "")
 
     def _callers(self, name: str) -> Found:
-        hits: list[Hit] = []
-        parts: list[tuple[str, str]] = []
         every = [uses_of_name(index, name) for index in self.indexes]
         note = self.unread(last_part(name), sum(len(found.found) for found in every))
         unread = f"; {note}" if note else ""
+        parts: list[Part] = []
+        count = 0
         for index, found in zip(self.indexes, every, strict=True):
             if not (found.targets or found.found):
                 continue
-            lines = []
-            for use in found.shown[:_CALLS]:
-                if (hit := hit_of_lines(index, use.path, use.line, use.line, whole=True)) is not None:
-                    hits.append(hit)
+            shown = _first_uses(found.shown)
+            left = len(found.shown) - len(shown)
+            more = f"; {left} more, most in tests, are not shown" if left else ""
+            parts.append(Part(visible(plain(f"{summary(found, files=index.file_count)}{unread}{more}:"))))
+            for use in shown:
+                if (hit := hit_of_lines(index, use.path, use.line, use.line)) is not None:
+                    reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
                     doubt = "" if use.certain else " (possibly)"
-                    within = use.within or "the file"
-                    lines.append(visible(f"{use.path}:{use.line} in {within}: {found.reason(use)}{doubt}"))
-            more = f" (the first {_CALLS})" if len(found.shown) > _CALLS else ""
-            head = f"{summary(found, files=index.file_count)}{unread}{more}:"
-            parts.append((visible(plain(head)), plain("\n".join(lines))))
+                    within = f"in {use.within or 'the file'}{reason}{doubt}"
+                    line = short(hit.text.strip("\r\n"), last_part(name))
+                    parts.append(Part(visible(plain(within)), hit, ((use.line, line),)))
+                    count += 1
         if not parts:
             return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
-        return Found(tuple(parts), f"{len(hits)} uses", tuple(hits[:_CALLS]))
+        return Found(tuple(parts), f"{count} uses")
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:
         """Return earlier answers, and the lines they cite that are still the same."""
         if not turns:
             return failed("no earlier question matches")
-        parts, hits = [], []
+        parts = []
         for turn in turns:
             answer = turn.answer[:_ANSWER_CHARS] + (" …" if len(turn.answer) > _ANSWER_CHARS else "")
-            parts.append((f"Asked before: {visible(plain(turn.question))}", plain(answer)))
-            hits += [hit for cited in turn.citations if cited.used and (hit := self._still(cited))]
-        return Found(tuple(parts), f"{len(turns)} turns", tuple(hits))
+            parts.append(Part(f"Asked before: {visible(plain(turn.question))}", text=plain(answer)))
+            cited = (self._still(one) for one in turn.citations if one.used)
+            parts += [headed(hit) for hit in cited if hit]
+        return Found(tuple(parts), f"{len(turns)} turns")
 
     def _still(self, cited: Citation) -> Hit | None:
         for index in self.indexes:
@@ -268,25 +353,29 @@ class Tools:
                 return hit_of_lines(index, cited.path, cited.start, cited.end)
         return None
 
-    def _changes(self, changed: Sequence[tuple[str, str]]) -> Found:
-        return _listed("changed files", [f"{what} {visible(path)}" for what, path in changed], _FILES_SHOWN)
 
-    def _places(self, hits: Sequence[Hit], *, lines: int = MAX_READ, more: int = 0) -> Found:
-        """Return places with their first lines."""
-        if not hits:
-            return failed("nothing was found")
-        parts = [self._place(hit, lines) for hit in hits]
-        parts += [(f"… and {more} more", "")] if more > 0 else []
-        places = "1 place" if len(hits) == 1 else f"{len(hits)} places"
-        return Found(tuple(parts), places, tuple(hits))
+def _first_uses(uses: Sequence[CodeUse]) -> list[CodeUse]:
+    """Return the first uses: those in code, and a few of those in tests."""
+    code = [use for use in uses if kind_of_path(use.path) != "test"]
+    tests = [use for use in uses if kind_of_path(use.path) == "test"]
+    return [*code, *tests[: _CALLS if not code else _CALLS_IN_TESTS]][:_CALLS]
 
-    def _place(self, hit: Hit, lines: int) -> tuple[str, str]:
-        path = f"{hit.repo}:{hit.path}" if self.name_repository else hit.path
-        name = f" ({visible(plain(hit.label))})" if hit.label else ""
-        shown = whole_lines_of(hit.text)
-        cut = "…\n" if len(shown) > lines else ""
-        head = f"{visible(plain(path))}:{hit.start}-{hit.end}{name}"
-        return head, plain("".join(shown[:lines]) + cut)
+
+def short(line: str, name: str) -> str:
+    """Return a line as it is shown; a very long one is cut around a name."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    at = max(0, min(line.find(name) - _MAX_LINE_CHARS // 4, len(line) - _MAX_LINE_CHARS))
+    return f"{'…' if at else ''}{line[at : at + _MAX_LINE_CHARS]}…"
+
+
+def headed(hit: Hit) -> Part:
+    """Return a place of which one line is shown: the first with its name."""
+    lines = whole_lines_of(hit.text)
+    at = next((n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line), 0)
+    if not lines:
+        return Part("", hit)
+    return Part("", hit, ((hit.start + at, short(lines[at].strip("\r\n"), hit.symbol)),))
 
 
 def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
@@ -303,17 +392,17 @@ def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
     return found
 
 
-def _listed(what: str, lines: Sequence[str], limit: int) -> Found:
+def _listed(what: str, lines: Sequence[str], *, of: int | None = None) -> Found:
     """Return the first lines of a list; the summary counts all."""
-    more = f" (the first {limit})" if len(lines) > limit else ""
-    summary = f"{len(lines):,} {what}"
-    return Found(((f"{summary}{more}:", plain("\n".join(lines[:limit]))),), summary)
+    more = f" (the first {_LISTED} lines)" if len(lines) > _LISTED else ""
+    said = f"{len(lines) if of is None else of:,} {what}"
+    return Found((Part(f"{said}{more}:", text=plain("\n".join(lines[:_LISTED]))),), said)
 
 
-def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int, *, whole: bool = False) -> Hit | None:
+def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int) -> Hit | None:
     """Return lines of an indexed file as a hit, clipped to the file; None if it has no text there.
 
-    The hit has the names of the chunk that holds most of the lines. With `whole`, it is that chunk.
+    The hit has the names of the chunk that holds most of the lines; a single line those of its definition.
     """
     content = index.file_text(path)
     chunks = index.chunks_of(path)
@@ -322,10 +411,9 @@ def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int, *, whole: b
     spans = {chunk: index.lines(chunk) for chunk in chunks}
     chunk = max(spans, key=lambda chunk: min(end, spans[chunk][1]) - max(start, spans[chunk][0]))
     hit = index.hit(chunk, 1.0, {})
-    if whole:
-        return hit if hit.text.strip() else None
     text, blank_end = without_blank_end("".join(whole_lines_of(content[0])[start - 1 : end]))
     if not text.strip():
         return None
     last = start + len(whole_lines_of(text)) - 1
+    hit = lines_of_hit(index, hit, start, last) if start == last else hit
     return replace(hit, span=replace(hit.span, start=start, end=last), text=text, blank_end=blank_end)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,16 +22,13 @@ from rag.backends.openai.errors import CallContext, translated
 from rag.backends.openai.reasoning import Habit, Thoughts
 from rag.backends.openai.replies import joined_surrogates, kind_of_end, reason_of_end
 from rag.backends.openai.thought_habits import ThoughtHabit
-from rag.backends.openai.tools import reply_of, tools_refused
+from rag.backends.openai.tools import tools_refused
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, ProviderError, RagError, SettingsError
-from rag.ports import ChatMessages
 from rag.settings import Settings
-from rag.types import FinishReason, ModelReply, Prepared, Replacement, Usage
+from rag.types import FinishReason, Prepared, Replacement, ToolCall, Usage
 
 _ModelType = adalflow.core.types.ModelType
-_REPLY_TOKENS = 500
-"""The limit of a reply that chooses a tool."""
 
 _raised: ContextVar[Exception | None] = ContextVar(
     "the exception behind a GeneratorOutput.error", default=None
@@ -85,7 +82,7 @@ class PromptGenerator(adalflow.core.generator.Generator):  # type: ignore[misc]
 
 
 class AnswerStream(Iterator[str]):
-    """The pieces of one answer. `usage` and `finish_reason` are set at the end.
+    """The pieces of one answer. `usage`, `finish_reason` and `calls`, of tools, are set at the end.
 
     `early_end` is the server's reason if `finish_reason` is "interrupted", else "".
 
@@ -97,6 +94,7 @@ class AnswerStream(Iterator[str]):
         self.usage: Usage | None = None
         self.finish_reason: FinishReason | None = None
         self.early_end = ""
+        self.calls: tuple[ToolCall, ...] = ()
         self._pieces: Any = pieces(self)
 
     def __next__(self) -> str:
@@ -121,6 +119,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
         self.usage: Usage | None = None
         self.finish_reason: FinishReason | None = None
         self.early_end = ""
+        self.calls: tuple[ToolCall, ...] = ()
         self._pieces: Any = pieces(self)
 
     async def __anext__(self) -> str:
@@ -165,6 +164,7 @@ class AdalGenerator:
         self._takes_prepared = bool(getattr(client, "takes_prepared", False))
         self._provider = str(getattr(client, "host", type(client).__name__))
         self._last: AnswerStream | AsyncAnswerStream | None = None
+        self.completion_usage: Usage | None = None
         self._counter = counter_of_answers(model)
 
     @classmethod
@@ -235,6 +235,8 @@ class AdalGenerator:
     def complete(self, text: str, answer_tokens: int = 500) -> str:
         """Return the model's whole answer to a prompt. It does not count as the last answer.
 
+        Its tokens are `completion_usage` afterwards, None if the service did not report them.
+
         Raises:
             ProviderError: the service failed or returned an empty answer.
         """
@@ -247,6 +249,7 @@ class AdalGenerator:
     def _completed(self, output: Any, answer_tokens: int) -> str:
         ended = AnswerStream(lambda _: iter(()))
         text = self._whole_text(ended, output, AnswerLimit(answer_tokens, self._counter))
+        self.completion_usage = ended.usage
         if ended.finish_reason == "interrupted":
             message = f"{self._provider} ended the reply of {self._model} early ({ended.early_end})"
             raise ProviderBroke(message, provider=self._provider, retryable=False)
@@ -254,42 +257,21 @@ class AdalGenerator:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether tools can be sent: our client's server has not refused them."""
+        """Whether a `chat` with tools can be sent: our client's server has not refused them."""
         return isinstance(self._client, OpenAICompatibleClient) and self._client.dialect["tools"]
-
-    def choose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
-        """Return the model's reply to messages, with the tools that it calls. It is not the last answer.
-
-        Raises:
-            ProviderError: the service failed, or refused the tools: `calls_tools` is False then.
-        """
-        request = self._tool_request(messages, tools)
-        with tools_refused(self._client):
-            return reply_of(self._client.call(request, _ModelType.LLM))
-
-    async def achoose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
-        """Like `choose`, without blocking the event loop."""
-        request = self._tool_request(messages, tools)
-        with tools_refused(self._client):
-            return reply_of(await self._client.acall(request, _ModelType.LLM))
-
-    def _tool_request(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        return {
-            **self.generator.model_kwargs,
-            **self._limited(_REPLY_TOKENS),
-            "messages": list(messages),
-            "tools": list(tools),
-        }
 
     # ------------------------------------------------------------ one call
 
     def _pieces(self, stream: AnswerStream, prepared: Prepared) -> Iterator[str]:
         limit = self._limit(prepared)
-        output = self._call(prepared.prompt.text, self._answer_kwargs(prepared))
-        if not self._ours:
-            yield self._whole(stream, output, limit)
-            return
-        source = output.api_response
+        if prepared.chat:
+            source, usage = self._chat(prepared), None
+        else:
+            output = self._call(prepared.prompt.text, self._answer_kwargs(prepared))
+            if not self._ours:
+                yield self._whole(stream, output, limit)
+                return
+            source, usage = output.api_response, output.usage
         shown = _Shown(source, limit, self._known_habit)
         try:
             for piece in source:
@@ -303,18 +285,22 @@ class AdalGenerator:
             raise
         finally:
             source.close()
-        if (new := self._rest(stream, shown, output.usage)) is not None:
+        stream.calls = getattr(source, "calls", ())
+        if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
-        self._require_text("…" if shown.has_text else "", stream)
+        self._require_text("…" if shown.has_text or stream.calls else "", stream)
 
     async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
         limit = self._limit(prepared)
-        output = await self._acall(prepared.prompt.text, self._answer_kwargs(prepared))
-        if not self._ours:
-            yield self._whole(stream, output, limit)
-            return
-        source = output.api_response
+        if prepared.chat:
+            source, usage = await self._achat(prepared), None
+        else:
+            output = await self._acall(prepared.prompt.text, self._answer_kwargs(prepared))
+            if not self._ours:
+                yield self._whole(stream, output, limit)
+                return
+            source, usage = output.api_response, output.usage
         shown = _Shown(source, limit, self._known_habit)
         try:
             async for piece in source:
@@ -328,10 +314,11 @@ class AdalGenerator:
             raise
         finally:
             await source.aclose()
-        if (new := self._rest(stream, shown, output.usage)) is not None:
+        stream.calls = getattr(source, "calls", ())
+        if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
-        self._require_text("…" if shown.has_text else "", stream)
+        self._require_text("…" if shown.has_text or stream.calls else "", stream)
 
     def _rest(self, stream: AnswerStream | AsyncAnswerStream, shown: _Shown, usage: Any) -> str | None:
         """Note how an answer has ended; return the text that was held back.
@@ -345,7 +332,11 @@ class AdalGenerator:
         stream.finish_reason = "length" if shown.limit.reached else kind_of_end(reason)
         stream.early_end = reason or "" if stream.finish_reason == "interrupted" else ""
         rest = shown.rest(is_cut=stream.finish_reason == "length")
-        if self._habit and (stream.finish_reason == "stop" or shown.thoughts.habit == "closes"):
+        if (
+            self._habit
+            and not stream.calls
+            and (stream.finish_reason == "stop" or shown.thoughts.habit == "closes")
+        ):
             self._habit.learn(shown.thoughts.habit)
         return rest
 
@@ -365,6 +356,20 @@ class AdalGenerator:
         options = prepared.options
         asked = {**options.parameters, **({"stop": list(options.stop)} if options.stop else {})}
         return asked | self._limited(prepared.prompt.answer_tokens) | {"stream": True}
+
+    def _chat(self, prepared: Prepared) -> Any:
+        with tools_refused(self._client):
+            return self._client.call(self._chat_request(prepared), _ModelType.LLM)
+
+    async def _achat(self, prepared: Prepared) -> Any:
+        with tools_refused(self._client):
+            return await self._client.acall(self._chat_request(prepared), _ModelType.LLM)
+
+    def _chat_request(self, prepared: Prepared) -> dict[str, Any]:
+        assert prepared.chat is not None
+        request = {**self.generator.model_kwargs, **self._answer_kwargs(prepared)}
+        request |= {"messages": list(prepared.chat.messages), "tools": list(prepared.chat.tools)}
+        return request | ({"tool_choice": "none"} if prepared.chat.must_answer else {})
 
     def _limited(self, answer_tokens: int) -> dict[str, Any]:
         """Return the limit for our client; others have different parameters and keep their default."""

@@ -145,6 +145,10 @@ class NameResolution:
         if file.language in JAVASCRIPT and (owned := self._owned(file, parts, within)):
             return owned
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
+        if file.language == "rust" and len(parts) > 1 and values == (_EXTERNAL,):
+            is_brought = parts[0] in self.files.bound(file)
+            if not is_brought and (found := self._rust_path(file, parts, depth)):
+                return found  # in another crate of the repository
         if parts[0].endswith("()") and parts[0] not in ("super()",):
             values = self._called(values, depth, parts[0])
             if values == (_EXTERNAL,) and is_around(file, parts[0]):

@@ -26,7 +26,7 @@ from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
 from rag.service.history import History
 from rag.service.open_backends import FailedGenerator
 from rag.service.search import SearchQuery
-from rag.settings import Settings, load_settings
+from rag.settings import Settings, Steps, load_settings
 from rag.types import Answer, Conversation, Hits, SearchFilter, SearchMode, Source, TraceStep
 
 
@@ -43,7 +43,8 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         template: the prompt: a file, the name of one in `RAG_HOME/templates`, or the text of a template.
         conversation: the conversation to continue, by id or name; an unknown name creates one.
         engine: the engine of another component, to share what it has open.
-        steps: how many times the model may look again before it answers; by default as in the settings.
+        steps: how many times the model may look again before it answers, or "auto"; by default as in the
+            settings.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         template: str | None = None,
         conversation: str | None = None,
         engine: Engine | None = None,
-        steps: int | None = None,
+        steps: Steps | None = None,
     ) -> None:
         super().__init__()
         changes: dict[str, Any] = {

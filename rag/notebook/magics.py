@@ -13,6 +13,7 @@ from rag.display.answers import answer_html
 from rag.display.values import html_of
 from rag.errors import BackendMissing, ConfigError, ProviderError, RagError
 from rag.quoting import CONTROLS
+from rag.settings import read_steps
 from rag.types import Answer, TraceStep
 
 _REDRAWN_S = 0.15
@@ -47,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--new", action="store_true", help="begin another conversation")
     parser.add_argument("-m", "--model", metavar="NAME")
     parser.add_argument("--base-url", metavar="URL", help="the model's server")
-    parser.add_argument("--steps", type=int, metavar="N", help="how many times the model may look again")
+    parser.add_argument(
+        "--steps", type=read_steps, metavar="N", help="how many times the model may look again"
+    )
     parser.add_argument("-o", "--out", default=_VARIABLE, metavar="NAME", help="the variable for the Answer")
     parser.add_argument("question", nargs=argparse.REMAINDER, help="the rest of the line, or the cell")
     return parser

@@ -10,7 +10,7 @@ from typing import Any
 from rag.component.rag import RAG
 from rag.errors import ConfigError
 from rag.service import locate
-from rag.settings import load_settings
+from rag.settings import Steps, load_settings
 from rag.types import Answer, TraceStep
 
 
@@ -24,7 +24,7 @@ class AskOptions:
     new: bool = False
     model: str | None = None
     base_url: str | None = None
-    steps: int | None = None
+    steps: Steps | None = None
 
 
 class AskSession:

@@ -9,7 +9,6 @@ from rag.ports.durability import Grouping, Persistence, PersistenceKind, Persist
 from rag.ports.embedding import BagEmbedder, Embedder, Reranker, Role, Vectors, takes_bags
 from rag.ports.generation import (
     AsyncGenerator,
-    ChatMessages,
     CompletingGenerator,
     LearningCounter,
     TextGenerator,
@@ -37,7 +36,6 @@ __all__ = [
     "SHORT_BLOCK",
     "AsyncGenerator",
     "BagEmbedder",
-    "ChatMessages",
     "ChunkIndex",
     "Clock",
     "CodeGraph",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from collections.abc import AsyncIterator, Iterator
+from typing import Protocol, TypeGuard, runtime_checkable
 
-from rag.types import ModelReply, Prepared, Usage
+from rag.types import Prepared, Usage
 
 
 class TokenCounter(Protocol):
@@ -74,28 +74,16 @@ def is_completing(generator: TextGenerator) -> TypeGuard[CompletingGenerator]:
     return hasattr(generator, "complete")
 
 
-ChatMessages = Sequence[Mapping[str, Any]]
-"""Messages in the form of the OpenAI protocol."""
-
-
 class ToolCallingGenerator(TextGenerator, Protocol):
-    """A generator whose model may call tools, in the form of the OpenAI protocol."""
+    """A generator whose model may call tools: `stream` sends the `chat` of a prepared question.
+
+    A stream has the tools that the model calls as `calls` at its end; the caller runs them. Once the service
+    has refused tools, which raises ProviderError, `calls_tools` is False.
+    """
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the service accepts tools, as far as is known; False once it refused them."""
-        ...
-
-    def choose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
-        """Return the model's reply to messages; the tools that it calls are not run.
-
-        Raises:
-            ProviderError: the service failed, or refused the tools: `calls_tools` is False then.
-        """
-        ...
-
-    async def achoose(self, messages: ChatMessages, tools: Sequence[Mapping[str, Any]]) -> ModelReply:
-        """Like `choose`, in an event loop."""
+        """Whether the service accepts tools, as far as is known."""
         ...
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
 
 import numpy as np
 
@@ -22,6 +24,8 @@ _DEFINES = (
 _TYPED = frozenset({"c", "cpp", "csharp", "java", "dart", "gradle"})
 _BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
 _NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
+_MAX_NAMES, _SIMILAR, _MAX_NAME_CHARS = 2_000, 5, 100
+"""How many names that share a word with an unknown one are compared with it, and how many are returned."""
 _MAX_LINE_CHARS = 500
 """Whether a line is a definition is read from this much of it."""
 _MAX_VALUE_LINES = 24
@@ -68,6 +72,17 @@ def _shown(index: ChunkIndex, one: CodeDefinition, end: int) -> list[Hit]:
 
 def _shows(hit: Hit, one: CodeDefinition) -> bool:
     return (hit.path, hit.symbol) == (one.path, one.name) and hit.start <= one.start <= hit.end
+
+
+def similar_names(index: ChunkIndex, name: str) -> list[str]:
+    """Return the names most similar to one that is not defined: they share a word or its first letters."""
+    symbol = _split_name(name)[1][:_MAX_NAME_CHARS]
+    chunks = [index.postings(term).chunks for term in terms(symbol)]
+    every = np.arange(len(index), dtype=np.int64) if index.dead is None else np.flatnonzero(~index.dead)
+    alike = {found: None for found, _ in index.names(np.concatenate([*chunks, every[:0]])) if found}
+    start = symbol[:2].lower()
+    alike |= {found: None for found, _ in index.names(every) if found.lower().startswith(start)}
+    return get_close_matches(symbol, list(islice(alike, _MAX_NAMES)), n=_SIMILAR, cutoff=0.5)
 
 
 def lines_with(index: ChunkIndex, name: str) -> list[LinesWithName]:

@@ -71,6 +71,12 @@ def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[
             return
 
 
+def outline_of_file(index: ChunkIndex, path: str, *, most: int) -> Hit | None:
+    """Return the outline of a file with its most used definitions; None if it has none, or is not stored."""
+    used = _Users(index).of_definitions(path) if index.file_text(path) is not None else {}
+    return _outline(index, _Listed(path, used), most) if used else None
+
+
 def _paths_asked(question: str, index: ChunkIndex) -> list[str]:
     """Return the files of code that a question asks about as a whole, the largest first."""
     for pattern in (_PATH, _PLACE):

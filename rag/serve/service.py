@@ -41,7 +41,7 @@ from rag.service.jobs import open_shared_state
 from rag.service.namespace_retention import RetentionTimer
 from rag.service.open_backends import FailedGenerator
 from rag.service.replay import Replay, TurnsBefore, compared
-from rag.settings import Settings, with_absolute_paths
+from rag.settings import Settings, Steps, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
 from rag.types.question_kinds import HISTORY
 
@@ -232,7 +232,7 @@ class Service:
         conversation: str | None = None,
         named: bool = True,
         about: str | None = None,
-        steps: int | None = None,
+        steps: Steps | None = None,
         question: str = "",
     ) -> Dialog:
         """Return a conversation about repositories, ready to ask.

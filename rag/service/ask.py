@@ -16,15 +16,14 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
-    Mapping,
-    Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, Union
 
-from rag.agent.look import Look
+from rag.agent.text_look import TextLook
+from rag.agent.tool_look import ToolLook
 from rag.answer.citations import CitationFilter, Resolved, resolve
 from rag.answer.fallback import fallback_answer, quotes_so_far
 from rag.answer.finish import finish, warning_paragraph
@@ -34,7 +33,6 @@ from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.about_conversation import is_about_conversation
 from rag.memory.extractive_summary import QUOTING
 from rag.ports import (
-    ChatMessages,
     CompletingGenerator,
     TextGenerator,
     is_async,
@@ -46,7 +44,8 @@ from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.service.search import check_question
-from rag.service.second_look import begin_look
+from rag.service.second_look import Form, begin_look, form_of_look
+from rag.service.spending import Spending
 from rag.service.support import with_support
 from rag.service.trace import trace
 from rag.types import (
@@ -54,9 +53,9 @@ from rag.types import (
     Citation,
     DialogTurn,
     GenerationOptions,
-    ModelReply,
     Prepared,
     Replacement,
+    ToolCall,
     TraceStep,
 )
 
@@ -104,14 +103,6 @@ class _Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choose:
-    """Send messages to a model that calls tools; its reply is sent back."""
-
-    messages: ChatMessages
-    tools: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class _Stream:
     """Stream the model's answer into `writing`."""
 
@@ -125,7 +116,9 @@ class _Store:
     do: Callable[[], Any]
 
 
-_Step = _Show | _Notify | _Work | _Prepare | _Complete | _Choose | _Stream | _Store
+_Step = _Show | _Notify | _Work | _Prepare | _Complete | _Stream | _Store
+_Written = Union["_Writing", Literal["interrupted", "without tools"]]
+"""The answer; or the quotes of an interrupted look are stored; or a prompt without a look is to be made."""
 _T = TypeVar("_T")
 _Steps = Generator[_Step, Any, _T]
 
@@ -171,12 +164,11 @@ def converse(
                                 yield shown
                             if writing.is_ended:
                                 break
+                        writing.replied(pieces)
                 case _Complete(prompt):
                     assert isinstance(generator, CompletingGenerator)
                     steps.result = generator.complete(prompt)
-                case _Choose(messages, tools):
-                    assert is_tool_calling(generator)
-                    steps.result = generator.choose(messages, tools)
+                    dialog.spending.completed(generator, prompt, steps.result)
                 case _Prepare(standalone):
                     steps.result = dialog.prepare(question, standalone=standalone)
                 case _Work(do) | _Store(do):
@@ -221,15 +213,14 @@ async def aconverse(
                                 yield shown
                             if writing.is_ended:
                                 break
+                        writing.replied(pieces)
                 case _Complete(prompt):
                     assert isinstance(generator, CompletingGenerator)
                     if is_async(generator):
                         steps.result = await generator.acomplete(prompt)
                     else:
                         steps.result = await to_thread(generator.complete, prompt)
-                case _Choose(messages, tools):
-                    assert is_tool_calling(generator)
-                    steps.result = await generator.achoose(messages, tools)
+                    dialog.spending.completed(generator, prompt, steps.result)
                 case _Prepare(standalone) if prepare is not None:
                     steps.result = await prepare(dialog, question, standalone)
                 case _Prepare(standalone):
@@ -277,6 +268,7 @@ def _ask(
     dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
 ) -> _Steps[None]:
     """Store the question, answer it, and end its turn however the answer ends."""
+    dialog.spending = Spending(dialog.engine.counter)
     try:
         if generator.model != QUOTING and question.strip():
             asked: DialogTurn | None = yield _Store(partial(dialog.ask, question))
@@ -292,7 +284,9 @@ def _ask(
 def _answer(
     dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
 ) -> _Steps[None]:
-    """The loop: look for a cached answer, search and prepare, stream the model's answer, store the turn."""
+    """The loop: look for a cached answer, search and prepare, let the model answer, store the turn."""
+    form = form_of_look(dialog, generator)
+    dialog.leads = form == "tools"
     try:
         lookup, given, prepared, standalone = yield from _look_up_and_prepare(
             dialog, question, generator, cache
@@ -305,31 +299,53 @@ def _answer(
     answer = None
     if generator.model == QUOTING and is_about_conversation(prepared.question):
         answer = yield _Work(partial(dialog.about_conversation, prepared))
-    if given or answer or (_is_missing(prepared) and not dialog.options.is_json):
-        prepared, answer = given or (prepared, answer or dialog.not_found(prepared))
-        yield _Show(answer.text)
-        yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
-        return
-    if look := begin_look(dialog, prepared, generator):
-        add_found = partial(dialog.prepare, question, standalone=standalone, looked=look)
-        try:
-            yield from _look_again(look, generator)
-        except BaseException as error:
-            if isinstance(error, Exception):
-                raise
-            is_read = isinstance(error, KeyboardInterrupt)  # else the caller has left
-            if not is_read and not look.steps:
-                raise
-            look.close()
-            prepared = yield _Work(add_found)
-            quotes = quotes_so_far(prepared, dialog.engine.counter)
-            if not is_read:
-                yield _Store(partial(dialog.remember, prepared, quotes))
-                raise
-            yield _Show(quotes.text)
-            yield _Show((yield _Store(partial(dialog.remember, prepared, quotes))))
+    written: _Written = "without tools"
+    while written == "without tools":
+        is_missing = not dialog.leads and _is_missing(prepared) and not dialog.options.is_json
+        if given or answer or is_missing:
+            prepared, answer = given or (prepared, answer or dialog.not_found(prepared))
+            yield _Show(answer.text)
+            yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
             return
-        prepared = yield _Work(add_found)
+        written = yield from _written(dialog, prepared, standalone, generator, form, keep_broken)
+        if written == "without tools":  # the server refuses them, or the context has no room for results
+            form = "" if is_tool_calling(generator) else form_of_look(dialog, generator)
+            dialog.leads = False
+            prepared = yield _Prepare(standalone)
+    if isinstance(written, _Writing):
+        answer = yield _Store(written.remember)
+        if lookup:
+            yield _Work(partial(lookup.keep, written.prepared, answer))
+        yield _Show(answer)
+
+
+def _written(
+    dialog: Dialog,
+    prepared: Prepared,
+    standalone: str | None,
+    generator: TextGenerator,
+    form: Form,
+    keep_broken: bool,
+) -> _Steps[_Written]:
+    """Let the model look and write the answer, see `_Written`."""
+    look: ToolLook | TextLook | None = yield _Work(partial(begin_look, dialog, prepared, form))
+    if look is None and dialog.leads:
+        return "without tools"
+    if look is not None:
+        fresh = partial(dialog.prepare, prepared.question, standalone=standalone, looked=look)
+        try:
+            if isinstance(look, ToolLook):
+                writing = _Writing(dialog, look.begun(), generator)
+                if (yield from _answered_in_look(look, writing, keep_broken)):
+                    return writing
+            else:
+                yield from _look_in_text(look, generator)
+        except _Interrupted as interrupted:
+            yield from _quoted(dialog, look, fresh, interrupted.error)
+            return "interrupted"
+        if isinstance(look, ToolLook) and not look.has_found:
+            return "without tools"
+        prepared = yield _Work(fresh)
     writing = _Writing(dialog, prepared, generator)
     try:
         yield _Notify(writing.sources)
@@ -342,10 +358,83 @@ def _answer(
         yield _Store(partial(writing.broke_off, error, keep_broken))
         writing.failed(error)
         raise
-    answer = yield _Store(writing.remember)
-    if lookup:
-        yield _Work(partial(lookup.keep, prepared, answer))
-    yield _Show(answer)
+    return writing
+
+
+class _Interrupted(Exception):
+    """A look was interrupted before the answer began, by `error`: what was found is quoted."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _Steps[bool]:
+    """Let the model look and write the answer in one conversation; return False if that is not possible.
+
+    That is, if its server refuses tools, or fails after the first steps and before a word of the answer.
+    """
+    try:
+        while True:
+            yield _Notify(writing.sources)
+            yield _Stream(writing)
+            pending = look.read(writing.calls, writing.text)
+            if not pending:
+                break
+            for one in pending:
+                yield _Show((yield _Work(partial(look.run, *one))))
+            if note := writing.go_on(look.begun()):
+                yield _Show(note)
+        if shown := writing.rest():
+            yield _Show(shown)
+        if look.has_found:
+            look.close()
+            writing.prepared = replace(look.begun(), steps=tuple(look.steps))
+        return True
+    except BaseException as error:
+        if not writing.has_text:
+            if isinstance(error, ProviderError) and (look.has_found or not writing.calls_tools):
+                look.end("the model failed", str(error))
+                if look.has_found:
+                    yield _Show(look.close())
+                return False
+            if not isinstance(error, Exception) and look.has_found:
+                raise _Interrupted(error) from error
+        yield _Store(partial(writing.broke_off, error, keep_broken))
+        writing.failed(error)
+        raise
+
+
+def _look_in_text(look: TextLook, generator: TextGenerator) -> _Steps[None]:
+    """Let the model look again in lines of text, until it has enough or a limit is reached."""
+    try:
+        while not look.ended:
+            try:
+                reply: str = yield _Complete(look.prompt())
+            except ProviderError as error:
+                look.end("the model failed", str(error))
+                continue
+            for pending in look.read(reply):
+                yield _Show((yield _Work(partial(look.run, pending))))
+    except BaseException as error:
+        if isinstance(error, Exception) or not look.has_found:
+            raise
+        raise _Interrupted(error) from error
+    yield _Show(look.close())
+
+
+def _quoted(
+    dialog: Dialog, look: ToolLook | TextLook, fresh: Callable[[], Prepared], error: BaseException
+) -> _Steps[None]:
+    """Store the quotes of what was found before an interrupt; show them unless the caller has left."""
+    look.close()
+    prepared: Prepared = yield _Work(fresh)
+    quotes = quotes_so_far(prepared, dialog.engine.counter)
+    if not isinstance(error, KeyboardInterrupt):
+        yield _Store(partial(dialog.remember, prepared, quotes))
+        raise error
+    yield _Show(quotes.text)
+    yield _Show((yield _Store(partial(dialog.remember, prepared, quotes))))
 
 
 def _look_up_and_prepare(
@@ -368,22 +457,6 @@ def _look_up_and_prepare(
     if lookup and not given:
         given = yield _Work(partial(lookup.still, prepared))
     return lookup, given, prepared, standalone
-
-
-def _look_again(look: Look, generator: TextGenerator) -> _Steps[None]:
-    """Let the model look again, step by step, until it has enough or a limit is reached."""
-    while not look.ended:
-        try:
-            if is_tool_calling(generator):
-                reply: ModelReply = yield _Choose(look.messages(), look.schemas)
-            else:
-                reply = ModelReply((yield _Complete(look.prompt())))
-        except ProviderError as error:
-            look.failed(error, calls_tools=is_tool_calling(generator))
-            continue
-        for pending in look.read(reply):
-            yield _Show((yield _Work(partial(look.run, pending))))
-    yield _Show(look.close())
 
 
 def _completion(
@@ -481,6 +554,8 @@ _CUT = "the answer was cut at {tokens:,} tokens{trimmed}; allow more with RAG_AN
 _TRIMMED = ", and is stored up to its last whole sentence"
 _ENDED_EARLY = "the model's server ended the answer early ({reason}), so it is stored as incomplete"
 _WERE_THOUGHTS = "\n\n(The text so far was thoughts of the model. Its answer follows.)\n\n"
+_HELD_CHARS = 160
+"""While tools may be called, an answer is shown from this length on: a short text may introduce a call."""
 _CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the request"
 
 
@@ -493,9 +568,41 @@ class _Writing:
         is_quoting = generator.model == QUOTING and not self.options.is_json
         self.warning = warning_paragraph(prepared.warning) if is_quoting else ""
         self._dialog, self._generator = dialog, generator
+        self.calls: tuple[ToolCall, ...] = ()
+        self._held, self._hold = "", 0
         self._begin()
         self._numbered = 0
         self._began = time.perf_counter()
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the model's server has not refused tools."""
+        return is_tool_calling(self._generator)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether text of the answer was shown."""
+        return any(text.strip() for text in self._shown)
+
+    @property
+    def text(self) -> str:
+        """The reply as it was generated so far."""
+        return "".join(self._raw) + self._held
+
+    def replied(self, stream: object) -> None:
+        """Note how a reply has ended: the tools that it calls, and its tokens."""
+        self.calls = tuple(getattr(stream, "calls", ()))
+        usage = getattr(stream, "usage", None) if hasattr(stream, "usage") else self._generator.usage
+        self._dialog.spending.add(usage, self.prepared.prompt.tokens, self.text)
+        counter = self._dialog.engine.counter
+        if usage and not usage.estimated and is_learning(counter):
+            chat, prompt = self.prepared.chat, self.prepared.prompt
+            counter.learn(chat.text if chat else prompt.text, usage.prompt_tokens)
+
+    def go_on(self, prepared: Prepared) -> str:
+        """Begin again with more sources: the reply so far was no answer; return what to show of that."""
+        self.prepared = prepared
+        return self._restart()
 
     @property
     def is_ended(self) -> bool:
@@ -505,6 +612,11 @@ class _Writing:
     def take(self, piece: str) -> str:
         """Add a piece; return the text that can be shown now."""
         note = self._restart() if isinstance(piece, Replacement) else ""
+        self._held += piece
+        if len(self._held) < self._hold:
+            return note
+        piece = self._held
+        self._held, self._hold = "", 0
         return note + self._show(self._cited(self._end.feed(piece)))
 
     def _restart(self) -> str:
@@ -521,10 +633,15 @@ class _Writing:
         self._end = AnswerEnd(self.options.stop, tokens, self._dialog.engine.counter)
         self._raw: list[str] = []
         self._shown: list[str] = []
+        chat = self.prepared.chat
+        self._held = ""
+        self._hold = _HELD_CHARS if chat and not chat.must_answer else 0
 
     def rest(self) -> str:
         """Return the text that was held back to the end."""
-        rest = self._cited(self._end.close())
+        held = self._held
+        self._held = ""
+        rest = self._cited(self._end.feed(held)) + self._cited(self._end.close())
         return self._show(rest if self.options.is_json else rest + self._filter.close())
 
     def _cited(self, piece: str) -> str:
@@ -536,10 +653,7 @@ class _Writing:
         return text
 
     def remember(self) -> Answer:
-        """Store the whole answer as a turn; learn from the tokens that the service reported."""
-        counter, usage = self._dialog.engine.counter, self._generator.usage
-        if usage and not usage.estimated and is_learning(counter):
-            counter.learn(self.prepared.prompt.text, usage.prompt_tokens)
+        """Store the whole answer as a turn."""
         return self._dialog.remember(self.prepared, self._finished(complete=True))
 
     def sources(self) -> tuple[Citation, ...]:
@@ -556,6 +670,9 @@ class _Writing:
 
         Without a word of text, or if the generator needs no model, there is nothing to keep.
         """
+        if self._held:
+            self._show(self._cited(self._end.feed(self._held)))
+            self._held = ""
         was_stopped = not isinstance(error, Exception) and self._dialog.history.keeps_stopped
         if not self._raw or not (keep_broken or (was_stopped and self._generator.model != QUOTING)):
             self._dialog.fail(error, "".join(self._shown), self._generator.model)
@@ -584,7 +701,7 @@ class _Writing:
             text,
             resolved,
             model=self._generator.model,
-            usage=self._generator.usage,
+            usage=self._dialog.spending.usage,
             counter=engine.counter,
             home=engine.settings.home,
             complete=complete,

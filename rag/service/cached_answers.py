@@ -63,9 +63,11 @@ _WITHOUT_EFFECT = frozenset(
     git_timeout_s model_concurrency storage_cap_bytes stores stores_cache_bytes groups cache template
     steps""".split()
 )
-"""Settings that do not change answers; the template, whose text is hashed instead; and the steps of a second
-look, after which no answer is cached.
+"""Settings that do not change answers; the template, whose text is hashed instead; and the steps, which are
+those of the dialog.
 """
+_OTHER_STATE = {"look recall_turns", "look changed_since"}
+"""Steps whose results depend on more than the files."""
 
 
 _NUMBERING = "by first reference"
@@ -109,10 +111,8 @@ def look_up(
     if not (is_wanted(dialog.engine.settings) if wanted is None else wanted):
         return None
     locations = [repository.source.location for repository in dialog.repositories]
-    if not question.strip() or dialog.only or dialog.steps or len(set(locations)) < len(locations):
-        # A second look may cite lines that a search does not find again; citations cannot distinguish two
-        # versions of a repository.
-        return None
+    if not question.strip() or dialog.only or len(set(locations)) < len(locations):
+        return None  # citations cannot distinguish two versions of a repository
     return LookUp(dialog, question, standalone, generator)
 
 
@@ -176,6 +176,7 @@ class LookUp:
             or prepared.warning
             or (answer.support and (answer.support.unsupported or answer.support.unknown_names))
             or _lacks_history(answer)
+            or any(step.name in _OTHER_STATE for step in answer.trace)
             or not (answer.complete and answer.found and answer.citations and known)
         ):
             return
@@ -273,6 +274,7 @@ def _scope(dialog: Dialog, generator: TextGenerator, context: str) -> dict[str, 
         "said_before": context,
         "known": dialog.known().variables(),
         "numbering": _NUMBERING,
+        "steps": dialog.steps,
         "settings": {
             field.name: getattr(settings, field.name)
             for field in fields(settings)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from rag.agent.look import Look
+from rag.agent.text_look import TextLook
+from rag.analysis import term_set
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
@@ -48,9 +50,11 @@ from rag.service.search import (
     within,
 )
 from rag.service.snapshots import FolderState
+from rag.service.spending import Spending
 from rag.service.subjects import find_subject
 from rag.service.trace import trace
 from rag.service.unread import is_part, missing_note, with_unread
+from rag.settings import Steps
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -79,6 +83,10 @@ _SHOWN = 12
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
+_LEADS, _LEADS_TOKENS, _LEADS_FOUND, _LEADS_SHARE = 4, 1_000, 12, 0.7
+"""How many places are shown with their text to a model that looks further, about their tokens together, how
+many places are found, and the share of the context window for the prompt.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,18 @@ class HitSelection:
     is_judged: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Shows:
+    """What a prompt can show, see `PromptInput`; `found` are all hits, `share` its part of the context."""
+
+    found: tuple[Hit, ...]
+    hits: Sequence[Hit]
+    parts: Sequence[Hit]
+    surroundings: Iterable[Hit] = ()
+    outlines: Iterable[Hit] = ()
+    share: float = 1.0
+
+
 class Dialog:
     """A conversation about one or more repositories.
 
@@ -114,7 +134,9 @@ class Dialog:
         subject: what the next question is about, if the user set it.
         options: what the caller asks of the model for the next answers.
         metadata: what the caller wants stored with the next turns.
-        steps: how many times the model may look again before it answers.
+        steps: how many times the model may look again before it answers; "auto" leaves it to the model.
+        leads: whether `prepare` shows only the best places with their text, for a model that looks further.
+        spending: the tokens of the question that is asked.
         remarks: sentences for the person who asks, which the notes of the answers have.
     """
 
@@ -138,7 +160,9 @@ class Dialog:
         self.subject: Subject | None = None
         self.options = GenerationOptions()
         self.metadata: Mapping[str, str] = {}
-        self.steps = engine.settings.steps
+        self.steps: Steps = engine.settings.steps
+        self.leads = False
+        self.spending = Spending(engine.counter)
         self.remarks: tuple[str, ...] = ()
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
@@ -146,6 +170,10 @@ class Dialog:
     def conversation(self) -> Conversation | None:
         """The stored conversation; None before its first turn."""
         return self.history.conversation
+
+    def remark(self, sentence: str) -> None:
+        """Add a sentence for the person who asks, once."""
+        self.remarks = tuple(dict.fromkeys((*self.remarks, sentence)))
 
     @property
     def is_plain(self) -> bool:
@@ -252,7 +280,8 @@ class Dialog:
 
         `standalone` is the question as rewritten by a model: its standalone form, or with more words if there
         are no turns. It is searched instead, unless the repository seems to answer only the question as
-        typed. A second look that has ended adds what it found.
+        typed. A second look that has ended adds what it found. With `leads`, the prompt has only the best
+        places, and leaves room for what the model finds.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
@@ -266,27 +295,26 @@ class Dialog:
         found, confidence = self._found(question, standalone, turns, k)
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
+        shows = self._shows(found, looked)
         for remark in () if looked else found.remarks:
             self.engine.notice(remark)
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        searchers = [r.searcher for r in self.searched]
         warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
             PromptInput(
                 question=question,
                 standalone_question=found.sought.standalone,
-                hits=found.hits,
+                hits=shows.hits,
                 turns=[*check_turns(older, now), *shown],
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
-                parts=other_parts(searchers, found.hits),
-                # Without a model the best lines are quoted: it is of no use to show more.
-                surroundings=surroundings(searchers, found) if settings.has_model else (),
-                outlines=outlines(searchers, found) if settings.has_model else (),
+                parts=shows.parts,
+                surroundings=shows.surroundings,
+                outlines=shows.outlines,
                 known=known,
                 warning=warned,
                 missing_words=confidence.missing_words if confidence else (),
@@ -294,14 +322,14 @@ class Dialog:
             ),
             template=load_template(settings.template, settings.home),
             counter=self.engine.counter,
-            context_tokens=settings.context_tokens,
+            context_tokens=int(settings.context_tokens * shows.share),
             answer_tokens=self._answer_tokens(),
         )
         return Prepared(
             question=question,
             standalone_question=found.sought.standalone,
             conversation=self.conversation,
-            hits=found.hits,
+            hits=shows.found,
             prompt=prompt,
             seconds={
                 "search": searched - began,
@@ -316,10 +344,39 @@ class Dialog:
             warning=warned,
         )
 
+    def _shows(self, found: RetrievalResult, looked: Look | None) -> _Shows:
+        """Return what a prompt can show: the best places for a model that looks further, or what was chosen
+        in a look, else all that was found and what surrounds it.
+        """
+        searchers = [repository.searcher for repository in self.searched]
+        if self.leads and looked is None:
+            every = (*found.hits, *found.further)[:_LEADS_FOUND]
+            wants_tests = "test" in term_set(found.sought.question.text)
+            code = [hit for hit in found.hits if wants_tests or hit.kind != "test"]
+            return _Shows(every, self._first(code or found.hits), (), share=_LEADS_SHARE)
+        shows = _Shows(found.hits, found.hits, other_parts(searchers, found.hits))
+        # Without a model the best lines are quoted: it is of no use to show more.
+        if not self.engine.settings.has_model or (isinstance(looked, TextLook) and looked.chosen):
+            return shows
+        return replace(
+            shows, surroundings=surroundings(searchers, found), outlines=outlines(searchers, found)
+        )
+
+    def _first(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the first hits for a model that looks further: it reads the others if they matter."""
+        room, first = _LEADS_TOKENS, list[Hit]()
+        for hit in hits[:_LEADS]:
+            room -= self.engine.counter.count(hit.text)
+            if room >= 0 or not first:
+                first.append(hit)
+        return first
+
     def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""
-        if confidence is None or confidence.is_sure or not confidence.found:
+        if confidence is None or confidence.is_sure:
             return ""
+        if not confidence.found:  # a model that looks further gets the doubt, else this is the answer
+            return warning(replace(confidence, found=True), hits) if self.leads else ""
         unread = missing_note(self.repositories, confidence, around=self.engine.reads_around)
         return warning(confidence, hits, unread, is_part=any(map(is_part, self.repositories)))
 

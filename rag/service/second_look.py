@@ -2,87 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from rag.agent.look import Look
-from rag.agent.tools import Tools
+from rag.agent.look import Limits, Surroundings
+from rag.agent.text_look import TextLook
+from rag.agent.tool_look import ToolLook
+from rag.agent.tools import Changes, Found, Lines, Part, Recall, Tools, hit_of_lines
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
 from rag.corpus.refs import allowed_commit
 from rag.errors import SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
+from rag.quoting import counted
 from rag.service.dialog import Dialog
+from rag.service.explore import explore
+from rag.service.explored_places import ExploredPlace
 from rag.service.recall import recall
 from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories
 from rag.service.unread import uses_note
-from rag.settings import MAX_STEPS
-from rag.types import DialogTurn, Hit, Prepared
+from rag.settings import AUTO_STEPS, MAX_STEPS
+from rag.types import DialogTurn, Hit, Prepared, SearchMode
 
 STEPS_WITHOUT_MODEL = "the steps had no effect: only a model can look again; choose one with RAG_MODEL"
-_RECALLED = 3
 NO_ROOM_FOR_STEPS = (
     "the steps had no effect: a context of {tokens:,} tokens has no room for one; raise context_tokens"
 )
+_AUTO_REQUESTS = 6
+"""The most requests to the model for one question, if the number of steps is not set."""
+_AUTO_WINDOW = 6_000
+"""With a smaller context window, the model looks again only if it is asked to."""
+_RECALLED = 3
+_SEARCH_TOKENS = 450
+_MATCHES = 20
+_GAP = 8
+"""The most lines between two lines of one place."""
+
+Form = Literal["", "tools", "text"]
 
 
-def begin_look(dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> Look | None:
-    """Return a second look at a question; None if no step is allowed, or the generator cannot ask for one.
+def form_of_look(dialog: Dialog, generator: TextGenerator) -> Form:
+    """Return how the model looks again: by calling tools, with lines of text, or not at all ("").
 
-    In the second case the answer gets a note.
+    With steps `auto` a model looks that calls tools, except a model file of this machine, and where the
+    reply must be JSON, which is no conversation. If no model can make the steps that are wanted, the answer
+    gets a note.
     """
-    settings = dialog.engine.settings
-    if dialog.steps <= 0 or dialog.selection is not None:
+    steps, settings = dialog.steps, dialog.engine.settings
+    if not steps or dialog.selection is not None:
+        return ""
+    is_conversation = is_tool_calling(generator) and not dialog.options.is_json
+    if steps == AUTO_STEPS:
+        fits = settings.context_tokens >= _AUTO_WINDOW and settings.local_model is None
+        return "tools" if is_conversation and fits else ""
+    if is_conversation:
+        return "tools"
+    if is_completing(generator):
+        return "text"
+    dialog.remark(STEPS_WITHOUT_MODEL)
+    return ""
+
+
+def begin_look(dialog: Dialog, prepared: Prepared, form: Form) -> ToolLook | TextLook | None:
+    """Return a second look at a question; None if there is no form of it, or no room for a step."""
+    if not form:
         return None
-    if not (is_tool_calling(generator) or is_completing(generator)):
-        dialog.remarks = tuple(dict.fromkeys((*dialog.remarks, STEPS_WITHOUT_MODEL)))
-        return None
+    settings, is_auto = dialog.engine.settings, dialog.steps == AUTO_STEPS
+    steps = MAX_STEPS if dialog.steps == AUTO_STEPS else min(int(dialog.steps), MAX_STEPS)
+    requests = _AUTO_REQUESTS - 1 if is_auto else steps  # the last one is the answer's
+    limits = Limits(steps, requests, settings.timeout_s, settings.context_tokens)
+    names = [repository.source.name for repository in dialog.searched]
+    around = Surroundings(dialog.engine.counter, settings.home, names)
+    kind = ToolLook if form == "tools" else TextLook
+    look = kind(prepared, tools_of(dialog, prepared), limits, around)
+    if not look.ended:
+        return look
+    if not is_auto:
+        dialog.remark(NO_ROOM_FOR_STEPS.format(tokens=settings.context_tokens))
+    return None
+
+
+def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
+    """Return the tools of a question; those for earlier turns and changes only if there are any."""
     searched, around = dialog.searched, dialog.engine.reads_around
-    locations = {repository.source.location for repository in searched}
 
-    def find(query: str) -> Sequence[Hit]:
-        return search_repositories(searched, SearchQuery(query, k=8), around=around).hits
+    def search(query: str, seen: Lines) -> Found:
+        return _explored(dialog, query, seen)
 
-    def earlier(query: str) -> Sequence[DialogTurn]:
-        found = recall(dialog.engine, query, k=_RECALLED)
-        return [turn for turn in found if any(cited.location in locations for cited in turn.citations)]
-
-    def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:
-        return [one for repository in searched for one in _changes(dialog, repository, since, until)]
+    def find(text: str, mode: SearchMode) -> tuple[Sequence[Hit], str]:
+        found = search_repositories(searched, SearchQuery(text, mode, k=_MATCHES), around=around)
+        note = found.matches.note if found.matches else ""
+        return found.hits, "; ".join((note, *found.remarks))
 
     def unread(name: str, count: int) -> str:
         notes = (uses_note(repository, name, count, around=around) for repository in dialog.repositories)
         return "; ".join(filter(None, dict.fromkeys(notes)))
 
-    has_history = all(repository.checkout.commit for repository in searched)
-    names = [repository.source.name for repository in searched]
-    tools = Tools(
+    return Tools(
         indexes=[repository.store for repository in searched],
-        search=find,
-        recall=earlier if dialog.history.is_stored else None,
-        changes=changes if has_history else None,
-        name_repository=len(names) > 1,
-        names=names,
+        search=search,
+        find=find,
+        recall=_recall(dialog, prepared),
+        changes=_changes(dialog),
+        names=[repository.source.name for repository in searched],
         unread=unread,
     )
-    look = Look(
-        prepared.question,
-        prepared.prompt.sources,
-        tools,
-        steps=min(dialog.steps, MAX_STEPS),
-        seconds=settings.timeout_s,
-        window=settings.context_tokens,
-        counter=dialog.engine.counter,
-        home=settings.home,
-        repositories=names,
-    )
-    if look.ended:
-        note = NO_ROOM_FOR_STEPS.format(tokens=settings.context_tokens)
-        dialog.remarks = tuple(dict.fromkeys((*dialog.remarks, note)))
-    return look
 
 
-def _changes(
+# ---------------------------------------------------------------- search
+
+
+def _explored(dialog: Dialog, query: str, seen: Lines) -> Found:
+    """Return the places that `explore` returns, with their lines."""
+    parts: list[Part] = []
+    notes: list[str] = []
+    for repository in dialog.searched:
+        found = explore(
+            repository,
+            query,
+            counter=dialog.engine.counter,
+            budget_tokens=_SEARCH_TOKENS // len(dialog.searched),
+            seen={path: set(lines) for path, lines in seen.items()},
+            around=dialog.engine.reads_around,
+        )
+        parts += [part for place in found.places for part in _parts_of(repository, place)]
+        if found.more:
+            notes.append(f"{counted(len(found.more), 'more place')} in {repository.source.name}")
+    if not parts:
+        again = " that was not shown before" if seen else ""
+        return Found((Part(f"nothing{again} was found"),), "0 places")
+    rest = [Part(f"{'; '.join(notes)}: search again with more exact words")] if notes else []
+    return Found((*parts, *rest), counted(len(parts), "place"))
+
+
+def _parts_of(repository: Repository, place: ExploredPlace) -> Iterator[Part]:
+    """Yield the lines of a place, those that are near each other together."""
+    groups: list[list[tuple[int, str]]] = []
+    for line in place.lines:
+        if groups and line[0] - groups[-1][-1][0] <= _GAP:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    for lines in groups:
+        hit = hit_of_lines(repository.store, place.path, lines[0][0], lines[-1][0])
+        if hit is not None:
+            yield Part(place.label, hit, tuple(lines))
+
+
+# ---------------------------------------------------------------- earlier turns, changes
+
+
+def _recall(dialog: Dialog, prepared: Prepared) -> Recall | None:
+    """Return the search of earlier turns about these repositories; None if it finds none for the question."""
+    locations = {repository.source.location for repository in dialog.searched}
+    shown = {turn.id for turn in prepared.prompt.turns}
+
+    def earlier(query: str) -> Sequence[DialogTurn]:
+        found = recall(dialog.engine, query, k=_RECALLED)
+        return [
+            turn
+            for turn in found
+            if turn.id not in shown and any(cited.location in locations for cited in turn.citations)
+        ]
+
+    return earlier if dialog.history.is_stored and earlier(prepared.question) else None
+
+
+def _changes(dialog: Dialog) -> Changes | None:
+    """Return the comparison of two commits; None if a repository has less than two."""
+    if not all(map(_has_history, dialog.searched)):
+        return None
+
+    def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:
+        return [one for repository in dialog.searched for one in _changed(dialog, repository, since, until)]
+
+    return changes
+
+
+def _has_history(repository: Repository) -> bool:
+    checkout = repository.checkout
+    if not (checkout.commit and checkout.has_files):
+        return False
+    try:
+        output = run_git(["rev-list", "--max-count=2", str(checkout.commit)], cwd=checkout.root)
+    except GitError:
+        return False
+    return len(output.split()) > 1
+
+
+def _changed(
     dialog: Dialog, repository: Repository, since: str, until: str | None
 ) -> Sequence[tuple[str, str]]:
     """Return the changed files between two commits, of those that are indexed; deleted ones are not.

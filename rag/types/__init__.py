@@ -21,7 +21,7 @@ from rag.types.code import (
     Subject,
     UseRole,
 )
-from rag.types.generation import FinishReason, GenerationOptions, ModelReply, Replacement, ToolCall, Usage
+from rag.types.generation import FinishReason, GenerationOptions, Replacement, ToolCall, ToolChat, Usage
 from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, not_indexed
 from rag.types.prompt import NumberedSource, Prepared, Prompt, source_of
 from rag.types.retrieval import (
@@ -111,7 +111,6 @@ __all__ = [
     "Located",
     "Message",
     "MissingPart",
-    "ModelReply",
     "NumberedSource",
     "PatternMatches",
     "Prepared",
@@ -128,6 +127,7 @@ __all__ = [
     "SupportCheck",
     "SupportKind",
     "ToolCall",
+    "ToolChat",
     "TraceStep",
     "TurnScope",
     "TurnState",

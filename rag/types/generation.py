@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -30,19 +31,32 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool that a model asks for; `arguments` are as the model wrote them, supposedly JSON."""
+    """A call of a tool that a model asks for; `arguments` are as the model wrote them, supposedly JSON.
+
+    `extra` are fields of its service that must be sent back unchanged, such as Gemini's signatures.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReply:
-    """A reply of a model that may call tools."""
+class ToolChat:
+    """A conversation with a model that may call tools, in the form of the OpenAI protocol.
 
-    text: str
-    calls: tuple[ToolCall, ...] = ()
+    With `must_answer`, the tools are sent, as they are part of what a service caches, but may not be called.
+    """
+
+    messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...]
+    must_answer: bool = False
+
+    @property
+    def text(self) -> str:
+        """What is sent, as far as its tokens are counted."""
+        return json.dumps([self.messages, self.tools], ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rag.types.code import Subject
-from rag.types.generation import GenerationOptions
+from rag.types.generation import GenerationOptions, ToolChat
 from rag.types.retrieval import CodeFact, CodeFacts, Confidence, Hit
 from rag.types.turns import Conversation, DialogTurn, TraceStep
 
@@ -59,7 +59,8 @@ class Prepared:
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
     of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
-    caller asks of the model, `steps` those of a second look. `warning` is that of the answer.
+    caller asks of the model, `steps` those of a second look. `warning` is that of the answer. `chat` is
+    what is sent instead of the prompt's text to a model that may call tools.
     """
 
     question: str
@@ -75,3 +76,4 @@ class Prepared:
     options: GenerationOptions = field(default_factory=GenerationOptions)
     steps: tuple[TraceStep, ...] = ()
     warning: str = ""
+    chat: ToolChat | None = None

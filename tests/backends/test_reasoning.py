@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.backends.openai.reasoning import Habit, Thoughts, without_thoughts
+from rag.backends.openai.reasoning import Habit, Thoughts
+
+
+def without_thoughts(text: str) -> str:
+    """Return an answer, which arrives as a whole, without the thoughts of its model."""
+    thoughts = Thoughts("closes")
+    begun = thoughts.feed(text)
+    rest = thoughts.close()
+    return rest if thoughts.restarted else begun + rest
+
 
 ANSWER = "It is in `auth.py` [2]. It raises ValueError [1].\n"
 FORMS = [

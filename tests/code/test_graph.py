@@ -514,6 +514,28 @@ def test_calls_of_rust_in_macros_and_modules_within_files():
     assert called(graph, "Kit.open") == [("src/use.rs", 5, True)]
 
 
+def test_calls_of_rust_by_a_path_that_begins_with_another_crate():
+    files = {
+        "loader/Cargo.toml": '[package]\nname = "my-loader"\n',
+        "loader/src/lib.rs": "pub mod grammar;\npub fn start() {}\n",
+        "loader/src/grammar.rs": (
+            "pub fn fetch_all() {}\npub struct Kit;\nimpl Kit { pub fn open() -> Kit { Kit } }\n"
+        ),
+        "app/Cargo.toml": '[package]\nname = "app"\n',
+        "app/src/main.rs": (
+            "use my_loader::grammar;\nfn main() {\n    my_loader::grammar::fetch_all();\n"
+            "    grammar::fetch_all();\n    my_loader::grammar::Kit::open();\n    my_loader::start();\n"
+            "    other_loader::grammar::fetch_all();\n}\n"
+        ),
+        "app/src/grammar.rs": "",
+        "app/src/other.rs": "use other_loader::grammar;\nfn run() { grammar::fetch_all(); }\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "fetch_all") == [("app/src/main.rs", line, True) for line in (3, 4)]
+    assert called(graph, "Kit.open") == [("app/src/main.rs", 5, True)]
+    assert called(graph, "start") == [("app/src/main.rs", 6, True)]
+
+
 def test_what_a_type_of_rust_is_around_may_have_the_method():
     files = {
         "src/main.rs": "mod kiln;\nfn main() {}\n",

@@ -212,7 +212,11 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_them(written, provider, vi
     expect(page.locator(".turn.stopped")).to_have_count(1)
 
 
-HELD = "Sessions are signed in `sign_session` [2], with a key of the settings [1]."
+HELD = (
+    "Sessions are signed in `sign_session` [2], and the signature is compared in constant time when a request "
+    "comes with its session, before anything else of the session is read, which is where a session that was "
+    "changed or that is too old is refused and its user has to log in again, with a key of the settings [1]."
+)
 
 
 def half_an_answer(written: Served, provider: ProviderServer, visit: Open) -> Page:
@@ -1101,7 +1105,7 @@ def looking(serve: Callable[..., Served], provider: ProviderServer) -> Served:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_second_look_and_the_flagged_statements_are_shown_and_stay(looking, provider, visit, scheme):
-    provider.answers[:] = [READ, "ANSWER", DOUBTFUL]
+    provider.answers[:] = [READ, DOUBTFUL]
     phone = {"width": 360, "height": 740}
     page = visit(looking, color_scheme=scheme, reduced_motion="reduce", viewport=phone)
     ask(page, SIGNED)
@@ -1126,7 +1130,7 @@ def test_a_second_look_and_the_flagged_statements_are_shown_and_stay(looking, pr
 
 
 def test_a_supported_answer_has_no_mark(looking, provider, visit):
-    provider.answers[:] = ["ANSWER", "Sessions are signed in `sign_session` [1]."]
+    provider.answers[:] = ["Sessions are signed in `sign_session` [1]."]
     page = visit(looking)
     turn = ask(page, SIGNED)
     expect(turn.locator(".answer")).to_contain_text("Sessions are signed")
@@ -1134,7 +1138,7 @@ def test_a_supported_answer_has_no_mark(looking, provider, visit):
 
 
 def test_steps_are_shown_while_the_answer_is_written(looking, provider, visit):
-    provider.answers[:], provider.behaviours[:] = [READ, "ANSWER", HELD], ["good", "good", "held"]
+    provider.answers[:], provider.behaviours[:] = [READ, HELD], ["good", "held"]
     provider.go_on.clear()
     page = visit(looking)
     page.get_by_label("Question", exact=True).fill(SIGNED)

@@ -105,7 +105,8 @@ class ProviderServer:
         retry_after: the Retry-After header of a 429.
 
     `requests` holds every request in the order of arrival. `client_left` is set when a client closes the
-    connection of an "endless" answer; setting `go_on` ends the pause of "held" ones.
+    connection of an "endless" answer; setting `go_on` ends the pause of "held" ones. `preamble` is a text
+    before calls of tools.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class ProviderServer:
         self.answers, self.behaviours, self.models = list(answers), list(behaviours), list(models)
         self.api_key, self.dim, self.retry_after = api_key, dim, retry_after
         self.requests: list[RecordedRequest] = []
+        self.preamble = ""
         self.client_left = threading.Event()
         self.go_on = threading.Event()
         self.stopping = threading.Event()
@@ -282,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
         reason = "length" if behaviour == "length" else "stop"
         while not isinstance(answer, str):
             if body.get("tools"):
-                self._call_tools(answer)
+                self._call_tools(body, answer)
                 return
             answer = self.script.next_answer()
         if body.get("stream"):
@@ -292,14 +294,40 @@ class _Handler(BaseHTTPRequestHandler):
         choice = {"index": 0, "message": message, "finish_reason": reason}
         self._send_json(200, self._completion("chat.completion", [choice], _usage(body, answer)))
 
-    def _call_tools(self, calls: Calls) -> None:
+    def _call_tools(self, body: Mapping[str, Any], calls: Calls) -> None:
         listed = [
             {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
             for n, (name, arguments) in enumerate(calls)
         ]
+        if body.get("stream"):
+            self._stream_calls(body, listed)
+            return
         message = {"role": "assistant", "content": None, "tool_calls": listed}
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
         self._send_json(200, self._completion("chat.completion", [choice], None))
+
+    def _stream_calls(self, body: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> None:
+        """Stream calls as OpenAI does: first the name, then the arguments in pieces."""
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None}]
+        deltas += [{"content": self.script.preamble}] if self.script.preamble else []
+        for index, call in enumerate(calls):
+            name, arguments = call["function"]["name"], call["function"]["arguments"]
+            begun = {"index": index, **call, "function": {"name": name, "arguments": ""}}
+            deltas.append({"tool_calls": [begun]})
+            for at in range(0, len(arguments), 7):
+                part = {"index": index, "function": {"arguments": arguments[at : at + 7]}}
+                deltas.append({"tool_calls": [part]})
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for delta in deltas:
+            self._event(self._chunk(delta))
+        self._event(self._chunk({}, "tool_calls"))
+        usage = _usage(body, json.dumps(calls))
+        self._event(self._completion("chat.completion.chunk", [], usage))
+        self._piece(b"data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
 
     def _stream(self, behaviour: Behaviour, body: Mapping[str, Any], answer: str, reason: str) -> None:
         self.send_response(200)

@@ -66,14 +66,6 @@ _QUOTES = re.compile("`+|[\"'“”‘’«»]")
 _ENDS = {"“": "”", "‘": "’", "«": "»"}
 
 
-def without_thoughts(text: str) -> str:
-    """Return an answer without the thoughts of its model."""
-    thoughts = Thoughts("closes")
-    begun = thoughts.feed(text)
-    rest = thoughts.close()
-    return rest if thoughts.restarted else begun + rest
-
-
 class Thoughts:
     """Removes the thoughts from a streamed answer. If they never end, there is no answer.
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import openai
 
 from rag.backends.openai.errors import server_words
+from rag.backends.openai.tools import CallParts
 from rag.errors import ProviderBroke
 from rag.types import FinishReason
 
@@ -123,7 +124,7 @@ _MAX_REASON_CHARS = 60
 
 
 class Tally:
-    """The state of a streamed answer: characters received, usage, and finish reason.
+    """The state of a streamed answer: characters received, tool calls, usage, and finish reason.
 
     `is_separate` is set when the server sends thoughts separately.
     """
@@ -137,6 +138,7 @@ class Tally:
         self.usage: Any = None
         self.finish_reason: str | None = None
         self.is_separate = False
+        self.parts = CallParts()
 
     def take(self, event: Any) -> str:
         """Record one event, None for the declared end; return its text, "" for events without text."""
@@ -155,11 +157,17 @@ class Tally:
         self.finish_reason = reason if reason and isinstance(reason, str) else self.finish_reason
         for name in ("delta", "message"):  # some servers send the whole message, others send it again
             said = choices[0].get(name)
-            if isinstance(said, Mapping) and not (name == "message" and self.characters):
+            if isinstance(said, Mapping) and not (name == "message" and self.has_begun):
+                self.parts.add(said.get("tool_calls"))
                 self.is_separate = self.is_separate or any(said.get(field) for field in _SEPARATE)
                 if content := said.get("content"):
                     return self._counted(content, is_last=False)
         return ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of the reply has arrived: text, or a tool call."""
+        return bool(self.characters or self.parts.calls)
 
     def _counted(self, content: Any, *, is_last: bool) -> str:
         """Return the text; the first half of a character waits for the second."""

@@ -14,6 +14,8 @@ from rag.backends.openai.bounds import RequestBounds, within
 from rag.backends.openai.errors import failures
 from rag.backends.openai.events import aevents, events
 from rag.backends.openai.replies import Tally
+from rag.backends.openai.tools import CallParts
+from rag.types import ToolCall
 
 
 @dataclass(slots=True)
@@ -80,6 +82,11 @@ class _Ended:
         return self._tally.finish_reason
 
     @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the model calls, complete at the end."""
+        return self._tally.parts.calls
+
+    @property
     def has_separate_thoughts(self) -> bool:
         """Whether the server has sent thoughts separately so far."""
         return self._tally.is_separate
@@ -99,6 +106,7 @@ class TextStream(_Ended, Iterator[str]):
 
     def _open(self, response: Any) -> None:
         self._response, self._events = response, events(response)
+        self._tally.parts = CallParts()
 
     def __next__(self) -> str:
         while True:
@@ -166,6 +174,7 @@ class AsyncTextStream(_Ended, AsyncIterator[str]):
     async def _send(self) -> None:
         self._response = await self._client.asend(self._connection, self._request)
         self._events = aevents(self._response)
+        self._tally.parts = CallParts()
 
     async def __anext__(self) -> str:
         try:

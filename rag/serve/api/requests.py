@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -83,8 +83,11 @@ _Filter = Annotated[str, Field(min_length=1, max_length=300)]
 _Number = Annotated[int, Field(ge=0, le=2**53, examples=[1]), WHOLE]
 
 Steps = Annotated[
-    Annotated[StrictInt, Field(ge=0, le=MAX_STEPS), WHOLE] | None,
-    Field(description="How many times the model may look again before it answers; null follows the server."),
+    Annotated[StrictInt, Field(ge=0, le=MAX_STEPS), WHOLE] | Literal["auto"] | None,
+    Field(
+        description="How many times the model may look again before it answers; `auto` leaves it to a model "
+        "that can call tools; null follows the server."
+    ),
 ]
 _Line = Annotated[int, Field(ge=1, le=_MAX_LINES), WHOLE]
 

@@ -92,6 +92,7 @@ class Job:
     question: str
     standalone: str | None
     options: GenerationOptions
+    leads: bool
 
 
 class PreparePool:
@@ -249,7 +250,7 @@ class PreparePool:
 def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
     checkouts = tuple(repository.checkout for repository in dialog.repositories)
     settings, conversation = dialog.engine.settings, dialog.conversation
-    return Job(settings, checkouts, conversation, question, standalone, dialog.options)
+    return Job(settings, checkouts, conversation, question, standalone, dialog.options, dialog.leads)
 
 
 def _prepared_with_quotes(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
@@ -355,7 +356,7 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
         engine = engines.engine(job.settings)
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
-        dialog.options = job.options
+        dialog.options, dialog.leads = job.options, job.leads
         return _prepared_with_quotes(dialog, job.question, job.standalone)
     except (RagError, OSError):
         return None

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from rag.agent.protocol import read_call, read_text
-from rag.agent.tools import Tools
 from rag.code.file_graph import FileGraph
 from rag.code.languages import kind_of, language_of_path
 from rag.code.parsing import SourceText, parsed_texts
 from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.review.changed_symbols import ReviewedTree, changed_files, changed_symbols
 from rag.review.impact import Impact
-from rag.service.search import SearchQuery, search_repositories
+from rag.service.dialog import Dialog
+from rag.service.second_look import tools_of
 from rag.types import Kind, ToolCall, blob_id
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
@@ -117,14 +118,10 @@ class Steps(Target):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.repository = open_engine(folder).repository(str(sample_copy(folder)))
-        self.tools = Tools(
-            indexes=[self.repository.store],
-            search=lambda query: search_repositories([self.repository], SearchQuery(query, k=8)).hits,
-            recall=lambda query: [],
-            changes=lambda since, until: [],
-            names=["sample"],
-        )
+        engine = open_engine(folder)
+        dialog = Dialog(engine, [engine.repository(str(sample_copy(folder)))])
+        given = tools_of(dialog, dialog.prepare("Where are sessions signed?"))
+        self.tools = replace(given, recall=lambda query: [], changes=lambda since, until: [])
 
     def make(self, rng: Random) -> Case:
         names = [spec.name for spec in self.tools.specs]
@@ -144,5 +141,5 @@ class Steps(Target):
         else:
             requests = [read_call(ToolCall("1", case.label, case.text), specs)]
         for request in requests:
-            found = self.tools.run(request)
+            found = self.tools.run(request, {})
             json.dumps([found.summary, found.error, request.shown])

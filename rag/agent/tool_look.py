@@ -1,0 +1,144 @@
+"""A look in one conversation: a model that calls tools looks until it writes the answer itself.
+
+The conversation begins with the prompt of the question, whose numbered sources are the first results of the
+search. Results of tools continue their numbers, and nothing is sent twice, so that a reference means the same
+in every reply, and a service can cache what it has read before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rag.agent.look import STEP_TOKENS, Limits, Look, Surroundings
+from rag.agent.protocol import StepRequest, read_call
+from rag.agent.tools import Tools, headed
+from rag.messages import split_messages
+from rag.prompt.templates import render_look
+from rag.types import Hit, Prepared, Prompt, ToolCall, ToolChat, TraceStep
+
+_PLACES_SHARE = 0.25
+"""The share of the room for the lines of places that the search found, but that are not among the sources."""
+_LAST = "\n\nNo step is left: answer now."
+
+
+class ToolLook(Look):
+    """A look with tools: its conversation is sent until the model answers."""
+
+    form = "tools"
+
+    def __init__(self, prepared: Prepared, tools: Tools, limits: Limits, around: Surroundings) -> None:
+        super().__init__(prepared, tools, limits, around)
+        self._schemas = tuple(spec.schema() for spec in tools.specs)
+        self._messages = self._begun(prepared)
+        self._window = limits.window - prepared.prompt.answer_tokens
+        places = self._more_places(prepared.hits, int(self._room() * _PLACES_SHARE))
+        self._messages[-1]["content"] += places
+        self._budget.tokens = self._room()
+        self._check()
+
+    def begun(self) -> Prepared:
+        """Return the question with the conversation to send now."""
+        return replace(self._prepared, chat=self._chat(), prompt=self._prompt())
+
+    def read(self, calls: Sequence[ToolCall], answer: str) -> list[tuple[ToolCall, StepRequest]]:
+        """Return the steps that a reply asks for, as many as may still be run.
+
+        Without calls the reply is the answer, which ends the look.
+        """
+        self._budget.requests -= 1
+        self._sent += self._tokens()
+        self._received += self._counter.count(answer)
+        self._received += sum(self._counter.count(call.name + call.arguments) for call in calls)
+        if not calls or self.ended:
+            self.end("the model has enough")
+            return []
+        specs = self._tools.specs
+        pending = [(call, read_call(call, specs)) for call in calls[: self._budget.steps]]
+        # The text before calls is the model's own; it would only take room.
+        self._messages.append(
+            {"role": "assistant", "content": "", "tool_calls": [_sent(*one) for one in pending]}
+        )
+        return pending
+
+    def run(self, call: ToolCall, request: StepRequest) -> TraceStep:
+        """Run a step of the last reply, and return what came of it.
+
+        Raises:
+            StoreCorrupt, StoreError: a store cannot be read.
+        """
+        step, result = self._run(request)
+        self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+        self._budget.tokens = self._room()  # exactly: counters learn, and calls take room too
+        self._check()
+        return step
+
+    def _begun(self, prepared: Prepared) -> list[dict[str, Any]]:
+        """Return the messages of the question's prompt, with the rules of a look after the system's."""
+        messages: list[dict[str, Any]] = [*split_messages(prepared.prompt.text)]
+        rules = render_look(
+            self._around.home,
+            input_str="",
+            repositories=list(self._around.repositories),
+            contexts=[],
+            tools=self._tools.specs,
+            with_tools=True,
+            steps=[],
+            left=0,
+        ).strip()
+        if messages[0]["role"] == "system":
+            messages[0]["content"] += f"\n\n{rules}"
+        else:
+            messages.insert(0, {"role": "system", "content": rules})
+        return messages
+
+    def _more_places(self, hits: Sequence[Hit], room: int) -> str:
+        """Return one line of each hit that is not among the sources, while there is room."""
+        rows = ""
+        for hit in hits:
+            part = headed(hit)
+            if self._number_of(hit, part):
+                continue
+            text, taken = self._shown(part, room)
+            if not taken:
+                break
+            room -= self._counter.count(text)
+            rows += text
+            self._take(taken, part)
+        self._found.clear()  # these are hits of the search
+        return f"\n\nFurther places of the search, one line of each:\n{rows}".rstrip() if rows else ""
+
+    def _chat(self) -> ToolChat:
+        messages = [dict(message) for message in self._messages]
+        if self.ended and messages[-1]["role"] == "tool":
+            messages[-1]["content"] += _LAST
+        return ToolChat(tuple(messages), self._schemas, must_answer=self.ended)
+
+    def _prompt(self) -> Prompt:
+        """Return the conversation as the prompt of the answer."""
+        said = [f"{one['role'].upper()}: {_shown_message(one)}" for one in self._messages]
+        text = "\n\n".join(said)
+        prompt = self._prepared.prompt
+        return replace(prompt, text=text, sources=tuple(self.sources), tokens=self._tokens())
+
+    def _room(self) -> int:
+        """Return the tokens that are left for results."""
+        return self._window - self._tokens() - STEP_TOKENS
+
+    def _tokens(self) -> int:
+        """Return the tokens of the conversation and of its tools, as they are sent with every request."""
+        return self._counter.count(ToolChat(tuple(self._messages), self._schemas).text)
+
+
+def _sent(call: ToolCall, request: StepRequest) -> dict[str, Any]:
+    """Return a call as it is sent back, with its arguments as they were read, which are JSON in any case."""
+    arguments = json.dumps(request.arguments, ensure_ascii=False)
+    function = {"name": request.tool, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function, **call.extra}
+
+
+def _shown_message(message: dict[str, Any]) -> str:
+    calls = [one["function"] for one in message.get("tool_calls", ())]
+    return "\n".join(f"{one['name']} {one['arguments']}" for one in calls) or str(message["content"])

@@ -25,12 +25,11 @@ from rag.prompt.templates import load_template, render_condense, render_instruct
 from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.overview import outlines
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
-from rag.retrieval.surroundings import surroundings
+from rag.retrieval.shown_code import shown_code
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
@@ -58,6 +57,7 @@ from rag.types import (
     Confidence,
     Conversation,
     DialogTurn,
+    FileOutline,
     GenerationOptions,
     Hit,
     Prepared,
@@ -76,6 +76,8 @@ _TITLE_MATCH = 0.1
 _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 _SHOWN = 12
+_SOURCE_TOKENS = 3_100
+"""About how many tokens of sources a model is shown: enough for the lines that decide, cheap to read."""
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
@@ -271,22 +273,19 @@ class Dialog:
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        searchers = [r.searcher for r in self.searched]
+        hits, outlines = self._to_show(found, looked)
         warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
             PromptInput(
                 question=question,
                 standalone_question=found.sought.standalone,
-                hits=found.hits,
+                hits=hits,
                 turns=[*check_turns(older, now), *shown],
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
-                parts=other_parts(searchers, found.hits),
-                # Without a model the best lines are quoted: it is of no use to show more.
-                surroundings=surroundings(searchers, found) if settings.has_model else (),
-                outlines=outlines(searchers, found) if settings.has_model else (),
+                outlines=outlines,
                 known=known,
                 warning=warned,
                 missing_words=confidence.missing_words if confidence else (),
@@ -296,6 +295,7 @@ class Dialog:
             counter=self.engine.counter,
             context_tokens=settings.context_tokens,
             answer_tokens=self._answer_tokens(),
+            source_tokens=_SOURCE_TOKENS if settings.has_model else None,
         )
         return Prepared(
             question=question,
@@ -315,6 +315,16 @@ class Dialog:
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
         )
+
+    def _to_show(
+        self, found: RetrievalResult, looked: Look | None
+    ) -> tuple[Sequence[Hit], Sequence[FileOutline]]:
+        """Return the lines that the prompt shows, the most important first, and outlines of files."""
+        searchers = [repository.searcher for repository in self.searched]
+        if looked or not self.engine.settings.has_model:
+            # Without a model the best lines are quoted: it is of no use to show more.
+            return [*found.hits, *other_parts(searchers, found.hits)], ()
+        return shown_code(searchers, found)
 
     def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""

@@ -95,7 +95,7 @@ def by_model(reply: str, turns: Sequence[DialogTurn], locations: Sequence[str]) 
     found = []
     for line in reply.splitlines():
         matched = _LINE.match(line)
-        turn = next((one for one in turns if matched and one.order == int(matched[1])), None)
+        turn = next((one for one in turns if matched and one.number == int(matched[1])), None)
         if matched is None or turn is None or is_flagged(matched[3], turn.support):
             continue
         text, numbers = re.sub(r"\s*\[\d+\]", "", matched[3]).strip(), re.findall(r"\[(\d+)\]", matched[3])

@@ -8,7 +8,7 @@ cut to the budget. Priorities when space is short:
 the space for turns and sources;
 3. the best source, cut at the end of a line if needed;
 4. the latest turns, whole, up to a quarter of the budget;
-5. the other sources in their order, whole, up to `source_tokens`; one that does not fit is skipped for a
+5. the other sources in their order, whole, up to `source_chars`; one that does not fit is skipped for a
 smaller one;
 6. more turns, with the remaining budget.
 
@@ -106,7 +106,7 @@ def compose(
     counter: TokenCounter,
     context_tokens: int,
     answer_tokens: int,
-    source_tokens: int | None = None,
+    source_chars: int | None = None,
 ) -> Prompt:
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
@@ -117,7 +117,8 @@ def compose(
         counter: counts the rendered text.
         context_tokens: the model's context window, prompt and answer together.
         answer_tokens: reserved for the answer.
-        source_tokens: about the largest size of the sources after the first; None: what fits.
+        source_chars: the characters of the sources after the first, at most; None: what fits. Characters,
+            so that all models are shown the same.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each with
@@ -141,7 +142,7 @@ def compose(
     draft.begin(given)
     draft.add_best_source()
     draft.add_turns(int(draft.budget * _HISTORY_SHARE))
-    draft.add_sources(draft.budget if source_tokens is None else source_tokens)
+    draft.add_sources(source_chars)
     draft.add_turns(draft.budget)
     return draft.finished(0 if shows_sources else len(merge(given.hits)), len(given.turns))
 
@@ -236,13 +237,17 @@ class _Draft:
             needed = min(self.tokens([_head(hit, _first_line_with_text(hit))]) for hit in self.hits)
             raise self._too_small(needed, "the instructions, the question and one line of a source")
 
-    def add_sources(self, room: int) -> None:
+    def add_sources(self, most_chars: int | None) -> None:
         """Add each further hit that fits whole."""
+        chars = 0
         for position in range(self.best + 1, len(self.hits)):
             hit = self.hits[position]
-            size = self._size(f"{hit.place} {hit.label} {hit.reason}\n{numbered_text(hit)}")
-            if size <= min(room, self.left):
-                room -= size
+            text = f"{hit.place} {hit.label} {hit.reason}\n{numbered_text(hit)}"
+            if most_chars is not None and chars + len(text) > most_chars:
+                continue
+            size = self._size(text)
+            if size <= self.left:
+                chars += len(text)
                 self._add("source", position, size)
 
     def add_turns(self, room: int) -> None:

@@ -24,17 +24,19 @@ from rag.retrieval.overview import outline_of, outlines
 from rag.retrieval.rank import is_aside
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.shown_definition import definition_at, hit_of_lines
-from rag.types import CodeDefinition, FileOutline, Hit, Span
+from rag.types import CodeDefinition, DialogTurn, FileOutline, Hit, Span
 
-MAX_BLOCKS = 18
+MAX_BLOCKS = 20
 _WHOLE, _BEFORE_RELATED = 5, 10
 """How many of the best hits are shown as whole definitions, and how many hits come before calls."""
-_MAX_LINES, _WINDOW_LINES = 60, 6
-"""How many lines a whole definition has at most, and how many lines of the other hits are shown."""
+_MAX_LINES, _WINDOW_LINES, _FAR_LINES = 60, 14, 6
+"""The most lines of a whole definition, and of the other hits before calls and after them."""
 _MAX_CALLED, _MAX_CALLERS = 3, 3
 _MAX_CALLED_LINES, _CALLER_LINES = 40, 8
 _OUTLINED_FILES, _OUTLINED, _OUTLINED_ELSEWHERE = 4, 8, 16
 """How many files are outlined, with how many definitions each; and how many hits in other files are named."""
+_CARRIED_TURNS, _MAX_CARRIED, _MAX_CARRIED_LINES = 2, 4, 24
+"""How many of the last turns are carried, how many places that they cite, and of each how many lines."""
 _RANK_OFFSET = 3
 """Added to the rank of a hit, whose reciprocal is its weight for its file."""
 _MIN_SHARE_OF_IMPORTS = 0.8
@@ -45,11 +47,29 @@ def shown_code(
 ) -> tuple[list[Hit], list[FileOutline]]:
     """Return the blocks to show, best first, and the outlines of the files that most hits are in.
 
-    `carried` are lines that earlier answers cite. A block may have lines of another.
+    `carried` are lines that earlier answers cite, see `cited_code`. A block may have lines of another.
     """
     wanted = _wanted(searchers, found)
     outlined = list(outlines(searchers, found)) or _outlines(searchers, wanted)
     return _Chosen(searchers, found, wanted).blocks(carried), outlined
+
+
+def cited_code(searchers: Sequence[Searcher], turns: Sequence[DialogTurn]) -> list[Hit]:
+    """Return the lines that the answers of the last turns cite, where they are now, the latest turn first.
+
+    Lines that have changed, or could not be compared, are left out; of long ones the first are shown.
+    """
+    found: list[Hit] = []
+    for turn in reversed(turns[-_CARRIED_TURNS:]):
+        for cited, check in turn.with_current_citations().checked:
+            last = min(cited.end, cited.start + _MAX_CARRIED_LINES - 1)
+            index = _index_of(searchers, cited.location, cited.path)
+            if index is None or not cited.used or check.state not in ("fresh", "moved", "reformatted"):
+                continue
+            span = replace(cited.span, end=last)
+            if piece := hit_of_lines(index, span, "block", f"cited in turn {turn.number}"):
+                found.append(piece)
+    return found[:_MAX_CARRIED]
 
 
 def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
@@ -81,7 +101,7 @@ def _facts_in(found: RetrievalResult, hit: Hit) -> list[tuple[int, int]]:
 
 
 def _is_imports(searchers: Sequence[Searcher], hit: Hit) -> bool:
-    if hit.kind != "code" or hit.symbol or (index := _index_of(searchers, hit)) is None:
+    if hit.kind != "code" or hit.symbol or (index := _index_of(searchers, hit.location, hit.path)) is None:
         return False
     lines = {n for n, line in enumerate(whole_lines_of(hit.text), hit.start) if line.strip()}
     imported = index.graph.imports_of(hit.path, frozenset(names_in(hit.text)))
@@ -89,11 +109,11 @@ def _is_imports(searchers: Sequence[Searcher], hit: Hit) -> bool:
     return len(lines & covered) >= _MIN_SHARE_OF_IMPORTS * len(lines)
 
 
-def _index_of(searchers: Sequence[Searcher], hit: Hit) -> ChunkIndex | None:
-    """Return the store that a hit is from."""
+def _index_of(searchers: Sequence[Searcher], location: str, path: str) -> ChunkIndex | None:
+    """Return the store that has a file of the repository at a location."""
     for searcher in searchers:
-        chunks = searcher.index.chunks_of(hit.path)
-        if chunks and searcher.index.hit(chunks[0], 0.0, {}).location == hit.location:
+        chunks = searcher.index.chunks_of(path)
+        if chunks and searcher.index.hit(chunks[0], 0.0, {}).location == location:
             return searcher.index
     return None
 
@@ -108,14 +128,15 @@ class _Chosen:
         """Return the blocks in their order: see `shown_code`."""
         weights = _weights(self.found.sought.terms, self.wanted)
         shown = [self._whole(hit) for hit in self.wanted[:_WHOLE]]
-        shown += [self._window(hit, weights) for hit in self.wanted[_WHOLE:MAX_BLOCKS]]
+        shown += [self._window(hit, weights, _WINDOW_LINES) for hit in self.wanted[_WHOLE:_BEFORE_RELATED]]
+        shown += [self._window(hit, weights, _FAR_LINES) for hit in self.wanted[_BEFORE_RELATED:MAX_BLOCKS]]
         related = [piece for hit in shown[:1] for piece in self._related(hit)]
         first, further = shown[:_BEFORE_RELATED], shown[_BEFORE_RELATED:]
         return [*first[:_WHOLE], *carried, *first[_WHOLE:], *related, *further]
 
     def _whole(self, hit: Hit) -> Hit:
         """Return the definition that a hit is a part of; of a long one the hit."""
-        index = _index_of(self.searchers, hit)
+        index = _index_of(self.searchers, hit.location, hit.path)
         around = definition_at(index, hit.path, hit.start) if index and hit.symbol else None
         if index is None or around is None or around.end - around.start >= _MAX_LINES:
             return hit
@@ -125,27 +146,27 @@ class _Chosen:
         piece = hit_of_lines(index, span, hit.unit, hit.reason)
         return replace(piece, score=hit.score, kind=hit.kind) if piece else hit
 
-    def _window(self, hit: Hit, weights: Mapping[str, float]) -> Hit:
+    def _window(self, hit: Hit, weights: Mapping[str, float], size: int) -> Hit:
         """Return the lines of a hit that have most of the question, or its facts."""
         lines = whole_lines_of(hit.text)
         if facts := _facts_in(self.found, hit):
             first, last = min(facts)[0] - hit.start, max(end for _, end in facts) - hit.start
-            first, last = max(0, first - 1), max(last + 1, first + _WINDOW_LINES - 2)
+            first, last = max(0, first - 1), max(last + 1, first + size - 2)
             return _part(hit, lines, first, min(last + 1, first + _MAX_LINES))
-        if len(lines) <= _WINDOW_LINES:
+        if len(lines) <= size:
             return hit
         bags = [term_set(line) for line in lines]
 
         def score(first: int) -> float:
-            held = frozenset().union(*bags[first : first + _WINDOW_LINES])
+            held = frozenset().union(*bags[first : first + size])
             return math.fsum(weights.get(term, 0.0) for term in held)
 
-        best = max(range(len(lines) - _WINDOW_LINES + 1), key=lambda first: (score(first), -first))
-        return _part(hit, lines, best, best + _WINDOW_LINES)
+        best = max(range(len(lines) - size + 1), key=lambda first: (score(first), -first))
+        return _part(hit, lines, best, best + size)
 
     def _related(self, hit: Hit) -> Iterator[Hit]:
         """Yield what a hit in code certainly calls, and the calls of it."""
-        index = _index_of(self.searchers, hit) if hit.kind == "code" else None
+        index = _index_of(self.searchers, hit.location, hit.path) if hit.kind == "code" else None
         if index is None:
             return
         within = [
@@ -225,7 +246,7 @@ def _outlines(searchers: Sequence[Searcher], wanted: Sequence[Hit]) -> list[File
     found, elsewhere = [], _OUTLINED_ELSEWHERE
     for place, file in enumerate(sorted(by_file, key=lambda file: -weights[file])):
         hits = by_file[file]
-        index = _index_of(searchers, hits[0])
+        index = _index_of(searchers, hits[0].location, hits[0].path)
         defined = index.graph.defined_in(hits[0].path) if index else []
         held = [one for one in defined if any(_begins_near(one, hit) for hit in hits)]
         if place < _OUTLINED_FILES:

@@ -29,10 +29,11 @@ from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
-from rag.retrieval.shown_code import shown_code
+from rag.retrieval.shown_code import cited_code, shown_code
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
+from rag.service.frame import frame_of
 from rag.service.history import History
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
@@ -76,8 +77,9 @@ _TITLE_MATCH = 0.1
 _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 _SHOWN = 12
-_SOURCE_TOKENS = 3_100
-"""About how many tokens of sources a model is shown: enough for the lines that decide, cheap to read."""
+_MAX_FRAMES = 3
+_SOURCE_CHARS = 13_000
+"""How much a model is shown of the sources after the first: about 3,200 tokens of code."""
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
@@ -273,7 +275,7 @@ class Dialog:
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        hits, outlines = self._to_show(found, looked)
+        hits, outlines = self._to_show(found, looked, turns)
         warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
@@ -285,6 +287,7 @@ class Dialog:
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
+                frames=self._frames(),
                 outlines=outlines,
                 known=known,
                 warning=warned,
@@ -295,7 +298,7 @@ class Dialog:
             counter=self.engine.counter,
             context_tokens=settings.context_tokens,
             answer_tokens=self._answer_tokens(),
-            source_tokens=_SOURCE_TOKENS if settings.has_model else None,
+            source_chars=_SOURCE_CHARS if settings.has_model else None,
         )
         return Prepared(
             question=question,
@@ -316,15 +319,21 @@ class Dialog:
             warning=warned,
         )
 
+    def _frames(self) -> list[str]:
+        """Return what each repository is, for a model; nothing for many, which would take the room."""
+        if not self.engine.settings.has_model or len(self.searched) > _MAX_FRAMES:
+            return []
+        return [frame_of(repository).text for repository in self.searched]
+
     def _to_show(
-        self, found: RetrievalResult, looked: Look | None
+        self, found: RetrievalResult, looked: Look | None, turns: Sequence[DialogTurn]
     ) -> tuple[Sequence[Hit], Sequence[FileOutline]]:
         """Return the lines that the prompt shows, the most important first, and outlines of files."""
         searchers = [repository.searcher for repository in self.searched]
         if looked or not self.engine.settings.has_model:
             # Without a model the best lines are quoted: it is of no use to show more.
             return [*found.hits, *other_parts(searchers, found.hits)], ()
-        return shown_code(searchers, found)
+        return shown_code(searchers, found, cited_code(searchers, turns))
 
     def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""

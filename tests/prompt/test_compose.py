@@ -141,7 +141,7 @@ def made(
     counter: TokenCounter | None = None,
     context_tokens: int = 4000,
     answer_tokens: int = 500,
-    source_tokens: int | None = None,
+    source_chars: int | None = None,
     **more: Any,
 ) -> Prompt:
     given_: dict[str, Any] = {
@@ -155,7 +155,7 @@ def made(
         counter=counter or TiktokenCounter(),
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
-        source_tokens=source_tokens,
+        source_chars=source_chars,
     )
 
 
@@ -312,7 +312,7 @@ counters = st.sampled_from([EstimateCounter(), TiktokenCounter(), _Characters()]
     room=st.integers(0, 3000),
     answer_tokens=st.integers(1, 100),
     template=st.sampled_from([ANSWER, load_template(RAG_TEMPLATE, Path("/nonexistent"))]),
-    source_tokens=st.none() | st.integers(0, 500),
+    source_chars=st.none() | st.integers(0, 1500),
     with_outlines=st.booleans(),
 )
 def test_a_prompt_and_its_answer_never_exceed_the_context(
@@ -323,14 +323,14 @@ def test_a_prompt_and_its_answer_never_exceed_the_context(
     room: int,
     answer_tokens: int,
     template: Any,
-    source_tokens: int | None,
+    source_chars: int | None,
     with_outlines: bool,
 ) -> None:
     try:
         prompt = made(
             template=template,
             outlines=OUTLINES if with_outlines else [],
-            source_tokens=source_tokens,
+            source_chars=source_chars,
             hits=hits,
             turns=turns,
             question=question,
@@ -388,15 +388,15 @@ def test_sources_of_a_file_are_one_block_with_their_line_numbers() -> None:
     ) in prompt.text
 
 
-def test_sources_after_the_best_take_no_more_than_their_tokens() -> None:
+def test_sources_after_the_best_take_no_more_than_their_characters() -> None:
     hits = [at(1, 100), *(at(1, 20, path=f"{n}.py") for n in range(30))]
-    every, few = made(hits=hits, context_tokens=9000), made(hits=hits, context_tokens=9000, source_tokens=500)
+    every, few = made(hits=hits, context_tokens=9000), made(hits=hits, context_tokens=9000, source_chars=1000)
     assert len(every.sources) == 31
     assert 3 <= len(few.sources) <= 5
     assert few.sources[0].hit == hits[0]
     assert few.dropped_sources == 31 - len(few.sources)
     huge = at(1, 3000, path="huge.py")
-    assert [s.hit for s in made(hits=[SIGN, huge, EXPIRE], source_tokens=500).sources] == [SIGN, EXPIRE]
+    assert [s.hit for s in made(hits=[SIGN, huge, EXPIRE], source_chars=1000).sources] == [SIGN, EXPIRE]
 
 
 def test_frame_outlines_and_facts_are_dropped_where_they_take_too_much() -> None:

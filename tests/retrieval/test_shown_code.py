@@ -11,10 +11,10 @@ import pytest
 from rag.code.languages import is_translated
 from rag.database.filtering import filtered
 from rag.retrieval.search import RetrievalResult, Searcher, search
-from rag.retrieval.shown_code import MAX_BLOCKS, shown_code
+from rag.retrieval.shown_code import MAX_BLOCKS, cited_code, shown_code
 from rag.service import Engine
 from rag.settings import Settings
-from rag.types import Hit, SearchFilter, Span
+from rag.types import Citation, DialogTurn, Freshness, Hit, SearchFilter, Span
 
 TILL = """\
 from rates import tax, TaxRate
@@ -118,6 +118,30 @@ def test_the_best_hit_is_shown_whatever_it_is(searcher: Searcher) -> None:
     test = next(hit for hit in (*asked.hits, *asked.further) if hit.kind == "test")
     blocks, _ = shown_code([searcher], replace(asked, hits=(test, *asked.hits), further=()))
     assert blocks[0].path == "tests/test_till.py"
+
+
+def test_the_lines_that_the_last_two_turns_cite_are_shown_again_if_they_are_unchanged(
+    searcher: Searcher,
+) -> None:
+    location = searcher.index.hit(0, 0.0, {}).location
+
+    def turn(order: int, path: str, check: Freshness, *, used: bool = True) -> DialogTurn:
+        cited = Citation(1, Span("shop", path, 2, 3), used=used, location=location)
+        other = Citation(2, Span("shop", "base.py", 1, 1), used=False, location=location)
+        checks = (check, Freshness("fresh"))
+        return DialogTurn(order=order, citations=(cited, other), checks=checks)
+
+    fresh, moved = Freshness("fresh"), Freshness("moved", "", "rates.py", 2, 3)
+    turns = [turn(0, "till.py", fresh), turn(1, "old.py", moved), turn(2, "many/basket_1.py", fresh)]
+    found = cited_code([searcher], turns)
+    assert [(hit.place, hit.reason) for hit in found] == [
+        ("many/basket_1.py:2-3", "cited in turn 3"),
+        ("rates.py:2-3", "cited in turn 2"),
+    ]
+    assert found[1].text == "def tax(amount):\n    return amount * 2\n"
+    for check in (Freshness("changed"), Freshness("gone"), Freshness("unknown")):
+        assert cited_code([searcher], [turn(0, "rates.py", check)]) == []
+    assert cited_code([searcher], [turn(0, "gone.py", fresh)]) == []
 
 
 def test_lines_of_earlier_answers_come_after_the_best_hits(searcher: Searcher) -> None:

@@ -12,10 +12,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from rag.analysis import term_set
 from rag.code.languages import is_translated
-from rag.code.roles import is_carried
+from rag.code.roles import is_carried, is_generated
 from rag.identifiers import names_in
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
@@ -24,7 +25,7 @@ from rag.retrieval.overview import outline_of, outlines
 from rag.retrieval.rank import is_aside
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.shown_definition import definition_at, hit_of_lines
-from rag.types import CodeDefinition, DialogTurn, FileOutline, Hit, Span
+from rag.types import CodeDefinition, DialogTurn, FileOutline, Hit, Kind, Span
 
 MAX_BLOCKS = 20
 _WHOLE, _BEFORE_RELATED = 5, 10
@@ -73,21 +74,35 @@ def cited_code(searchers: Sequence[Searcher], turns: Sequence[DialogTurn]) -> li
 
 
 def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
-    """Return the hits without what the question does not ask for; the best one and those with facts stay."""
+    """Return the hits without what the question does not ask for; the best one and those with facts stay.
+
+    If hardly any is left, the repository has nothing else: then all stay.
+    """
+    every = (*found.hits, *found.further)
     asks, paths = found.sought.question.asks, found.sought.question.paths
-    return [
+    kept = [
         hit
-        for rank, hit in enumerate((*found.hits, *found.further))
+        for rank, hit in enumerate(every)
         if rank == 0
         or _facts_in(found, hit)
         or any(path in hit.path for path in paths)
         or not (
-            (hit.kind == "test" and asks.isdisjoint({"tests", "test_code"}))
+            (_is_test(hit.kind, hit) and asks.isdisjoint({"tests", "test_code"}))
             or (hit.kind == "doc" and is_translated(hit.path))
-            or ((is_carried(hit.path) or is_aside(hit.path)) and "example" not in asks)
+            or (_is_aside(hit.path) and "example" not in asks)
             or _is_imports(searchers, hit)
         )
     ]
+    return kept if len(kept) >= _WHOLE else list(every)
+
+
+def _is_test(kind: Kind, place: Span | Hit) -> bool:
+    """Return whether a place is a test; languages such as Rust have them next to the code."""
+    return kind == "test" or place.scope.split(".")[0] == "tests" or place.symbol.startswith("test_")
+
+
+def _is_aside(path: str) -> bool:
+    return is_carried(path) or is_generated(path) or is_aside(path)
 
 
 def _facts_in(found: RetrievalResult, hit: Hit) -> list[tuple[int, int]]:
@@ -153,7 +168,7 @@ class _Chosen:
             first, last = min(facts)[0] - hit.start, max(end for _, end in facts) - hit.start
             first, last = max(0, first - 1), max(last + 1, first + size - 2)
             return _part(hit, lines, first, min(last + 1, first + _MAX_LINES))
-        if len(lines) <= size:
+        if len(lines) <= size * 3 // 2:
             return hit
         bags = [term_set(line) for line in lines]
 
@@ -206,15 +221,11 @@ def _callers(index: ChunkIndex, hit: Hit, targets: Sequence[CodeDefinition]) -> 
         last = min(around.end, first + _CALLER_LINES - 1)
         span = Span(hit.repo, use.path, first, last, symbol=around.name, scope=around.scope)
         piece = hit_of_lines(index, span, around.unit, f"calls `{one_line(hit.symbol)}` in line {use.line}")
-        if piece is not None and _kind(index, use.path) == "code" and not is_carried(use.path):
+        if piece is not None and not _is_test(piece.kind, span) and not _is_aside(use.path):
             yield piece
             shown += 1
         if shown >= _MAX_CALLERS:
             return
-
-
-def _kind(index: ChunkIndex, path: str) -> str:
-    return index.hit(index.chunks_of(path)[0], 0.0, {}).kind
 
 
 def _weights(wanted: Mapping[str, float], hits: Sequence[Hit]) -> dict[str, float]:
@@ -231,7 +242,9 @@ def _part(hit: Hit, lines: Sequence[str], first: int, last: int) -> Hit:
     text, _ = without_blank_end("".join(lines[first:last]))
     start = hit.start + first
     end = start + len(whole_lines_of(text)) - 1
-    return replace(hit, span=replace(hit.span, start=start, end=end), text=text, blank_end="")
+    reason = "; ".join(filter(None, (hit.reason, f"of lines {hit.start}-{hit.end}")))
+    span = replace(hit.span, start=start, end=end)
+    return replace(hit, span=span, text=text, blank_end="", reason=reason)
 
 
 def _outlines(searchers: Sequence[Searcher], wanted: Sequence[Hit]) -> list[FileOutline]:
@@ -247,7 +260,7 @@ def _outlines(searchers: Sequence[Searcher], wanted: Sequence[Hit]) -> list[File
     for place, file in enumerate(sorted(by_file, key=lambda file: -weights[file])):
         hits = by_file[file]
         index = _index_of(searchers, hits[0].location, hits[0].path)
-        defined = index.graph.defined_in(hits[0].path) if index else []
+        defined = _innermost(index.graph.defined_in(hits[0].path)) if index else []
         held = [one for one in defined if any(_begins_near(one, hit) for hit in hits)]
         if place < _OUTLINED_FILES:
             others = sorted((one for one in defined if one not in held), key=lambda one: one.start - one.end)
@@ -256,6 +269,12 @@ def _outlines(searchers: Sequence[Searcher], wanted: Sequence[Hit]) -> list[File
             found.append(outline_of(hits[0].repo, hits[0].path, held[:elsewhere], elsewhere))
             elsewhere -= len(held[:elsewhere])
     return [one for one in found if one.definitions]
+
+
+def _innermost(defined: Sequence[CodeDefinition]) -> list[CodeDefinition]:
+    """Return the definitions that enclose no other: the names of these have those of the others."""
+    pairs = zip_longest(defined, defined[1:])
+    return [one for one, after in pairs if after is None or one.end < after.start]
 
 
 def _begins_near(one: CodeDefinition, hit: Hit) -> bool:

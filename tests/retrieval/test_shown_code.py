@@ -92,6 +92,7 @@ def test_later_hits_are_shown_with_the_lines_that_have_most_of_the_question(sear
     blocks, _ = shown_code([searcher], found(searcher))
     last = blocks[-1]
     assert last.end - last.start == 5
+    assert last.reason == "of lines 1-62"
     assert "shelf.pay(customer)" in last.text
 
 
@@ -154,7 +155,6 @@ def test_outlines_name_the_definitions_of_hits_with_their_lines(searcher: Search
     _, outlines = shown_code([searcher], found(searcher))
     (till,) = [one for one in outlines if one.path == "till.py"]
     assert [(one.start, one.end, one.name) for one in till.definitions] == [
-        (5, 14, "Till"),
         (8, 11, "Till.checkout_basket"),
         (13, 14, "Till.fee"),
         (17, 20, "serve"),
@@ -170,9 +170,24 @@ def test_a_question_about_the_whole_has_the_outlines_of_the_most_used_files(sear
 
 
 def test_files_that_are_not_searched_are_not_shown(searcher: Searcher) -> None:
-    only = replace(searcher, index=filtered(searcher.index, SearchFilter(paths=("till.py",))))
+    only = replace(searcher, index=filtered(searcher.index, SearchFilter(paths=("/till.py",))))
     blocks, outlines = shown_code([only], found(only))
     assert {hit.path for hit in blocks} == {one.path for one in outlines} == {"till.py"}
+
+
+def test_a_repository_of_nothing_but_generated_code_is_shown(searcher: Searcher) -> None:
+    asked = found(searcher)
+    dist = tuple(
+        replace(hit, span=replace(hit.span, path=f"dist/{n}.js")) for n, hit in enumerate(asked.hits)
+    )
+    code = [hit for hit in (*asked.hits, *asked.further) if hit.path.startswith("many/")]
+    mixed = (*code[:5], *dist)
+    assert not {hit.path for hit in dist} & _paths(searcher, replace(asked, hits=mixed, further=()))
+    assert {hit.path for hit in dist} == _paths(searcher, replace(asked, hits=dist, further=()))
+
+
+def _paths(searcher: Searcher, found: RetrievalResult) -> set[str]:
+    return {hit.path for hit in shown_code([searcher], found)[0] if "call" not in hit.reason}
 
 
 def test_nothing_found_shows_nothing(searcher: Searcher) -> None:

@@ -4,8 +4,8 @@ What is shown is decided before: sources and turns are given in the order of the
 cut to the budget. Priorities when space is short:
 
 1. the instructions and the question, always;
-2. frame, outlines, facts and background, each all or nothing: it is dropped if it takes more than a third of
-the space for turns and sources;
+2. background, frame, outlines and facts, each all or nothing: it is dropped if it takes more than its share
+of the space for turns and sources;
 3. the best source, cut at the end of a line if needed;
 4. the latest turns, whole, up to a quarter of the budget;
 5. the other sources in their order, whole, up to `source_chars`; one that does not fit is skipped for a
@@ -31,6 +31,8 @@ from rag.prompt.views import facts_view, files_of, numbered_text, outline_view, 
 from rag.types import CodeFacts, DialogTurn, FileOutline, Hit, NumberedSource, Prompt
 
 _HISTORY_SHARE = 0.25
+_LARGE_SHARE, _SMALL_SHARE = 1 / 3, 0.1
+"""The share of the space for turns and sources that background and facts may take, and frame and outlines."""
 
 _MESSAGE_TOKENS = 12
 """The tokens that chat services add around two messages; the section markers, which are not sent, more than
@@ -202,26 +204,26 @@ class _Draft:
             raise self._too_small(bare, "the instructions and the question")
         self.left = self.budget - bare
         outlines = [outline_view(one, name_repository=self.name_repository) for one in given.outlines]
-        self._add_optional({"frames": [plain(frame) for frame in given.frames]})
-        self._add_optional((given.known or Known()).variables())
-        self._add_optional({"outlines": outlines if self.hits else []})
+        self._add_optional((given.known or Known()).variables(), _LARGE_SHARE)
+        self._add_optional({"frames": [plain(frame) for frame in given.frames]}, _SMALL_SHARE)
+        self._add_optional({"outlines": outlines if self.hits else []}, _SMALL_SHARE)
         self.code_facts = given.code_facts
-        if self.code_facts and not self._take(self.budget - self.left):
+        if self.code_facts and not self._take(self.budget - self.left, _LARGE_SHARE):
             self.code_facts = None
 
-    def _add_optional(self, variables: Mapping[str, object]) -> None:
-        """Add variables if they take no more than a third of the space that is left."""
+    def _add_optional(self, variables: Mapping[str, object], share: float) -> None:
+        """Add variables if they take no more than a share of the space that is left."""
         before, without = self.budget - self.left, {name: self.variables[name] for name in variables}
         if variables == without:
             return
         self.variables |= variables
-        if not self._take(before):
+        if not self._take(before, share):
             self.variables |= without
 
-    def _take(self, before: int) -> bool:
+    def _take(self, before: int, share: float) -> bool:
         """Take what the text has grown since it had this number of tokens, if it is not too large."""
         growth = self.tokens() - before
-        is_small = growth <= self.left // 3
+        is_small = growth <= self.left * share
         self.left -= growth if is_small else 0
         return is_small
 

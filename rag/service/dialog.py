@@ -268,6 +268,7 @@ class Dialog:
         now = self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, standalone, turns, k)
+        has_looked = looked is not None and bool(looked.hits(()))
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
         for remark in () if looked else found.remarks:
@@ -275,7 +276,8 @@ class Dialog:
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        hits, outlines = self._to_show(found, looked, turns)
+        as_found = has_looked or not settings.has_model
+        hits, outlines = self._to_show(found, turns, as_found=as_found)
         warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
@@ -298,7 +300,7 @@ class Dialog:
             counter=self.engine.counter,
             context_tokens=settings.context_tokens,
             answer_tokens=self._answer_tokens(),
-            source_chars=_SOURCE_CHARS if settings.has_model else None,
+            source_chars=None if as_found else _SOURCE_CHARS,
         )
         return Prepared(
             question=question,
@@ -326,12 +328,14 @@ class Dialog:
         return [frame_of(repository).text for repository in self.searched]
 
     def _to_show(
-        self, found: RetrievalResult, looked: Look | None, turns: Sequence[DialogTurn]
+        self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool
     ) -> tuple[Sequence[Hit], Sequence[FileOutline]]:
-        """Return the lines that the prompt shows, the most important first, and outlines of files."""
+        """Return the lines that the prompt shows, the most important first, and outlines of files.
+
+        What a model has asked to read is shown `as_found`, and so is what is quoted without a model.
+        """
         searchers = [repository.searcher for repository in self.searched]
-        if looked or not self.engine.settings.has_model:
-            # Without a model the best lines are quoted: it is of no use to show more.
+        if as_found:
             return [*found.hits, *other_parts(searchers, found.hits)], ()
         return shown_code(searchers, found, cited_code(searchers, turns))
 

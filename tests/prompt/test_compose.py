@@ -414,7 +414,7 @@ def test_frame_outlines_and_facts_are_dropped_where_they_take_too_much() -> None
 
 def test_what_changes_least_comes_first() -> None:
     text = SCREENS["whole"]().text
-    parts = ["You answer", FRAME, "Earlier in", "Definitions", "Sources:", "A lead,", "Question:"]
+    parts = ["You answer", FRAME, "Earlier in", "Definitions", "Sources:", "A lead from", "Question:"]
     assert sorted(parts, key=text.index) == parts
 
 

@@ -474,7 +474,7 @@ def test_a_key_is_sent_to_its_server_and_kept_nowhere(opened, sample_repo, serve
 
 def test_a_real_model_holds_a_conversation(sample_repo, real_model: LocalModel, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", real_model.api_key)
-    monkeypatch.setenv("RAG_CONTEXT_TOKENS", "520")
+    monkeypatch.setenv("RAG_CONTEXT_TOKENS", "700")
     monkeypatch.setenv("RAG_ANSWER_TOKENS", "12")
     rag = RAG(base_url=real_model.base_url, model=real_model.model)
     rag.prepare_retriever(str(sample_repo))

@@ -281,8 +281,10 @@ class Tools:
 
     def _outline(self, path: str) -> Found:
         for index, known in self._candidates(path):
-            if (hit := outline_of_file(index, known, most=_LISTED)) is not None:
-                return Found((Part(hit.reason, hit),), hit.reason)
+            if (outline := outline_of_file(index, known, most=_LISTED)) is not None:
+                defined = outline.definitions
+                lines = [f"{visible(known)}:{one.start}-{one.end} {visible(one.name)}" for one in defined]
+                return _listed("definitions", lines, of=len(lines) + outline.more)
             if (content := index.file_text(known)) is not None:
                 total = len(whole_lines_of(content[0]))
                 return failed(f"{known} has {total} lines and no definitions; read it")

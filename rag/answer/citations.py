@@ -1,11 +1,13 @@
 """Resolve the references in an answer to citations of the sources that were shown.
 
-A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`. A number that has no
-shown source is invented: it is removed from the text and counted. Numbers in code, fenced or between
-backticks, and indexing such as `a[1]` are not references. `[^1]` and `【1】` are written as `[1]`. A place
-such as `path:12-20` also refers to a source, when its lines were shown; it is not changed. Small models often
-omit numbers: an answer without any reference refers to the sources whose definitions it names between
-backticks, else to those whose files it names.
+A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`; or a number and
+lines of the source: `[1:37]`, `[1:37-40]`. A number that has no shown source is invented: it is removed
+from the text and counted. A line that its source does not show leads to the source of the file that shows
+it; if there is none, only the number stays. Numbers in code, fenced or between backticks, and indexing
+such as `a[1]` are not references. `[^1]` and `【1】` are written as `[1]`. A place such as `path:12-20`
+also refers to a source, when its lines were shown; it is not changed. Small models often omit numbers: an
+answer without any reference refers to the sources whose definitions it names between backticks, else to
+those whose files it names.
 
 The model uses the numbers of its prompt. In the answer the sources are renumbered in the order of their first
 reference: the first is [1], the second [2]. Sources that it names without a number follow, then unused ones.
@@ -24,8 +26,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag.answer.markdown import Fence, closes_fence, opened_fence
-from rag.answer.references import LineEditor, may_refer
-from rag.types import Citation, NumberedSource
+from rag.answer.references import LineEditor, SourceLines, may_refer
+from rag.types import Citation, Hit, NumberedSource
 
 _LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+)`+")
@@ -66,7 +68,7 @@ class CitationFilter:
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
         self._sources = tuple(sources)
-        self._known = frozenset(source.n for source in sources)
+        self._known = {source.n: _lines_of(source.hit) for source in sources}
         self._line: LineEditor | None = None
         self._fence: Fence | None = None
         self._fenced_line = ""
@@ -125,6 +127,10 @@ class CitationFilter:
         self.invented += line.invented
         self._fence = line.fence
         return shown
+
+
+def _lines_of(hit: Hit) -> SourceLines:
+    return SourceLines((hit.repo, hit.location, hit.path, hit.blob), hit.start, hit.end)
 
 
 def _mentions(text: str, source: NumberedSource) -> bool:

@@ -1,8 +1,9 @@
 """Edit the references of one line of an answer while the line grows.
 
-A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`. Known numbers are
-renumbered, unknown ones are removed and counted. Code between backticks and indexing such as `a[1]` are
-not references.
+A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`, and with lines of
+the source `[1:37]` or `[1:37-40, 2]`. Known numbers are renumbered, unknown ones are removed and counted.
+Lines that the source does not show are those of another source of its file, or else removed. Code between
+backticks and indexing such as `a[1]` are not references.
 
 Each character is examined a bounded number of times, however the line is split into pieces. A part of the
 line that cannot change any more is dropped from `_rest`. A part that depends on what follows stays there:
@@ -12,8 +13,9 @@ a line that may open a fence, and the text after backticks that have no closing 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from rag.answer.markdown import (
     MAX_BEGINNING_CHARS,
@@ -24,11 +26,14 @@ from rag.answer.markdown import (
     may_become_fence,
     opened_fence,
 )
+from rag.types import Citation
 
 _MAX_NUMBERS_CHARS = 200
 _MAX_DAGGER_CHARS = 60
-_NUMBERS = r"[ \t]*\^?\d{1,3}(?:[ \t]*[,;–-][ \t]*\^?\d{1,3})*[ \t]*"
-_NUMBER_CHARS = rf"[\d,;–^ \t-]{{0,{_MAX_NUMBERS_CHARS}}}"
+_LINES = r":L?[1-9]\d{0,6}(?:[ \t]*[–-][ \t]*L?\d{1,7}(?!:))?"
+_NUMBER = rf"\^?(?:[1-9]\d{{0,2}}{_LINES}|\d{{1,3}})"
+_NUMBERS = rf"[ \t]*{_NUMBER}(?:[ \t]*[,;–-][ \t]*{_NUMBER})*[ \t]*"
+_NUMBER_CHARS = rf"[\d,;:L–^ \t-]{{0,{_MAX_NUMBERS_CHARS}}}"
 _DAGGER = rf"(?:†[^】`\n]{{0,{_MAX_DAGGER_CHARS}}})?"
 _ONE = rf"(?:\[(?={_NUMBER_CHARS}\]){_NUMBERS}\]|【(?={_NUMBER_CHARS}[†】]){_NUMBERS}{_DAGGER}】)"
 _REFERENCE = re.compile(_ONE)
@@ -37,7 +42,10 @@ _BEGUN = re.compile(rf"[\[【]{_NUMBER_CHARS}{_DAGGER}\Z")
 _BRACKET = re.compile(r"[\[【]")
 _BRACKET_OR_BACKTICK = re.compile(r"[\[【`]")
 _BACKTICKS = re.compile(r"`+")
-_RANGE = re.compile(r"(\d{1,3})(?:[ \t]*[–-][ \t]*\^?(\d{1,3}))?")
+_ITEM = re.compile(
+    r"(?P<source>\d{1,3})(?::L?(?P<line>\d{1,7})(?:[ \t]*[–-][ \t]*L?(?P<last_line>\d{1,7})(?!:))?"
+    r"|[ \t]*[–-][ \t]*\^?(?P<last>\d{1,3})(?!:))?"
+)
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
 _BLOCK_BEGINS = frozenset("`~>-0123456789")
@@ -54,6 +62,26 @@ _Group = Literal["indexing", "unknown", "known"]
 """A run of references, as far as it was read: indexing so far, without a known number, or with one."""
 
 
+class SourceLines(NamedTuple):
+    """The lines of a source: its file, whatever identifies it, and its first and last line."""
+
+    file: object
+    start: int
+    end: int
+
+
+class Reference(NamedTuple):
+    """A number that a text refers to, with lines of the source; 0 for all of them."""
+
+    n: int
+    first: int = 0
+    last: int = 0
+
+    def __str__(self) -> str:
+        lines = f"{self.first}-{self.last}" if self.last > self.first else f"{self.first}"
+        return f"{self.n}:{lines}" if self.first else f"{self.n}"
+
+
 def may_refer(line: str) -> bool:
     """Return whether a line has a bracket: without one it has no reference."""
     return "[" in line or "【" in line
@@ -62,20 +90,41 @@ def may_refer(line: str) -> bool:
 def reference_spans(text: str) -> dict[int, tuple[int, int]]:
     """Return where a text first refers to each number: start and end of the brackets, in characters."""
     spans: dict[int, tuple[int, int]] = {}
+    for offset, match in _references(text):
+        for item in _ITEM.finditer(match[0]):
+            spans.setdefault(int(item["source"]), (offset + match.start(), offset + match.end()))
+    return spans
+
+
+def at_cited_lines(text: str, citations: Iterable[Citation]) -> list[Citation]:
+    """Return the citations of an answer, each with the lines of it that the text refers to first, if any."""
+    lines: dict[int, tuple[int, int]] = {}
+    for _, match in _references(text):
+        for item in _ITEM.finditer(match[0]):
+            if item["line"]:
+                first = int(item["line"])
+                lines.setdefault(int(item["source"]), (first, int(item["last_line"] or first)))
+    return [
+        replace(one, span=replace(one.span, start=lines[one.n][0], end=lines[one.n][1]))
+        if one.n in lines
+        else one
+        for one in citations
+    ]
+
+
+def _references(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield the references of a text outside code, each with the offset of its line."""
     fence: Fence | None = None
     offset = 0
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
         opened = fence or opened_fence(line)
         if opened is None:
-            for match in _references_outside_code(line):
-                for number in re.findall(r"\d+", match[0]):
-                    spans.setdefault(int(number), (offset + match.start(), offset + match.end()))
+            yield from ((offset, match) for match in _references_outside_code(line))
         elif fence and closes_fence(line, fence):
             fence = None
         else:
             fence = opened
         offset += len(line)
-    return spans
 
 
 def _references_outside_code(line: str) -> Iterator[re.Match[str]]:
@@ -102,7 +151,7 @@ class LineEditor:
     After `finish`, `fence` is the fence that the line opens: such a line is not edited.
     """
 
-    def __init__(self, known: Collection[int], numbers: dict[int, int]) -> None:
+    def __init__(self, known: Mapping[int, SourceLines], numbers: dict[int, int]) -> None:
         self.invented = 0
         self.fence: Fence | None = None
         self._known = known
@@ -226,10 +275,11 @@ class LineEditor:
                 self._shown.add(reference)
                 return
             self._begin_group(reference[0])
-        used, unknown = _numbers_of(reference, self._known)
+        used, unknown = _items_of(reference, self._known)
         self.invented += unknown
         if used:
-            renumbered = sorted(self._numbers.setdefault(n, len(self._numbers) + 1) for n in used)
+            numbers = [self._numbers.setdefault(one.n, len(self._numbers) + 1) for one in used]
+            renumbered = sorted(one._replace(n=n) for one, n in zip(used, numbers, strict=True))
             space = " " if self._space_first and self._group == "unknown" else ""
             self._shown.add(f"{space}[{', '.join(map(str, renumbered))}]")
             self._group = "known"
@@ -329,15 +379,31 @@ class _ShownText:
             self._end = self._end[-MAX_BEGINNING_CHARS:]
 
 
-def _numbers_of(reference: str, known: Collection[int]) -> tuple[list[int], int]:
-    """Return the known numbers of one reference in their order, each once, and how many are unknown."""
-    if reference[1:-1].isdecimal():  # nearly all
+def _items_of(reference: str, known: Mapping[int, SourceLines]) -> tuple[list[Reference], int]:
+    """Return what one reference refers to, in order, each once, and how many of its numbers are unknown."""
+    if reference[1:-1].isdecimal():  # most of them
         number = int(reference[1:-1])
-        return ([number], 0) if number in known else ([], 1)
-    used: dict[int, None] = {}
+        return ([Reference(number)], 0) if number in known else ([], 1)
+    used: dict[Reference, None] = {}
     unknown = 0
-    for match in _RANGE.finditer(reference.partition("†")[0]):
-        ends = {int(match[1]), int(match[2] or match[1])}
-        unknown += len(ends - set(known))
-        used.update(dict.fromkeys(n for n in sorted(known) if min(ends) <= n <= max(ends)))
+    for item in _ITEM.finditer(reference.partition("†")[0]):
+        number = int(item["source"])
+        if item["line"]:
+            unknown += number not in known
+            used.update({_of_lines(number, item, known): None} if number in known else {})
+            continue
+        ends = {number, int(item["last"] or number)}
+        unknown += len(ends - known.keys())
+        used.update(dict.fromkeys(Reference(n) for n in sorted(known) if min(ends) <= n <= max(ends)))
     return list(used), unknown
+
+
+def _of_lines(number: int, item: re.Match[str], known: Mapping[int, SourceLines]) -> Reference:
+    """Return the reference to lines of a known source, or of the source of its file that shows them."""
+    first = int(item["line"])
+    last = max(first, int(item["last_line"] or first))
+    others = (n for n, lines in known.items() if lines.file == known[number].file)
+    for n in (number, *others):
+        if known[n].start <= first <= known[n].end:
+            return Reference(n, first, min(last, known[n].end))
+    return Reference(number)

@@ -23,10 +23,12 @@ MAX_STATEMENTS = 400
 _MAX_LINE_CHARS = 5_000
 _MIN_WORDS = 4
 
-REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]{0,3}[,;–-][ \t]{0,3}\d{1,3}){0,40})\]")
+_NUMBER = r"\d{1,3}(?::\d{1,7}(?:-\d{1,7})?)?"
+REFERENCE = re.compile(rf"\[({_NUMBER}(?:[ \t]{{0,3}}[,;–-][ \t]{{0,3}}{_NUMBER}){{0,40}})\]")
+"""A reference as an answer has it: numbers of sources, also with lines."""
 SENTENCE_END = re.compile(
     r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)[.!?。！？]"
-    r"(?:[*_\"')\]]|[ \t]{0,3}\[[\d,; –-]{1,200}\])*(?=\s|$)(?![ \t]{0,3}\[\d)"
+    r"(?:[*_\"')\]]|[ \t]{0,3}\[[\d:,; –-]{1,200}\])*(?=\s|$)(?![ \t]{0,3}\[\d)"
 )
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]|[ \t]{0,3}(?:\*\*[^*]{1,100}\*\*|__[^_]{1,100}__):?[ \t]*$")
 _ITEM = re.compile(r"[ \t>]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]+")
@@ -109,7 +111,7 @@ def numbers_of(text: str) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for match in REFERENCE.finditer(text):
         for part in re.split(r"[,;]", match[1]):
-            first, *last = (int(number) for number in re.findall(r"\d+", part))
+            first, *last = (int(number) for number in re.findall(r"\d+", part.partition(":")[0]))
             end = last[0] if last else first
             found.update(dict.fromkeys(range(first, min(end, first + 100) + 1)))
     return tuple(found)

@@ -312,6 +312,11 @@ _DOC_NAME = re.compile(
 )
 _HUMAN_LANGUAGES = frozenset("cs de es fr hu it ja ko pl pt ru sv tr uk zh".split())
 """Endings of documents that are translated, such as `CHANGES.ru`; some are those of programs too."""
+_TRANSLATED = re.compile(
+    rf"(?:/|^)(?:{'|'.join(sorted(_HUMAN_LANGUAGES))})(?:[-_][a-z]{{2,4}})?/"
+    rf"|[._-](?:{'|'.join(sorted(_HUMAN_LANGUAGES - {'it'}))})(?:[-_][a-z]{{2,4}})?(?:\.[a-z]+)?$",
+    re.IGNORECASE,
+)
 _CONFIG_LANGUAGES = frozenset(
     "yaml toml ini json docker gomod make cmake meson bazel terraform kconfig".split()
 )
@@ -356,6 +361,11 @@ def kind_of(path: str, language: str) -> Kind:
     if part == "doc" or (language == TEXT and name.lower().endswith(_DATA_EXTENSIONS)):
         return "doc"
     return "code"
+
+
+def is_translated(path: str) -> bool:
+    """Return whether a document is a translation, by its path: `docs/ja/index.md`, `README.zh-CN.md`."""
+    return _TRANSLATED.search(path) is not None
 
 
 def kind_of_path(path: str) -> Kind:

@@ -32,7 +32,7 @@ _TOOL = re.compile(
 _GENERATED_NAME = re.compile(
     r"(?:\.min\.(?:js|css)|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"
     r"|_generated\.\w+|\.bundle\.js)$|(?:^|/)(?:generated|__generated__|autogen)/"
-    r"|(?:^|/)dist/(?:[^/]+/)*[^/]+\.[cm]?js$"
+    r"|(?:^|/)dist/(?:[^/]+/)*[^/]+\.[cm]?[jt]s$"
 )
 _GENERATED_HEAD = re.compile(
     r"code generated .{0,80}do not edit|@generated\b|automatically[ -]generated"
@@ -66,6 +66,11 @@ _LONG_LINE_CHARS = 400
 def is_carried(path: str) -> bool:
     """Return whether a file is vendored or an example, by its path."""
     return bool(_VENDORED.search(path) or _EXAMPLE.search(path))
+
+
+def is_generated(path: str) -> bool:
+    """Return whether a file is generated, by its path."""
+    return _GENERATED_NAME.search(path) is not None
 
 
 def is_tool(path: str) -> bool:

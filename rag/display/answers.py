@@ -15,7 +15,7 @@ from typing import Any
 from rag.display.html import code, file_link, framed, place, plain
 from rag.types.code import Located, Span
 
-_REFERENCE = re.compile(r"\[(\d{1,3})\]")
+_REFERENCE = re.compile(r"\[(\d{1,3})(:\d{1,7}(?:-\d{1,7})?)?\]")
 _LISTED = re.compile(r"^- .*\[(\d{1,3})\]", re.MULTILINE)
 _FURTHER = "Further places:"
 
@@ -103,7 +103,7 @@ def _markdown(text: str, targets: Mapping[int, str]) -> str:
             """Return words, with references as links."""
             return _REFERENCE.sub(
                 lambda found: (
-                    f'<a href="{plain(target)}">[{found[1]}]</a>'
+                    f'<a href="{plain(target)}">{found[0]}</a>'
                     if (target := targets.get(int(found[1])))
                     else found[0]
                 ),

@@ -124,9 +124,9 @@ def read_reply(reply: str) -> tuple[str, list[tuple[int, str]]]:
     return re.sub(r"^\W*summary\W*:\W*", "", "\n".join(lines).strip(), flags=re.IGNORECASE), facts
 
 
-def _fact(order: int, text: str, turns: Sequence[DialogTurn], conversation: Conversation) -> list[Fact]:
+def _fact(number: int, text: str, turns: Sequence[DialogTurn], conversation: Conversation) -> list[Fact]:
     """Return the fact with the citations of its turn; none if it is flagged, or the turn not shown."""
-    turn = next((one for one in turns if one.order == order), None)
+    turn = next((one for one in turns if one.number == number), None)
     if turn is None or is_flagged(text, turn.support):
         return []
     return fact_from_turn(text, turn, conversation)

@@ -27,7 +27,8 @@ _OUR_NOTE = re.compile(r"\s*Note:")
 """What answers begin a remark about themselves with; from a user it begins a statement."""
 _OPENING = re.compile(r"(?:(?:by the way|btw|also|and|but|so|ok(?:ay)?|well|actually),?\s+)+", re.I)
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
-_REFERENCE = r"[\[【]\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*[\]】]"
+_CITED = r"\^?\d{1,3}(?::\d{1,7}(?:-\d{1,7})?)?"
+_REFERENCE = rf"[\[【]{_CITED}(?:\s*[,;–-]\s*{_CITED})*[\]】]"
 _REFERENCES = re.compile(_REFERENCE)
 _END = re.compile(rf"[.!?](?:\s*{_REFERENCE})*(?=\s+[^\sa-z]|\s*$)|[。！？](?:\s*{_REFERENCE})*")
 _NUMBER = re.compile(r"(\d+)(?:\s*[–-]\s*\^?(\d+))?")

@@ -22,14 +22,14 @@ import jinja2.runtime
 import jinja2.sandbox
 
 from rag.prompt.background import KnownFact
-from rag.prompt.views import CodeFactsView, CodeFactView, SourceView, StaleView
+from rag.prompt.views import CodeFactsView, CodeFactView, FileView, OutlineView, SourceView, StaleView
 
 MAX_CPU_S = 2.0
 """The CPU time of one rendering; an answer's prompt takes less than a millisecond."""
 MAX_SIZE = 50_000_000
 """The characters and items that one rendering may make in all; also the largest number in a call."""
 
-_OWN_VALUES = (SourceView, CodeFactView, CodeFactsView, KnownFact, StaleView)
+_OWN_VALUES = (SourceView, FileView, OutlineView, CodeFactView, CodeFactsView, KnownFact, StaleView)
 
 
 class _Rendering:

@@ -10,8 +10,13 @@ variable is an error even in a branch that is never taken. Variables of `answer`
                           .assistant_response.response_str, .citations (.n .path .start .end .used)
     contexts              the numbered sources, best first: .n .text, .meta_data (file_path, start_line,
                           end_line, symbol, repo), .place (`path:start-end`), .what (`function
-                          Session.sign`), .cut (`lines 10-40 of 10-120 shown`), .reason (`called by
-                          …`), .language, .fence (backticks that .text cannot close)
+                          Session.sign`), .reason (`called by …`), .language, .fence (backticks that .text
+                          cannot close)
+    files                 the same sources by file: .path .language .fence, .sources, by line, and .text, the
+                          lines of all of them with their numbers
+    frames                of each repository a text: what it is, its folders, its central names
+    outlines              of the files that most sources are in: .path, .definitions (`10-13 Session.sign`),
+                          .more
     code_facts            what a rule found for the kind of question, None if nothing: .kind, .summary,
                           .note, .more, .items (.text .place .reason .certain, and .n: its source, or 0)
     input_str             the question as typed
@@ -27,8 +32,8 @@ variable is an error even in a branch that is never taken. Variables of `answer`
 
 `system` has only `language` and `repositories`. `instructions` is put after it for a caller that has its own,
 or that needs JSON: `instructions` and `is_json`. `stale` is put before an earlier answer whose sources have
-changed since; it has `sources` and `is_stale`. A template that does not use `contexts` or
-`conversation_history` gets no sources or no turns; one that does must show all of them.
+changed since; it has `sources` and `is_stale`. A template that uses neither `contexts` nor `files`, or no
+`conversation_history`, gets no sources or no turns; one that does must show all of them.
 """
 
 from __future__ import annotations
@@ -59,6 +64,9 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "output_format_str",
     "conversation_history",
     "contexts",
+    "files",
+    "frames",
+    "outlines",
     "code_facts",
     "input_str",
     "standalone_question",
@@ -210,6 +218,9 @@ def _rendered(
         output_format_str="",
         conversation_history=template.history(turns),
         contexts=[],
+        files=[],
+        frames=[],
+        outlines=[],
         code_facts=None,
         input_str=plain(text),
         standalone_question=plain(text),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rag.quoting import fence, one_line, visible, well_formed, without_markers
 from rag.types import (
@@ -12,6 +13,7 @@ from rag.types import (
     Citation,
     CodeFacts,
     DialogTurn,
+    FileOutline,
     FreshnessState,
     Hit,
     NumberedSource,
@@ -27,19 +29,28 @@ _NO_INFO_STRING = re.compile(r"[^A-Za-z0-9+#._-]")
 class SourceView:
     """A numbered source in a template. `text` and `meta_data` are what DeepWiki's templates read.
 
-    `cut` names the lines that are shown of those of the whole definition, "" if all are shown; `reason` says
-    why the source is shown, "" if it was found by its words.
+    `reason` says why the source is shown, "" if it was found by its words.
     """
 
     n: int
     text: str
     place: str
     what: str
-    cut: str
     reason: str
     language: str
     fence: str
     meta_data: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """The sources of one file, by line. `text` has their lines, each after its number, and `…` for a gap."""
+
+    path: str
+    text: str
+    language: str
+    fence: str
+    sources: tuple[SourceView, ...]
 
 
 def plain(text: str) -> str:
@@ -47,14 +58,11 @@ def plain(text: str) -> str:
     return without_markers(well_formed(text))
 
 
-def view_of(source: NumberedSource, *, name_repository: bool, whole: Hit | None = None) -> SourceView:
-    """Return a source for a template; `name_repository` puts the repository's name before the path.
-
-    `whole` is the definition that the source has lines of.
-    """
+def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
+    """Return a source for a template; `name_repository` puts the repository's name before the path."""
     hit = source.hit
     text = plain(hit.text).rstrip("\r\n")
-    path = _word(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
+    path = _path(hit, name_repository=name_repository)
     name = hit.label
     unit = "part" if hit.unit == "block" else hit.unit
     return SourceView(
@@ -62,9 +70,8 @@ def view_of(source: NumberedSource, *, name_repository: bool, whole: Hit | None 
         text=text,
         place=f"{path}:{hit.start}-{hit.end}",
         what=f"{unit} {_word(name)}" if name else "",
-        cut=_cut(hit, whole) if whole else "",
         reason=_line(hit.reason),
-        language=_NO_INFO_STRING.sub("", hit.language),
+        language=_language(hit),
         fence=fence(text),
         meta_data={
             "file_path": path,
@@ -76,10 +83,57 @@ def view_of(source: NumberedSource, *, name_repository: bool, whole: Hit | None 
     )
 
 
-def _cut(hit: Hit, whole: Hit) -> str:
-    if (hit.start, hit.end) == (whole.start, whole.end):
-        return ""
-    return f"lines {hit.start}-{hit.end} of {whole.start}-{whole.end} shown"
+def files_of(views: Sequence[SourceView], hits: Sequence[Hit]) -> list[FileView]:
+    """Return sources by file, for a template; the file of the best source comes first."""
+    groups: dict[tuple[str | None, ...], list[tuple[Hit, SourceView]]] = {}
+    for hit, view in zip(hits, views, strict=True):
+        groups.setdefault((hit.repo, hit.location, hit.path, hit.blob, hit.commit), []).append((hit, view))
+    return [_file_view(sorted(group, key=lambda one: one[0].start)) for group in groups.values()]
+
+
+def _file_view(group: Sequence[tuple[Hit, SourceView]]) -> FileView:
+    first, view = group[0]
+    text = numbered_text(first)
+    for (before, _), (hit, _) in pairwise(group):
+        gap = "\n" if hit.start == before.end + 1 else "\n…\n"
+        text += gap + numbered_text(hit)
+    return FileView(
+        path=str(view.meta_data["file_path"]),
+        text=text,
+        language=view.language,
+        fence=fence(text),
+        sources=tuple(view for _, view in group),
+    )
+
+
+def numbered_text(hit: Hit) -> str:
+    """Return the lines of a hit, each after its number and a space."""
+    lines = plain(hit.text).rstrip("\r\n").split("\n")
+    return "\n".join(f"{number} {line}".rstrip() for number, line in enumerate(lines, hit.start))
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineView:
+    """The outline of a file in a template: its path and what it defines, each with its lines."""
+
+    path: str
+    definitions: tuple[str, ...]
+    more: int
+
+
+def outline_view(outline: FileOutline, *, name_repository: bool) -> OutlineView:
+    """Return the outline of a file for a template; each definition is a text such as `12-40 Session.sign`."""
+    path = f"{outline.repo}:{outline.path}" if name_repository else outline.path
+    listed = tuple(f"{one.start}-{one.end} {_word(one.name)}" for one in outline.definitions)
+    return OutlineView(_word(path), listed, outline.more)
+
+
+def _path(hit: Hit, *, name_repository: bool) -> str:
+    return _word(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
+
+
+def _language(hit: Hit) -> str:
+    return _NO_INFO_STRING.sub("", hit.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +191,16 @@ Label = Callable[[Sequence[StaleView]], str]
 
 
 def history_of(turns: Sequence[DialogTurn], label: Label) -> dict[int, DialogTurn]:
-    """Return turns for a template, in order, by number (1, 2, … where numbers are missing or not unique).
+    """Return turns for a template, in order, by the number that the user sees.
+
+    They are numbered 1, 2, … where numbers are missing or not unique.
 
     An answer whose sources have changed, are gone, or could not be compared begins with the text of `label`;
     citations that moved show their current lines.
     """
-    orders = [turn.order for turn in turns if turn.order is not None]
-    numbered = len(set(orders)) == len(turns)
-    keys = orders if numbered else range(1, len(turns) + 1)
+    numbers = {turn.number for turn in turns if turn.order is not None}
+    is_unique = len(numbers) == len(turns)
+    keys = [turn.number for turn in turns] if is_unique else range(1, len(turns) + 1)
     return {key: _turn_view(turn, label) for key, turn in zip(keys, turns, strict=True)}
 
 

@@ -1,8 +1,7 @@
 """Outline a repository, a folder or a file for a question about it as a whole: "how does this project work".
 
 Such a question has words that ask for a whole, and no others: neither a topic nor a name, except that of the
-place. An outline lists the definitions of a file that the most other files use, with their lines. It is a
-source like others, with the lines of the whole file.
+place. An outline lists the definitions of a file that the most other files use, with their lines.
 """
 
 from __future__ import annotations
@@ -10,17 +9,16 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from rag.analysis import terms, words
-from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.project_questions import NEUTRAL_WORDS
 from rag.retrieval.rank import CODE, TEST
 from rag.retrieval.search import RetrievalResult, Searcher
-from rag.types import CodeDefinition, Hit
+from rag.types import CodeDefinition, FileOutline, OutlinedDefinition
 
 _WHOLE = frozenset(
     """about architecture components consist consists contain contains contents describe design explain
@@ -50,18 +48,17 @@ _PATH = re.compile(r"[`'\"]?(?<![\w.-])((?:[\w.-]+/)+[\w.-]*|[\w-]+\.[a-z]\w{0,4
 _MAX_CANDIDATES = 60
 """How many files, the largest, are compared."""
 _MAX_FILES = 8
-_IN_FILE, _IN_FILES = (40, 15, 6), 6
-"""The largest number of definitions that are listed: of one file, the first that fits; of each of several."""
+_IN_FILE, _IN_FILES = 40, 6
+"""The largest number of definitions that are listed: of one file, and of each of several."""
 _RANKED_BY = 5
 """A file is ranked by that many of its definitions."""
 _MANY_DEFINITIONS = 10
 """A name with more definitions is too common to say who uses which."""
-_MAX_CHARS = 110
 
 
-def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[Hit]:
+def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[FileOutline]:
     """Yield an outline of the file that a question is about, or of the most used files of the folder or the
-    repository; nothing if it does not ask for a whole. One file comes with ever fewer definitions.
+    repository; nothing if it does not ask for a whole.
     """
     question = found.sought.question.text
     for index in (searcher.index for searcher in searchers):
@@ -71,7 +68,7 @@ def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[
             return
 
 
-def outline_of_file(index: ChunkIndex, path: str, *, most: int) -> Hit | None:
+def outline_of_file(index: ChunkIndex, path: str, *, most: int) -> FileOutline | None:
     """Return the outline of a file with its most used definitions; None if it has none, or is not stored."""
     used = _Users(index).of_definitions(path) if index.file_text(path) is not None else {}
     return _outline(index, _Listed(path, used), most) if used else None
@@ -139,16 +136,14 @@ class _Listed:
         return sum(sorted(self.used.values(), reverse=True)[:_RANKED_BY])
 
 
-def _outlined(index: ChunkIndex, paths: Sequence[str]) -> Iterator[Hit]:
+def _outlined(index: ChunkIndex, paths: Sequence[str]) -> Iterator[FileOutline]:
     users = _Users(index)
     listed = [_Listed(path, users.of_definitions(path)) for path in paths[:_MAX_CANDIDATES]]
     listed = [one for one in listed if one.used]
     listed.sort(key=lambda one: (-one.weight, one.path))
-    sizes = _IN_FILE if len(listed) == 1 else (_IN_FILES,)
+    most = _IN_FILE if len(listed) == 1 else _IN_FILES
     for one in listed[:_MAX_FILES]:
-        for most in sizes:
-            if (hit := _outline(index, one, most)) is not None:
-                yield hit
+        yield _outline(index, one, most)
 
 
 class _Users:
@@ -186,30 +181,18 @@ class _Users:
         return self._holding[name]
 
 
-def _outline(index: ChunkIndex, listed: _Listed, most: int) -> Hit | None:
-    """Return the most used definitions of a file as a source, by line; None if the file is not stored."""
-    found, chunks = index.file_text(listed.path), index.chunks_of(listed.path)
-    if found is None or not chunks:
-        return None
-    lines, used = lines_of(found[0]), listed.used
+def _outline(index: ChunkIndex, listed: _Listed, most: int) -> FileOutline:
+    """Return the most used definitions of a file."""
 
     def rank(one: CodeDefinition) -> tuple[bool, int, bool, int]:
-        return bool(one.scope), -used[one], one.name.startswith("_"), one.start - one.end
+        return bool(one.scope), -listed.used[one], one.name.startswith("_"), one.start - one.end
 
-    shown = sorted(sorted(used, key=rank)[:most], key=lambda one: (one.start, -one.end))
-    hit = index.hit(chunks[0], 0.0, {})
-    return replace(
-        hit,
-        span=replace(hit.span, start=1, end=len(lines), symbol="", scope=""),
-        text="\n".join(_line(one, lines) for one in shown),
-        unit="block",
-        blank_end="",
-        reason=f"outline: {len(shown)} of {len(used)} definitions, with their lines",
-    )
+    repo = index.hit(index.chunks_of(listed.path)[0], 0.0, {}).repo
+    return outline_of(repo, listed.path, sorted(listed.used, key=rank), most)
 
 
-def _line(one: CodeDefinition, lines: Sequence[str]) -> str:
-    """Return the lines of a definition, and the first that holds its name."""
-    head = (line for line in lines[one.start - 1 : one.end] if one.name in line)
-    text = next(head, lines[one.start - 1]).strip()[:_MAX_CHARS]
-    return f"{one.start}-{one.end}: {'  ' if one.scope else ''}{text}"
+def outline_of(repo: str, path: str, ranked: Sequence[CodeDefinition], most: int) -> FileOutline:
+    """Return the outline of a file with the first of its definitions, by line."""
+    shown = sorted(ranked[:most], key=lambda one: (one.start, -one.end))
+    listed = tuple(OutlinedDefinition(one.start, one.end, one.qualified_name) for one in shown)
+    return FileOutline(repo, path, listed, len(ranked) - len(listed))

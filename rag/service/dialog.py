@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from rag.agent.look import Look
-from rag.agent.text_look import TextLook
-from rag.analysis import term_set
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
@@ -27,15 +25,15 @@ from rag.prompt.templates import load_template, render_condense, render_instruct
 from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.overview import outlines
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
-from rag.retrieval.surroundings import surroundings
+from rag.retrieval.shown_code import cited_code, shown_code
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
+from rag.service.frame import frame_of
 from rag.service.history import History
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
@@ -62,6 +60,7 @@ from rag.types import (
     Confidence,
     Conversation,
     DialogTurn,
+    FileOutline,
     GenerationOptions,
     Hit,
     Prepared,
@@ -80,13 +79,15 @@ _TITLE_MATCH = 0.1
 _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 _SHOWN = 12
+_MAX_FRAMES = 3
+_SOURCE_CHARS = 13_000
+"""How much a model is shown of the sources after the first: about 3,200 tokens of code."""
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
-_LEADS, _LEADS_TOKENS, _LEADS_FOUND, _LEADS_SHARE = 4, 1_000, 12, 0.7
-"""How many places are shown with their text to a model that looks further, about their tokens together, how
-many places are found, and the share of the context window for the prompt.
-"""
+_LEADS, _LEADS_TOKENS, _LEADS_SHARE = 4, 1_000, 0.7
+"""How many places are shown with their text to a model that looks further, about their tokens together, and
+the share of the context window for the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +105,6 @@ class HitSelection:
     about: str = ""
     depth: int = 1
     is_judged: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Shows:
-    """What a prompt can show, see `PromptInput`; `found` are all hits, `share` its part of the context."""
-
-    found: tuple[Hit, ...]
-    hits: Sequence[Hit]
-    parts: Sequence[Hit]
-    surroundings: Iterable[Hit] = ()
-    outlines: Iterable[Hit] = ()
-    share: float = 1.0
 
 
 class Dialog:
@@ -293,28 +282,30 @@ class Dialog:
         now = self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, standalone, turns, k)
+        has_looked = looked is not None and bool(looked.hits(()))
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
-        shows = self._shows(found, looked)
+        leads = self.leads and looked is None
         for remark in () if looked else found.remarks:
             self.engine.notice(remark)
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
+        as_found = has_looked or not settings.has_model
+        hits, outlines = self._to_show(found, turns, as_found=as_found, leads=leads)
         warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
         warned = "" if is_about_conversation(question) else warned
         prompt = compose(
             PromptInput(
                 question=question,
                 standalone_question=found.sought.standalone,
-                hits=shows.hits,
+                hits=hits,
                 turns=[*check_turns(older, now), *shown],
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
-                parts=shows.parts,
-                surroundings=shows.surroundings,
-                outlines=shows.outlines,
+                frames=self._frames(),
+                outlines=outlines,
                 known=known,
                 warning=warned,
                 missing_words=confidence.missing_words if confidence else (),
@@ -322,14 +313,15 @@ class Dialog:
             ),
             template=load_template(settings.template, settings.home),
             counter=self.engine.counter,
-            context_tokens=int(settings.context_tokens * shows.share),
+            context_tokens=int(settings.context_tokens * (_LEADS_SHARE if leads else 1)),
             answer_tokens=self._answer_tokens(),
+            source_chars=None if as_found else _SOURCE_CHARS,
         )
         return Prepared(
             question=question,
             standalone_question=found.sought.standalone,
             conversation=self.conversation,
-            hits=shows.found,
+            hits=found.hits,
             prompt=prompt,
             seconds={
                 "search": searched - began,
@@ -344,26 +336,28 @@ class Dialog:
             warning=warned,
         )
 
-    def _shows(self, found: RetrievalResult, looked: Look | None) -> _Shows:
-        """Return what a prompt can show: the best places for a model that looks further, or what was chosen
-        in a look, else all that was found and what surrounds it.
+    def _frames(self) -> list[str]:
+        """Return what each repository is, for a model; nothing for many, which would take the room."""
+        if not self.engine.settings.has_model or len(self.searched) > _MAX_FRAMES:
+            return []
+        return [frame_of(repository).text for repository in self.searched]
+
+    def _to_show(
+        self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool
+    ) -> tuple[Sequence[Hit], Sequence[FileOutline]]:
+        """Return the lines that the prompt shows, the most important first, and outlines of files.
+
+        What a model has asked to read is shown `as_found`, and so is what is quoted without a model. A model
+        that looks further is shown `leads`, the first places: it reads the others if they matter.
         """
         searchers = [repository.searcher for repository in self.searched]
-        if self.leads and looked is None:
-            every = (*found.hits, *found.further)[:_LEADS_FOUND]
-            wants_tests = "test" in term_set(found.sought.question.text)
-            code = [hit for hit in found.hits if wants_tests or hit.kind != "test"]
-            return _Shows(every, self._first(code or found.hits), (), share=_LEADS_SHARE)
-        shows = _Shows(found.hits, found.hits, other_parts(searchers, found.hits))
-        # Without a model the best lines are quoted: it is of no use to show more.
-        if not self.engine.settings.has_model or (isinstance(looked, TextLook) and looked.chosen):
-            return shows
-        return replace(
-            shows, surroundings=surroundings(searchers, found), outlines=outlines(searchers, found)
-        )
+        if as_found:
+            return [*found.hits, *other_parts(searchers, found.hits)], ()
+        hits, outlines = shown_code(searchers, found, cited_code(searchers, turns))
+        return (self._first(hits), ()) if leads else (hits, outlines)
 
     def _first(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the first hits for a model that looks further: it reads the others if they matter."""
+        """Return the first hits, and as many as there is room for in the first request of a look."""
         room, first = _LEADS_TOKENS, list[Hit]()
         for hit in hits[:_LEADS]:
             room -= self.engine.counter.count(hit.text)

@@ -24,6 +24,7 @@ _BATCH_TURNS = 20
 _LINE = re.compile(
     r"^\s*(?:[-*•]\s*)?\[(\d+)\]\s*(?:(decision|convention|constraint|definition)\s*:\s*)?(\S.*)$", re.I
 )
+_CITED = re.compile(r"\s*\[(\d+)(?::\d+(?:-\d+)?)?\]")
 
 
 def note_statements(engine: Engine, turn: DialogTurn, repositories: Sequence[Repository]) -> list[Fact]:
@@ -95,10 +96,10 @@ def by_model(reply: str, turns: Sequence[DialogTurn], locations: Sequence[str]) 
     found = []
     for line in reply.splitlines():
         matched = _LINE.match(line)
-        turn = next((one for one in turns if matched and one.order == int(matched[1])), None)
+        turn = next((one for one in turns if matched and one.number == int(matched[1])), None)
         if matched is None or turn is None or is_flagged(matched[3], turn.support):
             continue
-        text, numbers = re.sub(r"\s*\[\d+\]", "", matched[3]).strip(), re.findall(r"\[(\d+)\]", matched[3])
+        text, numbers = _CITED.sub("", matched[3]).strip(), _CITED.findall(matched[3])
         used = [citation for citation in turn.citations if citation.used] or list(turn.citations)
         cited = [citation for citation in used if str(citation.n) in numbers] or used
         named = (matched[2] or "").lower()

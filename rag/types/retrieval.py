@@ -113,6 +113,27 @@ class CodeFacts:
         return len(self.items) > 1 and len({(item.path, item.start) for item in self.items}) == 1
 
 
+@pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class OutlinedDefinition:
+    """A definition in the outline of a file: its first and last line, and its name with its scope."""
+
+    start: int
+    end: int
+    name: str
+
+
+@pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class FileOutline:
+    """Definitions of a file, by line; `more` counts those that are left out."""
+
+    repo: str
+    path: str
+    definitions: tuple[OutlinedDefinition, ...]
+    more: int = 0
+
+
 SearchMode = Literal["question", "exact", "regex"]
 """What the text of a search is: a question, a string to find as it is, or a regular expression."""
 

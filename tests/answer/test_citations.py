@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rag.answer.citations import CitationFilter, Resolved, resolve
-from rag.answer.references import reference_spans
+from rag.answer.references import at_cited_lines, reference_spans
 from rag.types import Citation, Hit, NumberedSource, Span
 
 
@@ -57,6 +57,16 @@ THREE = [source(1), source(2), source(3)]
         ("[9] ```\n[1]", "[?] ```\n[1]", [1], 1),
         ("See `f2.py:3-4` and f3.py:12 and f1.py:9.", "See `f2.py:3-4` and f3.py:12 and f1.py:9.", [1, 2], 0),
         ("In xf1.py:3 and dir/f1.py:3", "In xf1.py:3 and dir/f1.py:3", [], 0),
+        ("Signed [2:4] and [1:3-5, 2].", "Signed [1:4] and [1, 2:3-5].", [2, 1], 0),
+        ("Signed [1:L3–L99], 【2:4】, [ 3:1 ].", "Signed [1:3-9], [2:4], [3:1].", [1, 2, 3], 0),
+        ("Signed [1:77] and [9:4].", "Signed [1] and.", [1], 1),
+        (
+            "Take x[1:3] and `y[1:3]` and [0:3] and [:3].",
+            "Take x[1:3] and `y[1:3]` and [0:3] and [:3].",
+            [],
+            0,
+        ),
+        ("At [1:2][2:3] and [1:2, 1:2].", "At [1:2][2:3] and [1:2].", [1, 2], 0),
         ("", "", [], 0),
     ],
 )
@@ -66,6 +76,23 @@ def test_references_are_resolved(text: str, clean: str, used: list[int], invente
     assert [c.path for c in resolved.used] == [f"f{n}.py" for n in used]
     assert [c.n for c in resolved.shown] == [1, 2, 3]
     assert resolved.used == resolved.shown[: len(used)]
+
+
+def test_a_line_that_its_source_does_not_show_leads_to_the_source_of_the_file_that_does() -> None:
+    sources = [source(1), source(2, "lib/key.py", 1, 9), source(3, "lib/key.py", 20, 29)]
+    sources[2] = replace(
+        sources[2], hit=replace(sources[2].hit, span=replace(sources[2].hit.span, blob="b2"))
+    )
+    resolved = resolve("See [2:24-40], [3:4], [2:15] and [1:24].", sources)
+    assert resolved.text == "See [1:24-29], [2:4], [2] and [3]."
+    assert [c.place for c in resolved.used] == ["lib/key.py:20-29", "lib/key.py:1-9", "f1.py:1-9"]
+
+
+def test_links_lead_to_the_first_cited_lines() -> None:
+    resolved = resolve("See [2], `[1:1]` and [1:3-4, 2:7], then [2:8].", THREE)
+    cited = at_cited_lines(resolved.text, resolved.shown)
+    assert [c.place for c in cited] == ["f2.py:7-7", "f1.py:3-4", "f3.py:1-9"]
+    assert reference_spans(resolved.text) == {1: (4, 7), 2: (21, 33)}
 
 
 def test_a_citation_says_which_bytes_were_shown() -> None:
@@ -124,7 +151,14 @@ def test_text_is_held_back_only_while_it_may_become_a_reference() -> None:
 
 
 fragments = st.sampled_from(
-    [*"[1] [9] [3] [ ] 1 2 9 , - ^ 【2】 【9† 】 ` `` ``` ~~~ a () . é".split(), " ", "\n", "> ", "- ", "\t"]
+    [
+        *"[1] [9] [3] [1:3] [2: [ ] 1 2 9 : L , - ^ 【2】 【9† 】 ` `` ``` ~~~ a () . é".split(),
+        " ",
+        "\n",
+        "> ",
+        "- ",
+        "\t",
+    ]
 )
 answers = st.lists(fragments, max_size=30).map("".join)
 
@@ -155,7 +189,7 @@ def test_no_invented_reference_is_left_and_nothing_else_is_lost(text: str) -> No
         assert _BRACKETS.sub("", clean.text).replace(" ", "") == _BRACKETS.sub("", text).replace(" ", "")
 
 
-_BRACKETS = re.compile(r"[\[【][ \d,;^–†-]*[\]】]")
+_BRACKETS = re.compile(r"[\[【][ \d,;:L^–†-]*[\]】]")
 
 
 def renumbered(resolved: Resolved) -> list[NumberedSource]:

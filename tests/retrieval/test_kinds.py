@@ -305,7 +305,7 @@ def test_an_answer_shows_the_facts_with_their_sources_before_the_quotes(engine: 
     assert answer.citations[0].path == "shop/color.py"
     assert (1, "shop/color.py", 9, 9) in generator.quoted
     prompt = dialog.prepare("List all colours that a glaze can have.").prompt.text
-    assert "Found by a rule: `GlazeColor` in `shop/color.py` fits best; it has 5 members." in prompt
+    assert "use it. `GlazeColor` in `shop/color.py` fits best; it has 5 members." in prompt
     assert "- shop/color.py:9 [1]: RED = 1\n" in prompt
 
 

@@ -15,7 +15,7 @@ from rag.retrieval.overview import outlines
 from rag.retrieval.search import Searcher, search
 from rag.service import Engine
 from rag.settings import Settings
-from rag.types import Hit, SearchFilter
+from rag.types import FileOutline, SearchFilter
 
 LEDGER = """import os
 
@@ -69,7 +69,7 @@ def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
         yield engine.repository(str(root)).searcher
 
 
-def outlined(searcher: Searcher, question: str) -> list[Hit]:
+def outlined(searcher: Searcher, question: str) -> list[FileOutline]:
     return list(outlines([searcher], search([searcher], question)))
 
 
@@ -87,22 +87,19 @@ def outlined(searcher: Searcher, question: str) -> list[Hit]:
 def test_a_question_about_the_whole_has_the_most_used_files(searcher: Searcher, question: str) -> None:
     found = outlined(searcher, question)
     assert found[0].path == "shop/ledger.py"
-    assert {"rates/rates.go", "web/page.ts"} <= {hit.path for hit in found}
-    assert not {"README.md", "tests/test_ledger.py"} & {hit.path for hit in found}
+    assert {"rates/rates.go", "web/page.ts"} <= {one.path for one in found}
+    assert not {"README.md", "tests/test_ledger.py"} & {one.path for one in found}
 
 
-def test_an_outline_has_the_lines_of_definitions_and_says_how_many_are_shown(searcher: Searcher) -> None:
-    hit = outlined(searcher, "How does this project work?")[0]
-    assert hit.text.split("\n") == [
-        "4-8: class LedgerBook:",
-        "7-8:   def add_entry(self, entry):",
-        "11-12: def open_book(path):",
-        "15-16: def run(path):",
+def test_an_outline_has_definitions_with_their_lines_and_counts_the_others(searcher: Searcher) -> None:
+    outline = outlined(searcher, "How does this project work?")[0]
+    assert [(one.start, one.end, one.name) for one in outline.definitions] == [
+        (4, 8, "LedgerBook"),
+        (7, 8, "LedgerBook.add_entry"),
+        (11, 12, "open_book"),
+        (15, 16, "run"),
     ]
-    assert (hit.place, hit.reason) == (
-        "shop/ledger.py:1-16",
-        "outline: 4 of 4 definitions, with their lines",
-    )
+    assert (outline.repo, outline.path, outline.more) == ("bookshop", "shop/ledger.py", 0)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +114,7 @@ def test_an_outline_has_the_lines_of_definitions_and_says_how_many_are_shown(sea
     ],
 )
 def test_a_named_folder_or_file_is_outlined_alone(searcher: Searcher, question: str, paths: set[str]) -> None:
-    assert {hit.path for hit in outlined(searcher, question)} == paths
+    assert {one.path for one in outlined(searcher, question)} == paths
 
 
 @pytest.mark.parametrize(
@@ -139,17 +136,16 @@ def test_other_questions_have_no_outline(searcher: Searcher, question: str) -> N
 
 def test_files_that_are_not_searched_have_no_outline(searcher: Searcher) -> None:
     only = replace(searcher, index=filtered(searcher.index, SearchFilter(paths=("web/**",))))
-    assert {hit.path for hit in outlined(only, "How does this project work?")} == {"web/page.ts"}
+    assert {one.path for one in outlined(only, "How does this project work?")} == {"web/page.ts"}
 
 
-def test_a_large_file_comes_with_ever_fewer_definitions(tmp_path: Path) -> None:
+def test_the_outline_of_a_large_file_has_the_first_of_its_definitions(tmp_path: Path) -> None:
     root = tmp_path / "long"
     root.mkdir()
     (root / "long.py").write_text("".join(f"def part_{n}():\n    return {n}\n\n\n" for n in range(60)))
     with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
         found = outlined(engine.repository(str(root)).searcher, "What does long.py do?")
-    assert [hit.text.count("\n") + 1 for hit in found] == [40, 15, 6]
-    assert found[2].reason == "outline: 6 of 60 definitions, with their lines"
+    assert [(len(one.definitions), one.more) for one in found] == [(40, 20)]
 
 
 def test_files_are_listed_only_for_a_question_about_a_whole(

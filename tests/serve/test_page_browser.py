@@ -194,6 +194,19 @@ def test_a_file_next_to_the_conversation_is_not_covered(served, visit):
     assert name.evaluate("(one) => one.scrollWidth <= one.clientWidth")
 
 
+def test_references_to_lines_open_these_lines(written, provider, visit):
+    provider.answers[:] = ["Sessions are signed in `sign_session` [1:35-36, 2]."]
+    page = visit(written)
+    turn = ask(page, SIGNED)
+    line = turn.locator(".answer").get_by_role("button", name="Source 1, snip/sessions.py:35-36")
+    expect(line).to_have_text("1:35")
+    expect(turn.locator(".answer").get_by_role("button", name=re.compile("^Source 2, "))).to_have_text("2")
+    line.click()
+    expect(page.locator("#L35")).to_be_in_viewport()
+    lit = page.locator(".lit").evaluate_all("all => all.map((one) => Number(one.dataset.n))")
+    assert lit == [35, 36]
+
+
 def test_pieces_are_shown_as_they_come_and_stop_keeps_them(written, provider, visit):
     provider.behaviours[:] = ["endless"]
     page = visit(written)
@@ -213,9 +226,9 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_them(written, provider, vi
 
 
 HELD = (
-    "Sessions are signed in `sign_session` [2], and the signature is compared in constant time when a request "
-    "comes with its session, before anything else of the session is read, which is where a session that was "
-    "changed or that is too old is refused and its user has to log in again, with a key of the settings [1]."
+    "Sessions are signed in `sign_session` [2], and the signature is compared in constant time when a "
+    "request comes with its session, before anything else of the session is read, which is where a session that "
+    "was changed or that is too old is refused and its user has to log in again, with a key of the settings [1]."
 )
 
 

@@ -179,8 +179,8 @@ def test_a_models_reply_is_read_line_by_line() -> None:
     )
     turn = DialogTurn(id="t", order=4, citations=cited)
     reply = """Here they are:
-- [4] decision: Tokens live in Redis. [2]
-[4] A slug means a code
+- [5] decision: Tokens live in Redis. [2]
+[5] A slug means a code
 [9] convention: Of no turn.
 none
 """
@@ -210,14 +210,14 @@ def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> No
     answers = [
         "The link with a code must be found, expired or not [1]. Codes must be sold by `weight_kg` [1]. "
         "A short code redirects to its link [2].",
-        "- [0] decision: A short code redirects. [2]\n- [0] constraint: Codes must be sold by weight_kg. [1]",
+        "- [1] decision: A short code redirects. [2]\n- [1] constraint: Codes must be sold by weight_kg. [1]",
     ]
     with ProviderServer(answers=answers) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         done = rag("ask", asked, "How is a code made?", "--conversation", "model", *model)
         assert "proposed as a fact: The link with a code must be found, expired or not." in done.err
         (found,) = rag("facts", "propose", "--conversation", "model", *model, "--json").json
-        assert "[0] User: How is a code made?" in server.requests[-1].prompt
+        assert "[1] User: How is a code made?" in server.requests[-1].prompt
         assert rag("facts", "propose", "--conversation", "model", *model).err.startswith(
             "rag: 0 new proposals"
         )

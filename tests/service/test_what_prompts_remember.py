@@ -76,7 +76,7 @@ def test_an_older_turn_that_bears_on_the_question_is_shown_before_the_latest(dia
     orders = [turn.order for turn in prompt.turns]
     assert orders[0] == 0
     assert orders[1] > 30
-    assert "0. User: How are letters sealed with pepper?" in prompt.text
+    assert "1. User: How are letters sealed with pepper?" in prompt.text
     assert "[…]" in prompt.text
     nothing = dialog.prepare("What does the configuration parse?").prompt
     assert 0 not in [turn.order for turn in nothing.turns]

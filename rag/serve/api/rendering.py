@@ -14,6 +14,7 @@ from typing import Any
 import pydantic_core
 from starlette.responses import Response
 
+from rag.answer.references import at_cited_lines
 from rag.memory.asked import settled
 from rag.memory.facts import Fact
 from rag.schema import OPAQUE, Json, checked_citations, checked_turn, to_json
@@ -94,7 +95,8 @@ class Renderer:
         """
         written = to_json(answer)
         written["code_facts"] = self._code_facts(answer.code_facts)
-        written["sources"] = self._with_urls(written["sources"], answer.sources)
+        cited = at_cited_lines(answer.text, answer.sources)
+        written["sources"] = self._with_urls(written["sources"], cited)
         found: Json = _redacted(written, _redactions(self._service))
         return found
 
@@ -118,7 +120,8 @@ class Renderer:
     def turn(self, turn: DialogTurn) -> Json:
         """Return a turn, without the freshness of its citations; "failed" if it was interrupted."""
         written = to_json(replace(settled(turn), checks=()))
-        return self._sent(written | {"citations": self._with_urls(written["citations"], turn.citations)})
+        cited = at_cited_lines(turn.answer, turn.citations)
+        return self._sent(written | {"citations": self._with_urls(written["citations"], cited)})
 
     def freshness(self, turn: DialogTurn) -> Json:
         """Return the worst freshness of a turn's citations."""

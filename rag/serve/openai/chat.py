@@ -20,7 +20,7 @@ import numpy as np
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from rag.answer.references import reference_spans
+from rag.answer.references import at_cited_lines, reference_spans
 from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
 from rag.schema import ANSWER_FIELDS, Json, to_json
@@ -228,11 +228,13 @@ class ChatCompletions:
         found = []
         spans = reference_spans(answer.text)
         end_of_text = (len(answer.text), len(answer.text))
-        for citation in answer.citations:
+        for citation, lines in zip(
+            answer.citations, at_cited_lines(answer.text, answer.citations), strict=True
+        ):
             start, end = spans.get(citation.n, end_of_text)
             own = sent(self.service, _served(citation, entries, base))
             cited = {
-                "url": own["url"],
+                "url": sent(self.service, _served(lines, entries, base))["url"],
                 "title": _title(citation, several=len(entries) > 1),
                 "start_index": start,
                 "end_index": end,

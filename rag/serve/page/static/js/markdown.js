@@ -28,7 +28,8 @@ const SANITIZE_OPTIONS = {
 };
 const LANGUAGE = /^language-([\w+#.-]{1,30})$/;
 const PLACE = /^((?:[\w@.+-]+\/)*[\w@+-][\w@.+-]*):(\d+)(?:[-–](\d+))?$/;
-const CITED = /\[(\d{1,3})\]/g;
+/** Numbers of sources, each with lines or without: `[1]`, `[1:37]`, `[1:37-40, 2]`. */
+const CITED = /\[(\d{1,3}(?::\d{1,7}(?:-\d{1,7})?)?(?:, \d{1,3}(?::\d{1,7}(?:-\d{1,7})?)?)*)\]/g;
 /** Where a mark belongs, while the text is parsed. Punctuation, and behind a space: it changes no emphasis or link before it. */
 const MARKED = /\s?⸢(\d+)⸣/g;
 const MARK_SIGNS = /[⸢⸣]/;
@@ -42,7 +43,7 @@ DOMPurify.addHook("uponSanitizeAttribute", (element, data) => {
 /**
  * Replace the content of an element by a rendered answer.
  *
- * `cite(n)` returns the element for `[n]`, or null if there is no such source; `open(path, start, end)` opens a
+ * `cite(n, start, end)` returns the element for `[n]` or `[n:start-end]`, or null if there is no such source; `open(path, start, end)` opens a
  * place that is named in code. `whole` is false while the answer is still streamed. Each of `marks` is
  * `{at, element}`: `element()` is put behind the first `at` code points of the text, in their order. A text
  * that has the signs of marks itself gets none. `internal(href)` returns what a link to `/repos/` on this server
@@ -170,9 +171,12 @@ function linkCitations(fragment, cite) {
     const parts = [];
     let from = 0;
     for (const match of text.data.matchAll(CITED)) {
-      const link = cite(Number(match[1]));
-      if (!link) continue;
-      parts.push(text.data.slice(from, match.index), link);
+      const links = match[1].split(", ").map((one) => {
+        const [n, start, end] = one.split(/[:-]/).map(Number);
+        return cite(n, start, end ?? start);
+      });
+      if (links.includes(null)) continue;
+      parts.push(text.data.slice(from, match.index), ...links);
       from = match.index + match[0].length;
     }
     if (parts.length) text.replaceWith(...parts, text.data.slice(from));

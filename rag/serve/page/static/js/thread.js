@@ -73,7 +73,7 @@ function drawTurn(turn) {
 function drawn(turn) {
   const body = h("div", { class: "answer", "aria-busy": turn.state === "writing" });
   showMarkdown(body, turn.answer, {
-    cite: (n) => citation(turn, n),
+    cite: (n, start, end) => citation(turn, n, start, end),
     open: (path, start, end) => openFile({ repository: state.repository, path, start, end }),
     whole: turn.state !== "writing",
     marks: flagMarks(turn),
@@ -101,22 +101,29 @@ function waiting(text) {
   return h("p", { class: "waiting", role: "status" }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), text);
 }
 
-function citation(turn, n) {
+/** Return the button of a reference to a source, or to the lines from `start` to `end` of it. */
+function citation(turn, n, start, end) {
   const cited = turn.citations.find((one) => one.n === n);
   if (!cited) return null;
   const state_ = freshnessOf(turn, n)?.state;
+  const what = start ? `${cited.path}:${start === end ? start : `${start}-${end}`}` : place(cited);
   return h("button", {
-    type: "button", class: `cite ${state_ ?? ""}`, title: place(cited), "aria-label": `Source ${n}, ${place(cited)}`,
-    onclick: () => openCited(turn, cited),
-  }, String(n));
+    type: "button", class: `cite ${state_ ?? ""}`, title: what, "aria-label": `Source ${n}, ${what}`,
+    onclick: () => openCited(turn, cited, start, end),
+  }, start ? `${n}:${start}` : String(n));
 }
 
-/** Open a citation at its current place; of lines that are gone, the top of their file, and the lines as they were. */
-export function openCited(turn, cited) {
+/**
+ * Open a citation, or the lines from `start` to `end` of it, at its current place; of lines that are gone, the top of
+ * their file, and the lines as they were.
+ */
+export function openCited(turn, cited, start = cited.start_line, end = cited.end_line) {
   const check = freshnessOf(turn, cited.n);
   const isGone = check?.state === "gone";
   const now = isGone ? { path: check.path || cited.path, start_line: 1, end_line: 1 } : present(cited, check);
-  openFile({ repository: servedName(cited.repository), path: now.path, start: now.start_line, end: now.end_line, check, cited, changed: changes(cited, turn, { open: isGone }) });
+  const moved = now.start_line - cited.start_line;
+  const lines = isGone || moved + end > now.end_line ? [now.start_line, now.end_line] : [start + moved, end + moved];
+  openFile({ repository: servedName(cited.repository), path: now.path, start: lines[0], end: lines[1], check, cited, changed: changes(cited, turn, { open: isGone }) });
 }
 
 const LABELS = {

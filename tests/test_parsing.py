@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rag.parsing import parse_json, parse_toml
-from rag.wiki.facts.project_summary import _read
+from rag.code.project_summary import _read
 
 PARTS = 20_000
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from surveys import survey_of
 
+from rag.code.project_summary import project_description, readmes
 from rag.code.survey import Survey
-from rag.wiki.facts.project_summary import project_description, readmes
 from rag.wiki.pages.structure import describe
 
 BADGE = "[![Build Status](https://example.org/b.svg)](https://example.org)\n\n"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.entry_points import KINDS, EntryPoint, entry_points
 from rag.code.flows import CallFlow, definitions_of
+from rag.code.project_summary import project_description
 from rag.code.roles import is_tool
 from rag.code.survey import Call
 from rag.code.symbols import Symbol
@@ -15,7 +16,6 @@ from rag.markdown import bullets, code, plain, said, table, title, words
 from rag.quoting import counted
 from rag.wiki.facts.facts import base_name, short_name
 from rag.wiki.facts.placed_documents import sections_named
-from rag.wiki.facts.project_summary import project_description
 from rag.wiki.models import WikiPage
 from rag.wiki.pages import diagrams
 from rag.wiki.pages.links import CitationWriter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from rag.code.project_summary import package_quote
 from rag.markdown import title, words
 from rag.wiki.models import PageKind, WikiPage, WikiStructure
 from rag.wiki.pages.concept_page import concept_parts
@@ -20,7 +21,6 @@ from rag.wiki.pages.reference_pages import (
     glossary_parts,
     testing_parts,
 )
-from rag.wiki.pages.structure import package_quote
 
 Body = Callable[[PageContext, WikiPage, CitationWriter], Iterator[Part]]
 _BODIES: Mapping[PageKind, tuple[Body, int]] = {

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rag.code.documentation import Quote
 from rag.code.entry_points import MANIFESTS
+from rag.code.project_summary import package_quote, project_description, readmes
 from rag.code.roles import Role, is_carried
 from rag.code.survey import Survey
 from rag.markdown import documented, sentence
@@ -20,7 +20,6 @@ from rag.wiki.facts.compound_words import CompoundWords
 from rag.wiki.facts.concept_names import concept_titles, is_named, path_words
 from rag.wiki.facts.concepts import Concept, concepts
 from rag.wiki.facts.facts import WikiFacts, facts_of, short_name
-from rag.wiki.facts.project_summary import project_description, readmes
 from rag.wiki.facts.survey_of import survey
 from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.pages.devin_json import Steering, read_steering
@@ -32,16 +31,6 @@ if TYPE_CHECKING:
 MAX_PAGES = 60
 _MAX_RELATED = 6
 _MAX_FOUND_FILES = 12
-_PACKAGE_DOCS = (
-    "__init__.py",
-    "README.md",
-    "README.rst",
-    "doc.go",
-    "lib.rs",
-    "mod.rs",
-    "index.ts",
-    "index.js",
-)
 
 
 def wiki_structure(
@@ -266,21 +255,6 @@ def _importance(page_id: str, weights: dict[str, int], between: Counter[tuple[st
 
     rank = sorted(weights, key=lambda name: (-score(name), name)).index(page_id) / len(weights)
     return "high" if rank < 1 / 3 else "medium" if rank < 2 / 3 else "low"
-
-
-def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
-    """Return the documentation of code that belongs together: that of the package that has most of it, or
-    that of its only file; None if there is none.
-    """
-    folders = Counter(path.rpartition("/")[0] for path in paths)
-    folder, count = folders.most_common(1)[0] if folders else ("", 0)
-    inside = [f"{folder}/{name}" if folder else name for name in _PACKAGE_DOCS]
-    named = [path for path in inside if path in paths or (path in surveyed.files and folder)]
-    wanted = named if count * 2 > len(paths) else []
-    for path in wanted or (paths if len(paths) == 1 else ()):
-        if path in surveyed.files and (quote := surveyed.summary(path)):
-            return quote
-    return None
 
 
 def _main_paths(concept: Concept) -> list[str]:

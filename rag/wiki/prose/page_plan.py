@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rag.code.project_summary import readmes
 from rag.code.survey import Survey
 from rag.errors import WikiStructureInvalid
 from rag.resources import template_path
@@ -14,7 +15,6 @@ from rag.service.ask import converse
 from rag.service.dialog import Dialog, HitSelection
 from rag.service.history import WholeAnswers
 from rag.types import Answer, Usage
-from rag.wiki.facts.project_summary import readmes
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.pages.outline import parse_structure_xml
 from rag.wiki.pages.structure import files_about, new_id, sections_of, with_relations

@@ -78,7 +78,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.serve.openai.messages import done_without_model, read_messages
     from rag.service.explore import parts_of
     from rag.service.review import ReviewRange
-    from rag.wiki.facts import project_summary
+    from rag.code import project_summary
     from rag.wiki.pages import devin_json
 
     def source(words: str) -> answers.ShownSource:

@@ -1,17 +1,18 @@
-"""Find a description of a project in its own words, for the beginning of its wiki.
+"""Find descriptions of a project and its packages in its own words.
 
-In this order: a sentence of the README whose subject is the project and that describes it; the first
-paragraph of its section "What is X"; the description in the package's manifest; the documentation at the top
-of the main package; the name line of the manual page; the first informative paragraph or title of the README.
-Sections on sponsors, releases, installation and the like are ignored, and so are paragraphs on the document
-itself.
+A project's description is, in this order: a sentence of the README whose subject is the project and that
+describes it; the first paragraph of its section "What is X"; the description in the package's manifest; the
+documentation at the top of the main package; the name line of the manual page; the first informative
+paragraph or title of the README. Sections on sponsors, releases, installation and the like are ignored, and
+so are paragraphs on the document itself.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,16 @@ _DESCRIBED = {
     ".cabal": r"^synopsis:\s*(.+)$",
 }
 """How a manifest that is read line by line declares its description, by the end of its path."""
+PACKAGE_DOCS = (
+    "__init__.py",
+    "README.md",
+    "README.rst",
+    "doc.go",
+    "lib.rs",
+    "mod.rs",
+    "index.ts",
+    "index.js",
+)
 
 
 def project_description(survey: Survey) -> list[Quote]:
@@ -92,6 +103,21 @@ def project_description(survey: Survey) -> list[Quote]:
         return _with_next(texts, number)
     title = title_of(survey.files[readme].text, readme) if readme else None
     return [title] if title is not None and len(title.text.split()) > 3 else []
+
+
+def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
+    """Return the documentation of code that belongs together: that of the package that has most of it, or
+    that of its only file; None if there is none.
+    """
+    folders = Counter(path.rpartition("/")[0] for path in paths)
+    folder, count = folders.most_common(1)[0] if folders else ("", 0)
+    inside = [f"{folder}/{name}" if folder else name for name in PACKAGE_DOCS]
+    named = [path for path in inside if path in paths or (path in surveyed.files and folder)]
+    wanted = named if count * 2 > len(paths) else []
+    for path in wanted or (paths if len(paths) == 1 else ()):
+        if path in surveyed.files and (quote := surveyed.summary(path)):
+            return quote
+    return None
 
 
 def readmes(survey: Survey) -> list[str]:

@@ -1,0 +1,162 @@
+"""The frame of a repository, for a model that has not seen it: what the project is, its parts, its names."""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rag.code.languages import kind_of_path, language_of_path
+from rag.code.project_summary import PACKAGE_DOCS, package_quote, project_description
+from rag.code.roles import is_carried, is_tool
+from rag.code.survey import Survey
+from rag.code.symbols import File
+from rag.database.central_names import central_names
+from rag.database.store import Store
+from rag.lines import lines_of
+from rag.markdown import documented, sentence
+from rag.quoting import visible
+from rag.service.repository import Repository
+
+MAX_BYTES = 900
+"""The size of a frame's text in UTF-8, which is at most 300 tokens."""
+_DESCRIPTION_CHARS, _PHRASE_CHARS = 160, 60
+_MAX_FOLDERS, _MAX_NAMES = 10, 40
+_FOLDERS_BYTES = 480
+"""The folders end here, so that there is room for names."""
+_LARGE_SHARE = 1 / 3
+"""A folder with more of the code is shown as its subfolders."""
+_ABOUT_PROJECT = tuple(
+    """readme __init__.py lib.rs doc.go setup.py setup.cfg pyproject.toml cargo.toml package.json
+    composer.json pom.xml pubspec.yaml mix.exs""".split()
+)
+_ENDINGS = (".gemspec", ".cabal", ".csproj", ".podspec", ".1")
+"""How the names of the files begin, or end, that may describe the project."""
+_MAX_ABOUT_FILES, _MAX_DEPTH = 30, 2
+_KEPT = 64
+
+
+class Folder(NamedTuple):
+    """A folder with code; `phrase` is its own description, "" if it has none."""
+
+    path: str
+    phrase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a project is (a sentence of its own, or ""), its main folders, and its names used most."""
+
+    name: str
+    description: str
+    folders: tuple[Folder, ...]
+    names: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The frame as lines of text, without control characters; at most `MAX_BYTES` of UTF-8."""
+        rows = [f"{self.name}: {self.description}" if self.description else self.name]
+        rows += [f"{path}/: {phrase}" if phrase else f"{path}/" for path, phrase in self.folders]
+        return "\n".join(map(visible, [*rows, *([", ".join(self.names)] if self.names else [])]))
+
+
+_frames: OrderedDict[tuple[str, str], Frame] = OrderedDict()
+_lock = threading.Lock()
+
+
+def frame_of(repository: Repository) -> Frame:
+    """Return the frame of an open repository, from its index alone; the same for the same index.
+
+    The last ones are cached; a new one takes up to a tenth of a second for a large repository.
+
+    Raises:
+        StoreCorrupt: the store is damaged where it had to be read.
+    """
+    key = str(repository.store.header["id"]), repository.source.name
+    with _lock:
+        found = _frames.pop(key, None)
+    found = found or _fitted(_read(repository))
+    with _lock:
+        _frames[key] = found
+        while len(_frames) > _KEPT:
+            _frames.popitem(last=False)
+    return found
+
+
+def _read(repository: Repository) -> Frame:
+    store, name = repository.store, repository.source.name
+    kinds = {path: kind for path, (_, kind) in store.files().items()}
+    about = sorted(filter(_may_describe, kinds), key=lambda path: (path.count("/"), path))
+    checkout = repository.checkout if repository.checkout.has_files else None
+    described = project_description(Survey(name, _files(store, about[:_MAX_ABOUT_FILES]), checkout))
+    code = [path for path, kind in kinds.items() if kind == "code" and not is_carried(path)]
+    description = sentence(described[0].text, _DESCRIPTION_CHARS) if described else ""
+    phrases = {path: _phrase(store, path) for path in _main_folders(code)}
+    return Frame(
+        name=name,
+        description=description,
+        folders=tuple(
+            Folder(path, "" if phrase in description else phrase) for path, phrase in phrases.items()
+        ),
+        names=tuple(central_names(store, _MAX_NAMES)),
+    )
+
+
+def _may_describe(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    return path.count("/") <= _MAX_DEPTH and (name.startswith(_ABOUT_PROJECT) or name.endswith(_ENDINGS))
+
+
+def _files(store: Store, paths: Iterable[str]) -> dict[str, File]:
+    found = {}
+    for path in sorted(paths):
+        if (read := store.file_text(path)) is not None:
+            text, blob = read
+            lines = tuple(lines_of(text))
+            found[path] = File(path, text, blob, language_of_path(path), kind_of_path(path), lines)
+    return found
+
+
+def _phrase(store: Store, folder: str) -> str:
+    """Return the first words of a folder's own documentation; "" if it has none."""
+    files = _files(store, [f"{folder}/{name}" for name in PACKAGE_DOCS])
+    quote = package_quote(Survey("", files), list(files))
+    return sentence(documented(quote.text), _PHRASE_CHARS).rstrip(".") if quote else ""
+
+
+def _main_folders(code: list[str]) -> list[str]:
+    """Return the folders that have most of the code, by path; a large one as its subfolders."""
+    parts = {"": code}
+    while len(parts) < _MAX_FOLDERS:
+        largest = max(parts, key=lambda folder: (len(parts[folder]), folder))
+        inner = _divided(largest, parts[largest])
+        is_large = len(parts[largest]) > _LARGE_SHARE * len(code) or not largest
+        if not is_large or not inner:
+            break
+        del parts[largest]
+        parts |= inner
+    ranked = sorted(parts, key=lambda folder: (is_tool(f"{folder}/x"), -len(parts[folder]), folder))
+    return sorted(folder for folder in ranked[:_MAX_FOLDERS] if folder)
+
+
+def _divided(folder: str, code: list[str]) -> dict[str, list[str]]:
+    """Return the subfolders with their code, and the folder with the rest; {} if it has no subfolders."""
+    parts: dict[str, list[str]] = defaultdict(list)
+    for path in code:
+        inner, _, _ = path[len(folder) + 1 if folder else 0 :].rpartition("/")
+        parts[posixpath.join(folder, inner.partition("/")[0]) if inner else folder].append(path)
+    return dict(parts) if parts.keys() - {folder} else {}
+
+
+def _fitted(frame: Frame) -> Frame:
+    """Return the frame without the folders and names for which there is no room."""
+    whole = replace(frame, names=())
+    while whole.folders and len(whole.text.encode()) > _FOLDERS_BYTES:
+        whole = replace(whole, folders=whole.folders[:-1])
+    names = frame.names
+    while names and len(replace(whole, names=names).text.encode()) > MAX_BYTES:
+        names = names[:-1]
+    return replace(whole, names=names)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rag.parsing import parse_json, parse_toml
 from rag.code.project_summary import _read
+from rag.parsing import parse_json, parse_toml
 
 PARTS = 20_000
 

@@ -61,7 +61,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.agent.protocol import read_text
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
-    from rag.code import definitions, documentation, entry_points
+    from rag.code import definitions, documentation, entry_points, project_summary
     from rag.code.languages import kind_of, language_of_path, language_of_text
     from rag.code.survey import Survey
     from rag.code.symbols import File
@@ -78,7 +78,6 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.serve.openai.messages import done_without_model, read_messages
     from rag.service.explore import parts_of
     from rag.service.review import ReviewRange
-    from rag.code import project_summary
     from rag.wiki.pages import devin_json
 
     def source(words: str) -> answers.ShownSource:

@@ -171,8 +171,8 @@ class Settings:
     """Repeat an earlier answer while the code it depends on is unchanged. Default: only if a model is
     configured."""
     reword: bool = True
-    """Ask the model, before the search, how the code would say what a question asks. This is one short request,
-    and none if the question names code or is found well without it."""
+    """Ask the model, before the search, how the code would say what a question asks. This is one short
+    request, and none if the question names code or is found well without it."""
     steps: Steps = 0
     """How many times the model may look again before it answers: search, read lines, find definitions and
     callers. At most 20."""

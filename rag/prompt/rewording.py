@@ -1,4 +1,4 @@
-"""Read a model's rewording of a question: plain lines, whatever marks, labels or JSON a model puts around them."""
+"""Read a model's rewording of a question: lines, whatever marks, labels or JSON a model puts around them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ MAX_PHRASINGS = 4
 _MAX_CHARS, _MAX_PHRASING_CHARS = 8_000, 200
 _IS_QUESTION = re.compile("[?？؟]\\s*$")
 """In any script."""
-_MARK = re.compile(r"(?:[-*•>#]|\(?\d{1,2}[.):])\s*")
+_MARK = re.compile(r"\A(?:[-*•>#]|\(?\d{1,2}[.):])\s*")
 _LABEL = re.compile(
-    r"\W*(?:the |a )?(?:standalone |rewritten |first |search )?(?:question|words|line|query|phras\w+)\b[^:?\n]{0,40}:\s*",
+    r"\A\W*(?:the |a )?(?:standalone |rewritten |first |search )?"
+    r"(?:question|words|line|query|phras\w+)\b[^:?\n]{0,40}:\s*",
     re.IGNORECASE,
 )
 """Small models repeat the label of what they were asked for."""
@@ -48,7 +49,7 @@ def _lines(reply: str) -> Iterator[str]:
     """Yield the lines of a reply, or the strings of JSON, without marks, labels and control characters."""
     text = "\n".join(line for line in reply.splitlines() if not line.lstrip().startswith("```")).strip()
     for line in _strings(text) if text[:1] in ("{", "[") else text.splitlines():
-        plain = " ".join(_LABEL.sub("", _MARK.sub("", line.strip(), count=1), count=1).split())
+        plain = " ".join(_LABEL.sub("", _MARK.sub("", line.strip())).split())
         plain = plain.translate(CONTROLS).replace("\N{REPLACEMENT CHARACTER}", "").strip(_QUOTES)
         if re.search(r"\w\w", plain) and not plain.endswith(":"):
             yield plain

@@ -1,8 +1,8 @@
 """Find, check and render the Jinja templates, which hold all text that is sent to a model.
 
 A template is one file. It runs in a sandbox, and its variables are checked when it is loaded: an unknown
-variable is an error even in a branch that is never taken. Variables of `answer`, `consolidate` and `facts` (the first
-five are AdalFlow's and DeepWiki's):
+variable is an error even in a branch that is never taken. Variables of `answer`, `consolidate` and `facts`
+(the first five are AdalFlow's and DeepWiki's):
 
     system_prompt         the rendered `system` template, and the caller's instructions
     output_format_str     a description of the requested output; usually ""
@@ -27,8 +27,8 @@ five are AdalFlow's and DeepWiki's):
 
 `system` has only `language` and `repositories`. `instructions` is put after it for a caller that has its own,
 or that needs JSON: `instructions` and `is_json`. `stale` is put before an earlier answer whose sources have
-changed since; it has `sources` and `is_stale`. `reword` describes its own variables. A template that does not use `contexts` or
-`conversation_history` gets no sources or no turns; one that does must show all of them.
+changed since; it has `sources` and `is_stale`. `reword` names its own variables. A template that does not use
+`contexts` or `conversation_history` gets no sources or no turns; one that does must show all of them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Search a question together with phrasings of it in the words of code, which a model or a caller wrote.
 
-The rankings of the question and of each phrasing are fused by reciprocal ranks. The question itself counts the
-more, the more likely its own first place is right: in everyday words it leads elsewhere. What the rules find
-for the question, such as the members of a list, and the places that it refers to, still come first.
+The rankings of the question and of each phrasing are fused by reciprocal ranks. The question itself counts
+the more, the more likely its own first place is right: in everyday words it leads elsewhere. What the rules
+find for the question, such as the members of a list, and the places that it refers to, still come first.
 
-The constants were chosen on half of the 36 everyday questions of `tools/questions/kinds/dev.jsonl`, with three
-phrasings written from the question and the repository's name alone, and with worse ones: without identifiers,
-one phrasing alone, one of another question; and on the other questions with phrasings that are wrong.
+The constants were chosen on half of the 36 everyday questions of `tools/questions/kinds/dev.jsonl`, with
+three phrasings written from the question and the repository's name alone, and with worse ones: without
+identifiers, one phrasing alone, one of another question; and on other questions with wrong phrasings.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rag.retrieval.search import FURTHER_HITS, RetrievalResult, Searcher, search
 from rag.types import Hit
 
 _OWN_WEIGHT = 10.0
-"""The weight of the question itself is this times the square of the probability that its first place is right;
-that of a phrasing is 1.
+"""The weight of the question itself is this times the square of the probability that its first place is
+right; that of a phrasing is 1.
 """
 _OFFSET = 10
 """The smaller, the more a first place counts against several lower ones."""

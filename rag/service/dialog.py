@@ -75,6 +75,7 @@ HISTORY_SHARE = 0.25
 _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 SHOWN_HITS = 12
+AS_TYPED = Rewording()
 STOPPED = "stopped before the answer began"
 """The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
@@ -249,15 +250,15 @@ class Dialog:
     def prepare(
         self,
         question: str,
+        rewording: Rewording = AS_TYPED,
         *,
-        rewording: Rewording | None = None,
         k: int = SHOWN_HITS,
         looked: Look | None = None,
     ) -> Prepared:
         """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
-        `rewording` is the question as rewritten by a model. Its standalone form is searched instead, unless the
-        repository seems to answer only the question as typed; its phrasings are searched besides, unless
+        `rewording` is the question as rewritten by a model. Its standalone form is searched instead, unless
+        the repository seems to answer only the question as typed; its phrasings are searched besides, unless
         nothing is found without them. A second look that has ended adds what it found.
 
         Raises:
@@ -269,7 +270,6 @@ class Dialog:
         settings = self.engine.settings
         now = self._now()
         turns = check_turns(self.turns(), now)
-        rewording = rewording or Rewording()
         found, confidence = self._found(question, rewording, turns, k)
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
@@ -279,8 +279,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         searchers = [r.searcher for r in self.searched]
-        warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
-        warned = "" if is_about_conversation(question) else warned
+        warned = "" if is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
@@ -324,12 +323,14 @@ class Dialog:
             phrasings=rewording.phrasings,
         )
 
-    def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
+    def _warning(self, confidence: Confidence | None, found: RetrievalResult) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""
+        if lacks_subject(found.sought):
+            return NO_SUBJECT
         if confidence is None or confidence.is_sure or not confidence.found:
             return ""
         unread = missing_note(self.repositories, confidence, around=self.engine.reads_around)
-        return warning(confidence, hits, unread, is_part=any(map(is_part, self.repositories)))
+        return warning(confidence, found.hits, unread, is_part=any(map(is_part, self.repositories)))
 
     def _answer_tokens(self) -> int:
         """Return the tokens reserved for the answer: as the caller asks, at most half of the context."""

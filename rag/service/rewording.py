@@ -1,7 +1,7 @@
 """Ask a model, before the search, for a question as the code would say it.
 
-One short request: in a follow-up, or for a question that is not in English, the model also writes the question
-itself, without its conversation. The reply is untrusted text, and only decides what is searched.
+One short request: in a follow-up, or for a question that is not in English, the model also writes the
+question itself, without its conversation. The reply is untrusted text; it only decides what is searched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SURE = 0.6
 
 
 def is_alone(dialog: Dialog, question: str) -> bool:
-    """Return whether a question is understood as it is: it is in English, and no answered turn came before."""
+    """Return whether a question is understood as it is: in English, and with no answered turn before it."""
     return not (answered(dialog.turns()) or dialog.is_foreign(question))
 
 
@@ -73,7 +73,7 @@ def _needs_no_words(dialog: Dialog, question: str) -> bool:
 
 
 def reworded(dialog: Dialog, question: str, reply: str) -> Rewording:
-    """Return what a model's reply says. A standalone question must still ask for a list if the question does."""
+    """Return what a model's reply says. A standalone question must ask for a list if the typed one does."""
     found = read_rewording(reply, question, leans=not is_alone(dialog, question))
     phrasings = found.phrasings if dialog.engine.settings.reword else ()
     is_shorter = LIST in kinds_of(question) and LIST not in kinds_of(found.standalone)

@@ -10,8 +10,9 @@ REWRITE = "rewrite"
 def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
     """Return the steps of an answer; a step that was not made is left out.
 
-    "rewrite" gives the question that was searched instead of the one typed, "phrasing" a text that was searched
-    besides it, "cache" the turn whose answer was given again. The steps of a second look follow the search.
+    "rewrite" gives the question that was searched instead of the one typed, "phrasing" a text that was
+    searched besides it, "cache" the turn whose answer was given again. The steps of a second look follow the
+    search.
     """
     seconds, shown = answer.seconds, len(prepared.prompt.sources)
     steps = []

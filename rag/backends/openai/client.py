@@ -83,8 +83,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             limit.
 
     `model_kwargs` are those of chat.completions (`model`, `stream`, `temperature`, and `max_tokens` or
-    `max_completion_tokens`: sent under the name that the server accepts); `within_s` is not sent: it limits the
-    time of the request. With `stream` the output's
+    `max_completion_tokens`: sent under the name that the server accepts); `within_s` is not sent, it
+    limits the time of the request. With `stream` the output's
     `raw_response` is an iterator of text with `.usage`, `.finish_reason` and `.close()`.
 
     Raises:

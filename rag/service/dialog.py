@@ -248,12 +248,7 @@ class Dialog:
         return found
 
     def prepare(
-        self,
-        question: str,
-        rewording: Rewording = AS_TYPED,
-        *,
-        k: int = SHOWN_HITS,
-        looked: Look | None = None,
+        self, question: str, rewording: Rewording = AS_TYPED, *, looked: Look | None = None
     ) -> Prepared:
         """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
@@ -270,7 +265,7 @@ class Dialog:
         settings = self.engine.settings
         now = self._now()
         turns = check_turns(self.turns(), now)
-        found, confidence = self._found(question, rewording, turns, k)
+        found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
         for remark in () if looked else found.remarks:

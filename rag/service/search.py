@@ -8,6 +8,7 @@ from typing import get_args
 
 from rag.database.filtering import filtered
 from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
+from rag.retrieval.phrasings import with_phrasings
 from rag.retrieval.search import RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
@@ -23,6 +24,10 @@ from rag.types import (
 )
 
 
+MAX_CODE_WORDS = 8
+"""How many texts in the code's words a search takes."""
+
+
 def check_question(question: str) -> None:
     """Refuse what is no question. Raises QuestionEmpty, QuestionTooLong."""
     if not question.strip():
@@ -31,11 +36,22 @@ def check_question(question: str) -> None:
         raise QuestionTooLong(len(question), MAX_QUESTION_CHARS)
 
 
+def check_code_words(texts: Sequence[str]) -> None:
+    """Refuse too many or too long texts in the code's words. Raises SearchInvalid, QuestionTooLong."""
+    if len(texts) > MAX_CODE_WORDS:
+        raise SearchInvalid(f"{len(texts)} texts in the code's words; give at most {MAX_CODE_WORDS}")
+    for text in texts:
+        if len(text) > MAX_QUESTION_CHARS:
+            raise QuestionTooLong(len(text), MAX_QUESTION_CHARS)
+
+
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """What is searched: `text` is a question, a string or an expression; `only` selects the files.
 
-    `earlier` are the questions before it, where the turns of the conversation are not stored.
+    `earlier` are the questions before it, where the turns of the conversation are not stored. `in_code_words`
+    are texts that say what is asked as the code would, with likely identifiers: they are searched besides a
+    question in everyday words.
     """
 
     text: str
@@ -44,6 +60,7 @@ class SearchQuery:
     k: int = 10
     only: SearchFilter = field(default_factory=SearchFilter)
     earlier: Sequence[str] = ()
+    in_code_words: Sequence[str] = ()
 
     def check(self) -> None:
         """Refuse what cannot be searched.
@@ -51,7 +68,8 @@ class SearchQuery:
         Raises:
             QuestionEmpty: there is no text. A string or an expression may consist of spaces.
             QuestionTooLong: as `check_question`.
-            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, or a question ignores case.
+            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, a question ignores case, or
+                `in_code_words` are too many or those of no question.
         """
         if self.mode not in (modes := get_args(SearchMode)):
             raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
@@ -63,6 +81,9 @@ class SearchQuery:
             raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
         if self.ignore_case and self.mode == "question":
             raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
+        if self.in_code_words and self.mode != "question":
+            raise SearchInvalid("only a question is searched in the code's words too, no string or expression")
+        check_code_words(self.in_code_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +148,7 @@ def search_repositories(
             remarks = (*remarks, *_unread(repositories, query, around))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query, around)
+    result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
 
 

@@ -285,7 +285,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         first_s = self.first_byte_s
         if first_s is not None and not body.get("stream"):
             first_s += whole_answer_s(limit)
-        answer_s = within_s or longest_answer_s(limit, self.timeout_s)
+        first_s = within_s or first_s
+        answer_s = longest_answer_s(limit, self.timeout_s)
         bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s, answer_s=answer_s)
         return Request(model_type, body, bounds, streams)
 

@@ -120,6 +120,17 @@ class Filtered(Strict):
         return SearchFilter(tuple(self.paths), tuple(self.languages), tuple(self.kinds))
 
 
+CodeWords = Annotated[
+    list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]],
+    Field(
+        max_length=MAX_CODE_WORDS,
+        description="Say what is asked as the code would, with likely identifiers: 2 to 4 texts, all different.",
+        examples=[["RateLimiter allow bucket", "429 TooManyRequests"]],
+    ),
+]
+"""Texts that are searched besides a question in everyday words."""
+
+
 class SearchRequest(Filtered):
     """A search for a question, for a string (`exact`) or for an expression in RE2's syntax (`regex`)."""
 
@@ -129,6 +140,7 @@ class SearchRequest(Filtered):
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
     about: SubjectName | None = None
+    in_code_words: CodeWords = Field(default_factory=list)
     k: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_HITS}), WHOLE] = 10
 
 

@@ -116,7 +116,7 @@ def explore(
         found = [places_of(repository, *one, more_lines, with_weak=room > DEPTH) for one in results]
         first = [places_of(repository, *one, more_lines, with_weak=False) for one in said]
         fresh, repeated = _fresh(first, found, seen or {})
-        remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in found)))
+        remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
         rest = partial(_rest, repeated=repeated, next_places=next_places)
         tried = _within_budget(remarks, fresh, rest, counter, budget)
         if best is None or not tried.more:
@@ -125,6 +125,36 @@ def explore(
             break
     assert best is not None
     return best
+
+
+def explore_page(
+    repository: Repository,
+    question: str,
+    page: int,
+    *,
+    counter: TokenCounter,
+    budget_tokens: int = DEFAULT_TOKENS,
+    in_code_words: Sequence[str] = (),
+    next_places: str,
+) -> Exploration:
+    """Return the places after those of the pages before, which are explored again: nothing is remembered.
+
+    Raises what `explore` raises.
+    """
+    seen: dict[str, set[int]] = {}
+    for _ in range(page):
+        found = explore(
+            repository,
+            question,
+            counter=counter,
+            budget_tokens=budget_tokens,
+            seen=seen,
+            in_code_words=in_code_words,
+            next_places=next_places,
+        )
+        for place in found.places:
+            seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
+    return found
 
 
 def _in_code_words(

@@ -23,7 +23,6 @@ from rag.types import (
     SearchMode,
 )
 
-
 MAX_CODE_WORDS = 8
 """How many texts in the code's words a search takes."""
 
@@ -82,7 +81,9 @@ class SearchQuery:
         if self.ignore_case and self.mode == "question":
             raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
         if self.in_code_words and self.mode != "question":
-            raise SearchInvalid("only a question is searched in the code's words too, no string or expression")
+            raise SearchInvalid(
+                "only a question is searched in the code's words too, no string or expression"
+            )
         check_code_words(self.in_code_words)
 
 

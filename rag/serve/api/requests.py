@@ -19,8 +19,9 @@ from rag.evaluation.metrics import LineSpan
 from rag.schema import order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_NAMED_REPOSITORIES
+from rag.service.search import MAX_CODE_WORDS
 from rag.settings import MAX_STEPS, FactScope
-from rag.types import MAX_HISTORY, MAX_HITS, Kind, SearchFilter, SearchMode
+from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, Kind, SearchFilter, SearchMode
 
 MAX_QUESTIONS = 500
 MAX_SEARCHES = 1_000
@@ -124,7 +125,7 @@ CodeWords = Annotated[
     list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]],
     Field(
         max_length=MAX_CODE_WORDS,
-        description="Say what is asked as the code would, with likely identifiers: 2 to 4 texts, all different.",
+        description="What is asked as the code would say it, with likely identifiers: 2 to 4 texts.",
         examples=[["RateLimiter allow bucket", "429 TooManyRequests"]],
     ),
 ]

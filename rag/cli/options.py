@@ -51,7 +51,7 @@ CodeWords = Annotated[
     typer.Option(
         "--words",
         help="Say what is asked as the code would, with likely identifiers. "
-        "Repeat it 2 to 4 times, each time in other words.",
+        "Best are 2 to 4, each in other words. Repeatable.",
     ),
 ]
 Ref = Annotated[str | None, typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]

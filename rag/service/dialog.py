@@ -226,7 +226,7 @@ class Dialog:
 
         def ask(chosen: Sequence[Repository]) -> RetrievalResult:
             other = Dialog(self.engine, chosen, history=self.history) if query.only else self
-            return other.search(query.text, k=query.k)
+            return other.search(query.text, k=query.depth)
 
         return search_repositories(self.repositories, query, ask, around=self.engine.reads_around)
 

@@ -9,7 +9,7 @@ from typing import get_args
 from rag.database.filtering import filtered
 from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
 from rag.retrieval.phrasings import with_phrasings
-from rag.retrieval.search import RetrievalResult, search_in_turn
+from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
 from rag.service.unread import unread_note, with_unread
@@ -60,6 +60,11 @@ class SearchQuery:
     only: SearchFilter = field(default_factory=SearchFilter)
     earlier: Sequence[str] = ()
     in_code_words: Sequence[str] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many hits the question itself is searched for: more than asked, to be fused with others."""
+        return max(self.k, FURTHER_HITS) if self.in_code_words else self.k
 
     def check(self) -> None:
         """Refuse what cannot be searched.
@@ -163,8 +168,8 @@ def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool
 
 def _ask(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> RetrievalResult:
     searchers = [repository.searcher for repository in repositories]
-    found = search_in_turn(searchers, query.text, query.earlier, k=query.k)
-    return with_unread(repositories, with_history(repositories, found, query.k), around=around)
+    found = search_in_turn(searchers, query.text, query.earlier, k=query.depth)
+    return with_unread(repositories, with_history(repositories, found, query.depth), around=around)
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

@@ -32,6 +32,8 @@ ToolSet = Literal["basic", "all"]
 EXPLORE_TOKENS = 950
 """The tokens of the places that `explore` returns, unless another number is asked for."""
 MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS = 100, 20_000
+MAX_CODE_WORDS = 8
+"""How many texts in the code's words a search takes."""
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of groups, each with its repositories."""
 KEYS_NAMESPACE = "server:keys"
@@ -178,8 +180,9 @@ class Settings:
     cache: bool | None = None
     """Repeat an earlier answer while the code it depends on is unchanged. Default: only if a model is
     configured."""
-    reword: bool = False
-    """Let the model suggest words that the code may use, before a first question is searched."""
+    reword: bool = True
+    """Ask the model, before the search, how the code would say what a question asks. This is one short
+    request, and none if the question names code or is found well without it."""
     steps: Steps = AUTO_STEPS
     """How many times the model may look again before it answers: search, read lines, find definitions and
     callers. At most 20. `auto`: a model that can call tools, except a GGUF file, looks until it knows enough,

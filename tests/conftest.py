@@ -244,7 +244,10 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(autouse=True)
 def isolated_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh HOME and RAG_HOME, and none of the settings or keys of whoever runs the tests."""
+    """A fresh HOME and RAG_HOME, and none of the settings or keys of whoever runs the tests.
+
+    Most scripted models have a reply for each question and follow-up: a first question is not reworded.
+    """
     for name in [n for n in os.environ if n.startswith(_PRIVATE_PREFIXES)]:
         monkeypatch.delenv(name)
     home = tmp_path / "home"
@@ -252,6 +255,7 @@ def isolated_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("RAG_HOME", str(tmp_path / "rag-home"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("RAG_REWORD", "no")
     return home
 
 

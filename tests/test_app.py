@@ -327,47 +327,6 @@ def test_a_question_that_a_model_does_not_rewrite_is_searched_in_the_light_of_th
     assert answer.citations[0].path == "snip/sessions.py"
 
 
-VAGUE = "How are people kept from asking too often?"
-
-
-def test_words_that_a_model_has_for_a_question_are_searched_with_it(opened, sample_repo, server):
-    server.answers = [
-        "Words: `rate limit`, RateLimiter, throttle, rate limit, x\nI hope this helps.",
-        "So [1].",
-    ]
-    dialog = begun(opened(base_url=server.base_url, reword=True), sample_repo)
-    answer = ask(dialog, VAGUE)
-    wording, asked = server.chats
-    assert VAGUE in wording.prompt
-    assert "sample_repo" in wording.prompt
-    assert answer.standalone_question == f"{VAGUE} (rate limit, RateLimiter, throttle)"
-    assert answer.hits[0].path == "snip/ratelimit.py"
-    assert "throttle" not in asked.prompt
-    assert dialog.turns()[0].question == VAGUE
-    ask(dialog, EXPIRE)
-    assert len(server.chats) == 4  # a follow-up is put on its own instead
-
-
-def test_a_model_is_asked_for_words_only_where_they_are_wanted_and_can_help(opened, sample_repo, server):
-    for question, flags, answered in (
-        (VAGUE, {}, True),
-        ("How are sessions signed?", {"reword": True}, True),
-        ("How is Kafka brokered?", {"reword": True}, False),
-    ):
-        dialog = begun(opened(base_url=server.base_url, **flags), sample_repo)
-        assert ask(dialog, question).found is answered
-    assert [VAGUE in server.chats[0].prompt, SIGNED in server.chats[1].prompt] == [True, True]
-    assert len(server.chats) == 2
-
-
-async def test_an_event_loop_asks_for_words_too(opened, sample_repo, server):
-    server.answers = ["rate limit, throttle", "So [1]."]
-    dialog = begun(opened(base_url=server.base_url, reword=True), sample_repo)
-    *_, answer = [piece async for piece in aconverse(dialog, VAGUE, dialog.engine.generator())]
-    assert isinstance(answer, Answer)
-    assert answer.standalone_question.endswith("(rate limit, throttle)")
-
-
 SPANISH = "¿Cómo se firman las sesiones?"
 
 

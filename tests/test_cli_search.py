@@ -71,3 +71,20 @@ def test_a_changed_file_is_searched_as_it_is_and_a_ref_as_it_was(sample_repo: Pa
     assert hit["path"] == "snip/auth.py" and hit["dirty"]
     before = rag("search", sample_repo, "a brand-new line", "--exact", "--json", "--ref", "main")
     assert before.code == 1 and before.json["matches"]["count"] == 0
+
+
+def test_words_of_the_code_are_searched_besides_the_question(sample_repo: Path) -> None:
+    asked = ("How are people kept from asking too often?", "--words", "RateLimiter token bucket")
+    assert rag("search", sample_repo, *asked, "--json").json["hits"][0]["path"] == "snip/ratelimit.py"
+    refused = rag("search", sample_repo, "x", "--exact", "--words", "y")
+    assert refused.code == 2 and "only a question" in refused.err
+
+
+def test_a_repository_is_explored_page_by_page(sample_repo: Path) -> None:
+    asked = ("explore", sample_repo, "Where are errors raised?", "--budget", 200)
+    first, second = rag(*asked), rag(*asked, "--page", 2)
+    assert (first.code, second.code) == (0, 0)
+    assert "repeat the command with --page 2" in first.out and first.out != second.out
+    last = rag(*asked, "--page", 50, "--json")
+    assert last.code == 1 and last.json["places"] == []
+    assert rag("explore", "-r", sample_repo, "-r", sample_repo.parent, "x").code == 2

@@ -19,7 +19,6 @@ SIGNED = "How are sessions signed?"
 SHIPPED = (
     "templates/answer.j2",
     "templates/system.j2",
-    "templates/condense.j2",
     "templates/look.j2",
     "templates/reword.j2",
     "data/embedding/table.bin",

@@ -16,7 +16,7 @@ from rag.agent.tools import Found, Part, Tools
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
 from rag.prompt.merge import is_within
-from rag.prompt.views import plain, view_of
+from rag.prompt.views import numbered_text, plain, view_of
 from rag.quoting import fence, visible
 from rag.types import Hit, NumberedSource, Prepared, TraceStep
 
@@ -211,7 +211,7 @@ class Look:
         view = view_of(NumberedSource(n, hit), name_repository=len(self._tools.indexes) > 1)
         about = "; ".join(filter(None, (view.what, note)))
         head = f"[{n}] {view.place}{f' ({about})' if about else ''}"
-        return f"{head}\n{view.fence}{view.language}\n{view.text}\n{view.fence}\n"
+        return f"{head}\n{view.fence}{view.language}\n{numbered_text(hit)}\n{view.fence}\n"
 
     def _number_of(self, hit: Hit, part: Part) -> int:
         """Return the number of the source that shows these lines already, 0 for none."""

@@ -232,19 +232,21 @@ class AdalGenerator:
         """Yield pieces of the answer in an event loop; see `AsyncAnswerStream`."""
         return AsyncAnswerStream(lambda stream: self._apieces(stream, prepared))
 
-    def complete(self, text: str, answer_tokens: int = 500) -> str:
+    def complete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
         """Return the model's whole answer to a prompt. It does not count as the last answer.
 
-        Its tokens are `completion_usage` afterwards, None if the service did not report them.
+        Its tokens are `completion_usage` afterwards, None if the service did not report them. Only our client
+        observes `within_s`.
 
         Raises:
             ProviderError: the service failed or returned an empty answer.
         """
-        return self._completed(self._call(text, self._limited(answer_tokens)), answer_tokens)
+        return self._completed(self._call(text, self._limited(answer_tokens, within_s)), answer_tokens)
 
-    async def acomplete(self, text: str, answer_tokens: int = 500) -> str:
+    async def acomplete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
         """Like `complete`, without blocking the event loop."""
-        return self._completed(await self._acall(text, self._limited(answer_tokens)), answer_tokens)
+        output = await self._acall(text, self._limited(answer_tokens, within_s))
+        return self._completed(output, answer_tokens)
 
     def _completed(self, output: Any, answer_tokens: int) -> str:
         ended = AnswerStream(lambda _: iter(()))
@@ -371,9 +373,10 @@ class AdalGenerator:
         request |= {"messages": list(prepared.chat.messages), "tools": list(prepared.chat.tools)}
         return request | ({"tool_choice": "none"} if prepared.chat.must_answer else {})
 
-    def _limited(self, answer_tokens: int) -> dict[str, Any]:
-        """Return the limit for our client; others have different parameters and keep their default."""
-        return {"max_completion_tokens": answer_tokens} if self._ours and answer_tokens > 0 else {}
+    def _limited(self, answer_tokens: int, within_s: float | None = None) -> dict[str, Any]:
+        """Return the limits for our client; others have different parameters and keep their default."""
+        limits = {"max_completion_tokens": answer_tokens if answer_tokens > 0 else None, "within_s": within_s}
+        return {name: limit for name, limit in limits.items() if limit is not None} if self._ours else {}
 
     def _call(self, text: str, kwargs: dict[str, Any]) -> Any:
         _raised.set(None)

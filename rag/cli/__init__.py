@@ -23,6 +23,7 @@ _COMMANDS = {
     "ask": ("ask", "ask"),
     "chat": ("chat", "chat"),
     "search": ("search", "search"),
+    "explore": ("explore", "explore"),
     "index": ("index", "index"),
     "turns": ("turns", "app"),
     "facts": ("facts", "app"),
@@ -44,10 +45,10 @@ _COMMANDS = {
     "admin": ("admin", "app"),
 }
 """The commands in the order of the help: the module of each, and its name there."""
-UNDER_ADMIN = tuple(_COMMANDS)[9:-1]
+UNDER_ADMIN = tuple(_COMMANDS)[10:-1]
 """The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
 _PROGRAMS = ("RAG", "RAG_TURNS")
-_OF_WORDS = frozenset({"ask", "search"})
+_OF_WORDS = frozenset({"ask", "search", "explore"})
 
 
 def commands(names: Iterable[str] = _COMMANDS, *, named_only: Iterable[str] = ()) -> typer.Typer:

@@ -46,6 +46,14 @@ AskWords = Annotated[
     list[str], _words("the repository of the continued conversation, or the current directory")
 ]
 SearchWords = Annotated[list[str], _words("the current directory")]
+CodeWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--words",
+        help="Say what is asked as the code would, with likely identifiers. "
+        "Best are 2 to 4, each in other words. Repeatable.",
+    ),
+]
 Ref = Annotated[str | None, typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]
 Include = Annotated[
     list[str] | None,

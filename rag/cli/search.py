@@ -62,6 +62,7 @@ def search(
     ignore_case: Annotated[
         bool, typer.Option("--ignore-case", "-i", help="With --exact or --regex: ignore case.")
     ] = False,
+    code_words: options.CodeWords = None,
     within: options.FilterOptions,
     json: options.Json = False,
     index: options.IndexOptions,
@@ -73,6 +74,8 @@ def search(
     rag search . "Where is a token checked?" -k 5
 
     rag search . "Where is a token checked?" --path "src/" --lang python --kind code
+
+    rag search . "What stops people from asking too often?" --words "RateLimiter allow" --words "429"
 
     rag search . "def check_token(" --exact
 
@@ -91,7 +94,7 @@ def search(
         with opened_engine(settings, yes=yes) as engine:
             from rag.service.search import SearchQuery
 
-            query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
+            query = SearchQuery(question, mode, ignore_case, k, within.only, in_code_words=code_words or ())
             if not batch:
                 query.check()  # before anything is indexed
             wanted, note = _sources(engine, sources, question, mode, index)

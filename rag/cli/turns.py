@@ -226,7 +226,7 @@ def _print_turn(turn: DialogTurn) -> None:
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
     for step in turn.trace:
-        if step.is_look:
+        if step.is_look or step.is_phrasing:
             out(f"   {visible(step.line)}")
     out(f"   {turn.id}{' · ' if turn.model else ''}{turn.model}{_when(turn)}{_history(turn)}")
     out()

@@ -147,6 +147,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         mode: SearchMode = "question",
         ignore_case: bool = False,
         only: SearchFilter | None = None,
+        in_code_words: Sequence[str] = (),
     ) -> Hits:
         """Search without generating, in the context of the conversation; return hits, best first.
 
@@ -156,8 +157,12 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             mode: what the query is.
             ignore_case: whether a string or an expression ignores case.
             only: the files to search.
+            in_code_words: texts that say what is asked as the code would, with likely identifiers; they are
+                searched besides a question in everyday words.
         """
-        found = self._dialog().find(SearchQuery(query, mode, ignore_case, k, only or SearchFilter()))
+        only = only or SearchFilter()
+        asked = SearchQuery(query, mode, ignore_case, k, only, in_code_words=in_code_words)
+        found = self._dialog().find(asked)
         return Hits(found.hits)
 
     @property

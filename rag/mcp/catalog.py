@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
 
-from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MAX_STEPS, MIN_EXPLORE_TOKENS, FactScope, ToolSet
+from rag.settings import (
+    EXPLORE_TOKENS,
+    MAX_CODE_WORDS,
+    MAX_EXPLORE_TOKENS,
+    MAX_STEPS,
+    MIN_EXPLORE_TOKENS,
+    FactScope,
+    ToolSet,
+)
 
 Schema = dict[str, Any]
 
@@ -89,6 +97,11 @@ _CONVERSATION = _text("That of an earlier answer.", most=300)
 _LIMIT = _number(1, MAX_RESULTS, 10)
 _FACTS_OF = {"type": "string", "enum": list(get_args(FactScope)), "description": "Whose facts."}
 _STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
+_CODE_WORDS = _STRINGS | {
+    "maxItems": MAX_CODE_WORDS,
+    "description": "Always for a question in everyday words: 2-4 texts as the code would say it, with likely "
+    "identifiers, such as `RateLimiter allow`, `429 TooManyRequests`.",
+}
 
 _EXPLORING = (
     McpTool(
@@ -100,7 +113,8 @@ _EXPLORING = (
         twice: the same question again returns the next places. For one known file read it; for one rare
         word grep is cheaper.""",
         {
-            "question": _text("Also of several parts; an identifier; a pasted error."),
+            "question": _text("Also of several parts; an identifier; a pasted error, diff or issue."),
+            "in_code_words": _CODE_WORDS,
             "budget": _number(MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, EXPLORE_TOKENS, "Tokens of the reply."),
             "seen": _STRINGS | {"maxItems": 2000, "description": "Places you have (`path:12-40`)."},
             "repoName": _ONLY_REPO,
@@ -169,6 +183,7 @@ _CODE = (
         RE2 expression (`regex`). Use it for all matches, or in some files; else `explore` is shorter.""",
         {
             "query": _text(),
+            "in_code_words": _CODE_WORDS,
             "repoName": _ONLY_REPO,
             "limit": _LIMIT,
             "ref": _REF,

@@ -171,6 +171,7 @@ class Toolbox:
         self,
         progress: Progress,
         question: str,
+        in_code_words: Sequence[str] = (),
         budget: int = EXPLORE_TOKENS,
         seen: Sequence[str] = (),
         repo: str | None = None,
@@ -195,6 +196,7 @@ class Toolbox:
                 counter=engine.counter,
                 budget_tokens=room,
                 seen=known,
+                in_code_words=in_code_words,
                 next_places=_NEXT_PLACES,
                 on_missing=engine.on_missing_files,
                 around=engine.reads_around,
@@ -209,6 +211,7 @@ class Toolbox:
         self,
         progress: Progress,
         query: str,
+        in_code_words: Sequence[str] = (),
         repo: str | None = None,
         limit: int = 10,
         ref: str | None = None,
@@ -227,7 +230,8 @@ class Toolbox:
         )
         repository = await self._host.opened(repo, ref, progress)
         dialog = Dialog(self._host.engine, [repository])
-        found = await self._host.run(dialog.find, SearchQuery(query, mode, ignore_case, limit, only))
+        asked = SearchQuery(query, mode, ignore_case, limit, only, in_code_words=in_code_words)
+        found = await self._host.run(dialog.find, asked)
         text = _listed(found.hits, nothing="Nothing was found.")
         notes = [*([found.matches.note] if found.matches else []), *found.remarks]
         reply = self._found("\n\n".join([text, *notes]), [hit.place for hit in found.hits], repository)

@@ -60,8 +60,10 @@ class TextGenerator(Protocol):
 class CompletingGenerator(TextGenerator, Protocol):
     """A generator that also completes other short prompts, such as rewriting a follow-up question."""
 
-    def complete(self, text: str) -> str:
-        """Return the whole reply to a prompt.
+    def complete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
+        """Return the whole reply to a prompt, cut at a number of tokens.
+
+        A reply that takes longer than `within_s` is an error; None is the time of an answer.
 
         Raises:
             ProviderError: the service failed or returned an empty reply.
@@ -99,7 +101,7 @@ class AsyncGenerator(TextGenerator, Protocol):
         """Like `stream`."""
         ...
 
-    async def acomplete(self, text: str) -> str:
+    async def acomplete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
         """Like `complete`."""
         ...
 

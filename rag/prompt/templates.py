@@ -1,8 +1,8 @@
 """Find, check and render the Jinja templates, which hold all text that is sent to a model.
 
 A template is one file. It runs in a sandbox, and its variables are checked when it is loaded: an unknown
-variable is an error even in a branch that is never taken. Variables of `answer`,
-`condense`, `reword`, `consolidate` and `facts` (the first five are AdalFlow's and DeepWiki's):
+variable is an error even in a branch that is never taken. Variables of `answer`, `consolidate` and `facts`
+(the first five are AdalFlow's and DeepWiki's):
 
     system_prompt         the rendered `system` template, and the caller's instructions
     output_format_str     a description of the requested output; usually ""
@@ -32,8 +32,9 @@ variable is an error even in a branch that is never taken. Variables of `answer`
 
 `system` has only `language` and `repositories`. `instructions` is put after it for a caller that has its own,
 or that needs JSON: `instructions` and `is_json`. `stale` is put before an earlier answer whose sources have
-changed since; it has `sources` and `is_stale`. A template that uses neither `contexts` nor `files`, or no
-`conversation_history`, gets no sources or no turns; one that does must show all of them.
+changed since; it has `sources` and `is_stale`. `reword` names its own variables. A template that uses neither
+`contexts` nor `files`, or no `conversation_history`, gets no sources or no turns; one that does must show all
+of them.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from rag.types import DialogTurn
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
 _INSTRUCTIONS_VARIABLES = frozenset({"instructions", "is_json"})
 _STALE_VARIABLES = frozenset({"sources", "is_stale"})
+_REWORD_VARIABLES = frozenset({"input_str", "conversation_history", "is_foreign", "frames", "phrasings"})
 _LOOK_VARIABLES = frozenset({"input_str", "repositories", "contexts", "with_tools", "tools", "steps", "left"})
 _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "system_prompt",
@@ -132,7 +134,7 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
         chosen: the user's choice: a file, the name of one in `home/templates`, or the text of a template (it
             contains `{{` or `{%`). None means `home/templates/NAME.j2`, else the shipped one.
         home: the folder of the user's settings.
-        name: `answer`, `condense`, `reword`, `consolidate` or `facts`.
+        name: `answer`, `consolidate` or `facts`.
 
     Raises:
         TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
@@ -145,17 +147,6 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
     )
 
 
-def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
-    """Return the prompt that asks a model for the question in a self-contained form.
-
-    It holds all `turns`, whatever their length.
-
-    Raises:
-        TemplateError: as `load_template` and `Template.render`.
-    """
-    return _rendered(load_template(None, home, "condense"), question, turns, language)
-
-
 def render_instructions(home: Path, *, instructions: str, is_json: bool) -> str:
     """Return the part of the system prompt with a caller's own instructions.
 
@@ -166,13 +157,31 @@ def render_instructions(home: Path, *, instructions: str, is_json: bool) -> str:
     return template.render(instructions=plain(instructions).strip(), is_json=is_json).strip()
 
 
-def render_reword(home: Path, *, question: str, repositories: Sequence[str]) -> str:
-    """Return the prompt that asks a model for words that code may use for the question.
+def render_reword(
+    home: Path,
+    *,
+    question: str,
+    turns: Sequence[DialogTurn] = (),
+    is_foreign: bool = False,
+    frames: Sequence[str] = (),
+    phrasings: int = 0,
+) -> str:
+    """Return the prompt that asks a model for a question as the code would say it; see `templates/reword.j2`.
+
+    It holds all `turns`, whatever their length.
 
     Raises:
         TemplateError: as `load_template` and `Template.render`.
     """
-    return _rendered(load_template(None, home, "reword"), question, (), "en", repositories)
+    template = _read(template_path(home, "reword"), knows=_REWORD_VARIABLES)
+    template = replace(template, stale=_read(template_path(home, "stale"), knows=_STALE_VARIABLES))
+    return template.render(
+        input_str=plain(question),
+        conversation_history=template.history(turns),
+        is_foreign=is_foreign,
+        frames=[plain(frame) for frame in frames],
+        phrasings=phrasings,
+    )
 
 
 def render_consolidate(home: Path, *, summary: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
@@ -211,7 +220,6 @@ def _rendered(
     text: str,
     turns: Sequence[DialogTurn],
     language: str,
-    repositories: Sequence[str] = (),
 ) -> str:
     return template.render(
         system_prompt="",
@@ -225,7 +233,7 @@ def _rendered(
         input_str=plain(text),
         standalone_question=plain(text),
         language=language,
-        repositories=[plain(name) for name in repositories],
+        repositories=[],
         warning="",
         missing_words=[],
         **Known().variables(),

@@ -6,7 +6,6 @@ calling thread, `aconverse` in an event loop and its threads.
 
 from __future__ import annotations
 
-import re
 import time
 from asyncio import to_thread
 from collections.abc import (
@@ -16,9 +15,10 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
+    Mapping,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeVar, Union
 
@@ -43,6 +43,7 @@ from rag.ports import (
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
+from rag.service.rewording import MAX_SECONDS, MAX_TOKENS, is_alone, reword_prompt, reworded
 from rag.service.search import check_question
 from rag.service.second_look import Form, begin_look, form_of_look
 from rag.service.spending import Spending
@@ -55,12 +56,13 @@ from rag.types import (
     GenerationOptions,
     Prepared,
     Replacement,
+    Rewording,
     ToolCall,
     TraceStep,
 )
 
-Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
-"""Prepares a question outside a thread, given the dialog, the question and its standalone form."""
+Prepare = Callable[[Dialog, str, Rewording], Awaitable[Prepared]]
+"""Prepares a question outside a thread, given the dialog, the question and its rewording."""
 Remember = Callable[[Dialog, Callable[[], Any]], Awaitable[Any]]
 """Stores a turn outside a thread, given the dialog and the function that stores it; returns its result."""
 Notify = Callable[[DialogTurn | tuple[Citation, ...]], None]
@@ -92,7 +94,7 @@ class _Work:
 class _Prepare:
     """Prepare the question; the `Prepared` is sent back."""
 
-    standalone: str | None
+    rewording: Rewording
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class _Complete:
     """Send a short prompt to the model; its reply is sent back."""
 
     prompt: str
+    limits: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +168,12 @@ def converse(
                             if writing.is_ended:
                                 break
                         writing.replied(pieces)
-                case _Complete(prompt):
+                case _Complete(prompt, limits):
                     assert isinstance(generator, CompletingGenerator)
-                    steps.result = generator.complete(prompt)
+                    steps.result = generator.complete(prompt, **limits)
                     dialog.spending.completed(generator, prompt, steps.result)
-                case _Prepare(standalone):
-                    steps.result = dialog.prepare(question, standalone=standalone)
+                case _Prepare(rewording):
+                    steps.result = dialog.prepare(question, rewording=rewording)
                 case _Work(do) | _Store(do):
                     steps.result = do()
                 case _Notify():
@@ -214,17 +217,17 @@ async def aconverse(
                             if writing.is_ended:
                                 break
                         writing.replied(pieces)
-                case _Complete(prompt):
+                case _Complete(prompt, limits):
                     assert isinstance(generator, CompletingGenerator)
                     if is_async(generator):
-                        steps.result = await generator.acomplete(prompt)
+                        steps.result = await generator.acomplete(prompt, **limits)
                     else:
-                        steps.result = await to_thread(generator.complete, prompt)
+                        steps.result = await to_thread(generator.complete, prompt, **limits)
                     dialog.spending.completed(generator, prompt, steps.result)
-                case _Prepare(standalone) if prepare is not None:
-                    steps.result = await prepare(dialog, question, standalone)
-                case _Prepare(standalone):
-                    steps.result = await to_thread(dialog.prepare, question, standalone=standalone)
+                case _Prepare(rewording) if prepare is not None:
+                    steps.result = await prepare(dialog, question, rewording)
+                case _Prepare(rewording):
+                    steps.result = await to_thread(dialog.prepare, question, rewording=rewording)
                 case _Store(do):
                     steps.result = await (written(do) if remember is None else remember(dialog, do))
                 case _Work(do):
@@ -288,12 +291,12 @@ def _answer(
     form = form_of_look(dialog, generator)
     dialog.leads = form == "tools"
     try:
-        lookup, given, prepared, standalone = yield from _look_up_and_prepare(
+        lookup, given, prepared, rewording = yield from _look_up_and_prepare(
             dialog, question, generator, cache
         )
     except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched
         yield _Work(partial(dialog.rebuild, damage))
-        lookup, given, prepared, standalone = yield from _look_up_and_prepare(
+        lookup, given, prepared, rewording = yield from _look_up_and_prepare(
             dialog, question, generator, cache
         )
     answer = None
@@ -307,11 +310,11 @@ def _answer(
             yield _Show(answer.text)
             yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
             return
-        written = yield from _written(dialog, prepared, standalone, generator, form, keep_broken)
+        written = yield from _written(dialog, prepared, rewording, generator, form, keep_broken)
         if written == "without tools":  # the server refuses them, or the context has no room for results
             form = "" if is_tool_calling(generator) else form_of_look(dialog, generator)
             dialog.leads = False
-            prepared = yield _Prepare(standalone)
+            prepared = yield _Prepare(rewording)
     if isinstance(written, _Writing):
         answer = yield _Store(written.remember)
         if lookup:
@@ -322,7 +325,7 @@ def _answer(
 def _written(
     dialog: Dialog,
     prepared: Prepared,
-    standalone: str | None,
+    rewording: Rewording,
     generator: TextGenerator,
     form: Form,
     keep_broken: bool,
@@ -332,7 +335,7 @@ def _written(
     if look is None and dialog.leads:
         return "without tools"
     if look is not None:
-        fresh = partial(dialog.prepare, prepared.question, standalone=standalone, looked=look)
+        fresh = partial(dialog.prepare, prepared.question, rewording=rewording, looked=look)
         try:
             if isinstance(look, ToolLook):
                 writing = _Writing(dialog, look.begun(), generator)
@@ -439,41 +442,44 @@ def _quoted(
 
 def _look_up_and_prepare(
     dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
-) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared, str | None]]:
-    """Look up a cached answer and prepare the question; return also the model's form of the question."""
+) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared, Rewording]]:
+    """Look up a cached answer and prepare the question; return also how a model has reworded it.
+
+    A question that needs its conversation is reworded before the look-up, any other one only if it is needed.
+    """
     check_question(question)
-    standalone = _rewritten(
-        question, (yield from _completion(dialog, dialog.condensing, question, generator))
-    )
+    alone: bool = yield _Work(partial(is_alone, dialog, question))
+    rewording = Rewording() if alone else (yield from _reworded(dialog, question, generator))
     lookup: LookUp | None = None
     is_plain = dialog.subject is None and dialog.options == GenerationOptions()
     if is_plain and (is_wanted(dialog.engine.settings) if cache is None else cache):
+        standalone = rewording.standalone
         lookup = yield _Work(partial(look_up, dialog, question, standalone, generator, wanted=True))
     given: CacheHit | None = (yield _Work(lookup.unchanged)) if lookup else None
-    if not given and not standalone:
-        words = yield from _completion(dialog, dialog.rewording, question, generator)
-        standalone = _with_words(question, words)
-    prepared: Prepared = given.prepared if given else (yield _Prepare(standalone))
+    if not given and alone:
+        rewording = yield from _reworded(dialog, question, generator)
+    prepared: Prepared = given.prepared if given else (yield _Prepare(rewording))
     if lookup and not given:
         given = yield _Work(partial(lookup.still, prepared))
-    return lookup, given, prepared, standalone
+    return lookup, given, prepared, rewording
 
 
-def _completion(
-    dialog: Dialog, prompt_of: Callable[[str], str | None], question: str, generator: TextGenerator
-) -> _Steps[str]:
-    """Return the model's reply to a prompt made from the question; "" if there is no prompt or it fails."""
+def _reworded(dialog: Dialog, question: str, generator: TextGenerator) -> _Steps[Rewording]:
+    """Return the question as the model rewords it; an empty rewording without a model, or if it fails."""
+    if dialog.rewording is not None:
+        return dialog.rewording
     if not is_completing(generator):
-        return ""
-    prompt: str | None = yield _Work(partial(prompt_of, question))
+        return Rewording()
+    prompt: str | None = yield _Work(partial(reword_prompt, dialog, question))
     if not prompt:
-        return ""
+        return Rewording()
     try:
-        reply: str = yield _Complete(prompt)
+        reply: str = yield _Complete(prompt, {"answer_tokens": MAX_TOKENS, "within_s": MAX_SECONDS})
     except ProviderError as error:
         dialog.not_rewritten(error)
-        return ""
-    return reply
+        return Rewording()
+    found: Rewording = yield _Work(partial(reworded, dialog, question, reply))
+    return found
 
 
 def _is_missing(prepared: Prepared) -> bool:
@@ -515,39 +521,6 @@ async def _aclosing(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[s
     finally:
         if aclose := getattr(pieces, "aclose", None):
             await aclose()
-
-
-_IS_QUESTION = re.compile("[?？؟]\\s*$")
-"""In any script."""
-_LABEL = re.compile(
-    r"^(?:\W*(?:the |a )?(?:standalone |rewritten )?(?:question|words)\b[^:?\n]*:)\s*", re.IGNORECASE
-)
-"""Small models repeat the label of what they were asked for."""
-
-
-def _first_line(reply: str) -> str:
-    lines = _LABEL.sub("", reply.strip()).splitlines()
-    return lines[0].strip() if lines else ""
-
-
-def _rewritten(question: str, reply: str) -> str | None:
-    """Return the first line of a model's rewritten question; None if it is not a question.
-
-    A small model sometimes answers the question instead of rewriting it.
-    """
-    first = _first_line(reply)
-    answers = _IS_QUESTION.search(question) and not _IS_QUESTION.search(first)
-    return None if answers else first or None
-
-
-_MAX_WORDS = 10
-
-
-def _with_words(question: str, reply: str) -> str | None:
-    """Append the search words of a model's one-line reply to the question; None if there are none."""
-    words = dict.fromkeys(word.strip(" \t.`*'\"") for word in re.split("[,;]", _first_line(reply)))
-    few = [word for word in words if 1 < len(word) <= 40][:_MAX_WORDS]
-    return f"{question.strip()} ({', '.join(few)})" if few else None
 
 
 _CUT = "the answer was cut at {tokens:,} tokens{trimmed}; allow more with RAG_ANSWER_TOKENS"

@@ -97,14 +97,14 @@ def answers_of(engine: Engine) -> AnswerCache:
 
 
 def look_up(
-    dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator, *, wanted: bool | None
+    dialog: Dialog, question: str, standalone: str, generator: TextGenerator, *, wanted: bool | None
 ) -> LookUp | None:
     """Return the look-up of a question; None if caching is off or not possible for it.
 
     Args:
         dialog: the conversation.
         question: the question as typed.
-        standalone: its standalone form, written by a model.
+        standalone: its standalone form, written by a model; "" for none.
         generator: the generator of the answer.
         wanted: whether to use the cache; None follows the settings.
     """
@@ -119,9 +119,7 @@ def look_up(
 class LookUp:
     """The cache look-up of one question; stores its answer on a miss."""
 
-    def __init__(
-        self, dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator
-    ) -> None:
+    def __init__(self, dialog: Dialog, question: str, standalone: str, generator: TextGenerator) -> None:
         self._dialog, self._question = dialog, question.strip()
         # A question in another language is answered in it; its English form must not share the entry.
         alone = standalone and not parse_question(standalone).dependent and not dialog.is_foreign(question)

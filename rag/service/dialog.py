@@ -21,13 +21,12 @@ from rag.memory.recent_turns import turn_tokens, window
 from rag.ports import takes_bags
 from rag.prompt.background import Known
 from rag.prompt.compose import PromptInput, compose
-from rag.prompt.templates import load_template, render_condense, render_instructions, render_reword
-from rag.retrieval.answerability import judge, titled
+from rag.prompt.templates import load_template, render_instructions
+from rag.retrieval.answerability import judge
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.question import parse_question
+from rag.retrieval.phrasings import with_phrasings
 from rag.retrieval.question_language import is_foreign
-from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_code import cited_code, shown_code
 from rag.service.anchors import with_anchors
@@ -64,6 +63,7 @@ from rag.types import (
     GenerationOptions,
     Hit,
     Prepared,
+    Rewording,
     SearchFilter,
     Span,
     Subject,
@@ -73,12 +73,12 @@ from rag.types import (
     with_turn,
 )
 
-_HISTORY_SHARE = 0.25
-_TITLE_MATCH = 0.1
-"""The score (see `titled`) from which a definition counts as named by the words of the question."""
+HISTORY_SHARE = 0.25
+"""The share of a prompt for the latest turns."""
 _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
-_SHOWN = 12
+SHOWN_HITS = 12
+AS_TYPED = Rewording()
 _MAX_FRAMES = 3
 _SOURCE_CHARS = 13_000
 """How much a model is shown of the sources after the first: about 3,200 tokens of code."""
@@ -127,6 +127,7 @@ class Dialog:
         leads: whether `prepare` shows only the best places with their text, for a model that looks further.
         spending: the tokens of the question that is asked.
         remarks: sentences for the person who asks, which the notes of the answers have.
+        rewording: how the next question is searched, so that no model is asked for it; None if it may be.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class Dialog:
         self.leads = False
         self.spending = Spending(engine.counter)
         self.remarks: tuple[str, ...] = ()
+        self.rewording: Rewording | None = None
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
     @property
@@ -196,7 +198,7 @@ class Dialog:
 
     def next_subject(self) -> Subject | None:
         """Return what "it" means in the next question."""
-        return self.subject or subject_of([_exchange(turn) for turn in _answered_turns(self.turns())])
+        return self.subject or subject_of([_exchange(turn) for turn in answered(self.turns())])
 
     def rebuild(self, damage: StoreCorrupt) -> None:
         """Re-index the repository whose store is damaged. Raises what `Engine.rebuilt` raises."""
@@ -241,13 +243,13 @@ class Dialog:
 
         def ask(chosen: Sequence[Repository]) -> RetrievalResult:
             other = Dialog(self.engine, chosen, history=self.history) if query.only else self
-            return other.search(query.text, k=query.k)
+            return other.search(query.text, k=query.depth)
 
         return search_repositories(self.repositories, query, ask, around=self.engine.reads_around)
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
-        past = [_exchange(turn) for turn in _answered_turns(turns)]
+        past = [_exchange(turn) for turn in answered(turns)]
         past += [Exchange.about(self.subject)] if self.subject else []
         stores = tuple(repository.store.header["id"] for repository in self.repositories)
         key = (question, tuple((each.question, each.places, each.subject) for each in past), k, stores)
@@ -263,14 +265,14 @@ class Dialog:
         return found
 
     def prepare(
-        self, question: str, *, standalone: str | None = None, k: int = _SHOWN, looked: Look | None = None
+        self, question: str, rewording: Rewording = AS_TYPED, *, looked: Look | None = None
     ) -> Prepared:
         """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
-        `standalone` is the question as rewritten by a model: its standalone form, or with more words if there
-        are no turns. It is searched instead, unless the repository seems to answer only the question as
-        typed. A second look that has ended adds what it found. With `leads`, the prompt has only the best
-        places, and leaves room for what the model finds.
+        `rewording` is the question as rewritten by a model. Its standalone form is searched instead, unless
+        the repository seems to answer only the question as typed; its phrasings are searched besides, unless
+        nothing is found without them. A second look that has ended adds what it found. With `leads`, the
+        prompt has only the best places, and leaves room for what the model finds.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
@@ -281,7 +283,7 @@ class Dialog:
         settings = self.engine.settings
         now = self._now()
         turns = check_turns(self.turns(), now)
-        found, confidence = self._found(question, standalone, turns, k)
+        found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
         has_looked = looked is not None and bool(looked.hits(()))
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
@@ -293,8 +295,7 @@ class Dialog:
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         as_found = has_looked or not settings.has_model
         hits, outlines = self._to_show(found, turns, as_found=as_found, leads=leads)
-        warned = NO_SUBJECT if lacks_subject(found.sought) else self._warning(confidence, found.hits)
-        warned = "" if is_about_conversation(question) else warned
+        warned = "" if is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
@@ -334,6 +335,7 @@ class Dialog:
             options=self.options,
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
+            phrasings=rewording.phrasings,
         )
 
     def _frames(self) -> list[str]:
@@ -365,14 +367,16 @@ class Dialog:
                 first.append(hit)
         return first
 
-    def _warning(self, confidence: Confidence | None, hits: Sequence[Hit]) -> str:
+    def _warning(self, confidence: Confidence | None, found: RetrievalResult) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""
+        if lacks_subject(found.sought):
+            return NO_SUBJECT
         if confidence is None or confidence.is_sure:
             return ""
         if not confidence.found:  # a model that looks further gets the doubt, else this is the answer
-            return warning(replace(confidence, found=True), hits) if self.leads else ""
+            return warning(replace(confidence, found=True), found.hits) if self.leads else ""
         unread = missing_note(self.repositories, confidence, around=self.engine.reads_around)
-        return warning(confidence, hits, unread, is_part=any(map(is_part, self.repositories)))
+        return warning(confidence, found.hits, unread, is_part=any(map(is_part, self.repositories)))
 
     def _answer_tokens(self) -> int:
         """Return the tokens reserved for the answer: as the caller asks, at most half of the context."""
@@ -395,7 +399,7 @@ class Dialog:
     ) -> tuple[list[DialogTurn], list[DialogTurn]]:
         """Return the older turns relevant to a question, and the latest turns, shortened to make room."""
         counter, settings = self.engine.counter, self.engine.settings
-        latest = window(turns, budget_tokens=int(settings.context_tokens * _HISTORY_SHARE), counter=counter)
+        latest = window(turns, budget_tokens=int(settings.context_tokens * HISTORY_SHARE), counter=counter)
         older = recall_older(self.engine, self.conversation, question, turns, latest)
         if older:
             room = int((settings.context_tokens - settings.answer_tokens) * _ROOM_SHARE)
@@ -404,22 +408,36 @@ class Dialog:
         return older, latest
 
     def _found(
-        self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
+        self, question: str, rewording: Rewording, turns: Sequence[DialogTurn], k: int
     ) -> tuple[RetrievalResult, Confidence | None]:
         """Return the selected hits, and the confidence that they contain an answer; None if not judged."""
         selection = self.selection
         if selection is None:
-            return self._judged(question, standalone, turns, k)
+            return self._reworded(question, rewording, turns, k)
         confidence: Confidence | None = None
         if selection.about:
             found = self._search(selection.about, (), k * selection.depth)
         else:
-            found, confidence = self._judged(question, standalone, turns, k * selection.depth)
+            found, confidence = self._reworded(question, rewording, turns, k * selection.depth)
         found = replace(found, hits=tuple(selection.choose(found.hits, k)), further=(), code_facts=None)
         return found, confidence if selection.is_judged else None
 
+    def _reworded(
+        self, question: str, rewording: Rewording, turns: Sequence[DialogTurn], k: int
+    ) -> tuple[RetrievalResult, Confidence | None]:
+        """Return the hits with those of the phrasings, and the confidence that they contain an answer.
+
+        A model finds words for any question, so its phrasings do not prove that an answer exists: the
+        question itself is judged.
+        """
+        found, confidence = self._judged(question, rewording.standalone, turns, k)
+        if confidence is None or confidence.found:
+            searchers = [repository.searcher for repository in self.searched]
+            found = with_phrasings(searchers, found, rewording.phrasings, k=k)
+        return found, confidence
+
     def _judged(
-        self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
+        self, question: str, standalone: str, turns: Sequence[DialogTurn], k: int
     ) -> tuple[RetrievalResult, Confidence | None]:
         """Return the hits, and the confidence that they contain an answer; None if not judged.
 
@@ -429,11 +447,6 @@ class Dialog:
         searchers = [repository.searcher for repository in self.searched]
         if not self.engine.settings.gate:
             return self._search(standalone or question, turns, k), None
-        if standalone and not _answered_turns(turns) and not self.is_foreign(question):
-            # A model finds words for any question, so its words do not prove that an answer exists.
-            typed = self._search(question, (), k)
-            confidence = judge(searchers, typed)
-            return (self._search(standalone, (), k) if confidence.found else typed), confidence
         if standalone:
             alone = self._search(standalone, (), k)
             confidence = judge(searchers, alone)
@@ -445,42 +458,9 @@ class Dialog:
             return alone, confidence
         return found, judged
 
-    def condensing(self, question: str) -> str | None:
-        """Return the prompt that asks a model for the standalone question; None if it is standalone already.
-
-        That is, if there is no history and the question is in English. None also for "And who calls it?",
-        which is answered best from the call graph, and if the user has set the subject.
-        """
-        if not question.strip() or self.subject or is_relation(parse_question(question)):
-            return None
-        turns = window(
-            _answered_turns(self.past()),
-            budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),
-            counter=self.engine.counter,
-        )
-        if not turns and not self.is_foreign(question):
-            return None
-        return render_condense(self.engine.settings.home, question=question, turns=turns)
-
     def is_foreign(self, question: str) -> bool:
         """Whether a question is not in English, if only its words are searched."""
         return takes_bags(self.engine.embedder) and is_foreign(question, self.engine.embedder)
-
-    def rewording(self, question: str) -> str | None:
-        """Return the prompt that asks a model for words that code may use for a first question.
-
-        None if that is turned off, there are earlier turns, nothing is found, or a definition is already
-        named by the question's own words.
-        """
-        if not self.engine.settings.reword or not question.strip() or _answered_turns(self.turns()):
-            return None
-        if self.subject:
-            return None
-        found, confidence = self._found(question, None, (), _SHOWN)
-        if titled(found) >= _TITLE_MATCH or (confidence and not confidence.found):
-            return None
-        repositories = [repository.source.name for repository in self.repositories]
-        return render_reword(self.engine.settings.home, question=question, repositories=repositories)
 
     def not_rewritten(self, error: ProviderError) -> None:
         """Notify the user that the question is searched as typed; a failed rewrite is no error."""
@@ -614,8 +594,8 @@ def _reason(error: BaseException) -> str:
     return f"the program failed ({type(error).__name__})"
 
 
-def _answered_turns(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
-    """Return the turns that a follow-up may refer to."""
+def answered(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
+    """Return the turns to which a follow-up may refer."""
     return [turn for turn in turns if not _is_unanswered(turn)]
 
 

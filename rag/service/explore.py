@@ -18,11 +18,12 @@ from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.changes import read_change
 from rag.retrieval.context import Exchange
+from rag.retrieval.phrasings import with_phrasings
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
 from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
 from rag.service.repository import Repository
-from rag.service.search import check_question
+from rag.service.search import check_code_words, check_question
 from rag.service.unread import with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 from rag.types import Source, Subject
@@ -69,6 +70,7 @@ def explore(
     counter: TokenCounter,
     budget_tokens: int = EXPLORE_TOKENS,
     seen: Lines | None = None,
+    in_code_words: Sequence[str] = (),
     next_places: str = "ask again with these lines as seen for them",
     on_missing: Callable[[Source], None] = lambda source: None,
     around: bool = True,
@@ -82,16 +84,20 @@ def explore(
         counter: counts the tokens of the text.
         budget_tokens: the limit for the text, clipped to the range from 100 to 20,000.
         seen: lines that were sent before, which are left out.
+        in_code_words: texts that say what is asked as the code would, with likely identifiers. Their places
+            come before those of the question's own words, and after its facts.
         next_places: how to get the places that did not fit, in words.
         on_missing: see `with_history`.
         around: see `with_unread`.
 
     Raises:
         QuestionEmpty, QuestionTooLong: as `check_question`.
+        SearchInvalid: as `check_code_words`.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
     question, changed = read_change(question)
     check_question(question)
+    check_code_words(in_code_words)
     budget = max(MIN_EXPLORE_TOKENS, min(budget_tokens, MAX_EXPLORE_TOKENS))
     parts = [question] if changed else parts_of(question)
     sent = sum(map(len, seen.values())) if seen else 0
@@ -106,11 +112,13 @@ def explore(
         )
         results.append((part, result))
         past = [*past, _exchange(part, result)]
+    said = _in_code_words(repository, in_code_words, depth)
     best: Exploration | None = None
     for more_lines in _MORE_LINES:
         found = [places_of(repository, *one, more_lines, with_weak=room > DEPTH) for one in results]
-        fresh, repeated = _fresh(found, seen or {})
-        remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in found)))
+        first = [places_of(repository, *one, more_lines, with_weak=False) for one in said]
+        fresh, repeated = _fresh(first, found, seen or {})
+        remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
         rest = partial(_rest, repeated=repeated, next_places=next_places)
         tried = _within_budget(remarks, fresh, rest, counter, budget)
         if best is None or not tried.more:
@@ -121,17 +129,58 @@ def explore(
     return best
 
 
+def explore_page(
+    repository: Repository,
+    question: str,
+    page: int,
+    *,
+    counter: TokenCounter,
+    budget_tokens: int = EXPLORE_TOKENS,
+    in_code_words: Sequence[str] = (),
+    next_places: str,
+) -> Exploration:
+    """Return the places after those of the pages before, which are explored again: nothing is remembered.
+
+    Raises what `explore` raises.
+    """
+    seen: dict[str, set[int]] = {}
+    for _ in range(page):
+        found = explore(
+            repository,
+            question,
+            counter=counter,
+            budget_tokens=budget_tokens,
+            seen=seen,
+            in_code_words=in_code_words,
+            next_places=next_places,
+        )
+        for place in found.places:
+            seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
+    return found
+
+
+def _in_code_words(
+    repository: Repository, texts: Sequence[str], depth: int
+) -> list[tuple[str, RetrievalResult]]:
+    """Return texts in the code's words as one part that is searched as a whole and each; [] for none."""
+    text, searchers = "; ".join(text.strip() for text in texts if text.strip()), [repository.searcher]
+    if not text:
+        return []
+    return [(text, with_phrasings(searchers, search(searchers, text, k=depth), texts, k=depth))]
+
+
 def _fresh(
-    found: Sequence[FoundPlaces], seen: Lines
+    first: Sequence[FoundPlaces], found: Sequence[FoundPlaces], seen: Lines
 ) -> tuple[list[ExploredPlace], dict[str, dict[int, None]]]:
-    """Return the places in turns, with each line once and none that was sent before, and the lines by path of
-    the places of which all lines were."""
+    """Return the places in turns, those of `first` before the others, with each line once and none that was
+    sent before, and the lines by path of the places of which all lines were."""
     taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in seen.items()}
     fresh: list[ExploredPlace] = []
     repeated: dict[str, dict[int, None]] = {}
-    facts = _in_turns([one.facts[:_MAX_FACTS] for one in found])
+    facts = _in_turns([one.facts[:_MAX_FACTS] for one in (*found, *first)])
+    said = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in first])
     places = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found])
-    for place in chain(facts, places):
+    for place in chain(facts, said, places):
         kept = tuple(pair for pair in place.lines if pair[0] not in taken.get(place.path, ()))
         if not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines):
             repeated.setdefault(place.path, {}).update((number, None) for number, _ in place.lines)

@@ -11,6 +11,7 @@ from rag.service.engine import Engine
 from rag.service.freshness import checked
 from rag.service.history import REMEMBERED_TURNS, History, with_answers
 from rag.service.repository import Repository
+from rag.service.rewording import rewording_of
 from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt, Source
 
 
@@ -31,6 +32,8 @@ class Replay:
 def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Replay:
     """Ask a turn's question again, after the same earlier turns, with the current code or that at `as_of`.
 
+    It is searched in the words of the first time: no model is asked for others.
+
     Raises:
         NotFound: the turn's conversation is deleted.
         RagError: as raised by asking.
@@ -39,6 +42,7 @@ def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Rep
     sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
     opened = [engine.repository(source) for source in sources]
     dialog = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
+    dialog.rewording = rewording_of(turn)
     *_, answer = converse(dialog, turn.question, engine.generator())
     if not isinstance(answer, Answer):
         raise TypeError("a conversation ends with its answer")

@@ -8,10 +8,12 @@ from typing import get_args
 
 from rag.database.filtering import filtered
 from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
-from rag.retrieval.search import RetrievalResult, search_in_turn
+from rag.retrieval.phrasings import with_phrasings
+from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
 from rag.service.unread import unread_note, with_unread
+from rag.settings import MAX_CODE_WORDS
 from rag.types import (
     MAX_HITS,
     MAX_QUESTION_CHARS,
@@ -31,11 +33,22 @@ def check_question(question: str) -> None:
         raise QuestionTooLong(len(question), MAX_QUESTION_CHARS)
 
 
+def check_code_words(texts: Sequence[str]) -> None:
+    """Refuse too many or too long texts in the code's words. Raises SearchInvalid, QuestionTooLong."""
+    if len(texts) > MAX_CODE_WORDS:
+        raise SearchInvalid(f"{len(texts)} texts in the code's words; give at most {MAX_CODE_WORDS}")
+    for text in texts:
+        if len(text) > MAX_QUESTION_CHARS:
+            raise QuestionTooLong(len(text), MAX_QUESTION_CHARS)
+
+
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """What is searched: `text` is a question, a string or an expression; `only` selects the files.
 
-    `earlier` are the questions before it, where the turns of the conversation are not stored.
+    `earlier` are the questions before it, where the turns of the conversation are not stored. `in_code_words`
+    are texts that say what is asked as the code would, with likely identifiers: they are searched besides a
+    question in everyday words.
     """
 
     text: str
@@ -44,6 +57,12 @@ class SearchQuery:
     k: int = 10
     only: SearchFilter = field(default_factory=SearchFilter)
     earlier: Sequence[str] = ()
+    in_code_words: Sequence[str] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many hits the question itself is searched for: more than asked, to be fused with others."""
+        return max(self.k, FURTHER_HITS) if self.in_code_words else self.k
 
     def check(self) -> None:
         """Refuse what cannot be searched.
@@ -51,7 +70,8 @@ class SearchQuery:
         Raises:
             QuestionEmpty: there is no text. A string or an expression may consist of spaces.
             QuestionTooLong: as `check_question`.
-            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, or a question ignores case.
+            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, a question ignores case, or
+                `in_code_words` are too many or those of no question.
         """
         if self.mode not in (modes := get_args(SearchMode)):
             raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
@@ -63,6 +83,11 @@ class SearchQuery:
             raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
         if self.ignore_case and self.mode == "question":
             raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
+        if self.in_code_words and self.mode != "question":
+            raise SearchInvalid(
+                "only a question is searched in the code's words too, no string or expression"
+            )
+        check_code_words(self.in_code_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +152,7 @@ def search_repositories(
             remarks = (*remarks, *_unread(repositories, query, around))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query, around)
+    result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
 
 
@@ -140,8 +166,8 @@ def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool
 
 def _ask(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> RetrievalResult:
     searchers = [repository.searcher for repository in repositories]
-    found = search_in_turn(searchers, query.text, query.earlier, k=query.k)
-    return with_unread(repositories, with_history(repositories, found, query.k), around=around)
+    found = search_in_turn(searchers, query.text, query.earlier, k=query.depth)
+    return with_unread(repositories, with_history(repositories, found, query.depth), around=around)
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

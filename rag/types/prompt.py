@@ -53,14 +53,27 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewording:
+    """A question as a model rewrites it for the search.
+
+    `standalone` is the question in English and without its conversation; "" if it is searched as typed.
+    `phrasings` are texts with the words that the code itself may use, searched besides the question.
+    """
+
+    standalone: str = ""
+    phrasings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A question with everything a generator needs: the result of retrieval and prompt rendering.
 
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
     of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
-    caller asks of the model, `steps` those of a second look. `warning` is that of the answer. `chat` is
-    what is sent instead of the prompt's text to a model that may call tools.
+    caller asks of the model, `steps` those of a second look. `warning` is that of the answer, `phrasings`
+    those of a `Rewording`. `chat` is what is sent instead of the prompt's text to a model that may call
+    tools.
     """
 
     question: str
@@ -76,4 +89,5 @@ class Prepared:
     options: GenerationOptions = field(default_factory=GenerationOptions)
     steps: tuple[TraceStep, ...] = ()
     warning: str = ""
+    phrasings: tuple[str, ...] = ()
     chat: ToolChat | None = None

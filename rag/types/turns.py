@@ -41,8 +41,8 @@ class AssistantResponse:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """A step towards an answer: "rewrite", "search", "prompt", "answer"; "look" and the name of a tool for a
-    step of a second look, and "look" alone for its end.
+    """A step towards an answer: "rewrite", "phrasing", "search", "prompt", "answer"; "look" and the name of a
+    tool for a step of a second look, and "look" alone for its end.
 
     `query` is what was sought or passed to the step, `result` what came of it in one line, `error` why it
     failed ("" if it did not).
@@ -53,6 +53,11 @@ class TraceStep:
     result: str = ""
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def is_phrasing(self) -> bool:
+        """Whether it is a text of a model's that was searched besides the question."""
+        return self.name == "phrasing"
 
     @property
     def is_look(self) -> bool:

@@ -498,7 +498,6 @@ def test_joined_hits_show_the_lines_they_say_and_lose_none(spans: list[tuple[int
     [
         ANSWER,
         parse_template("{{ input_str }}" + RAG_TEMPLATE),
-        load_template(None, Path("/nonexistent"), "condense"),
     ],
 )
 def test_no_template_shows_a_stale_answer_as_if_it_were_current(template: Any) -> None:

@@ -57,7 +57,7 @@ class Writer:
         yield "It reads: "
         yield "".join(f"{source.hit.text} [{source.n}]" for source in prepared.prompt.sources[:1])
 
-    def complete(self, text: str) -> str:
+    def complete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
         return self.standalone
 
 

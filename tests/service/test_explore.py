@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rag.errors import SearchInvalid
 from rag.service import Engine, Repository, locate
-from rag.service.explore import explore, parts_of
+from rag.service.explore import explore, explore_page, parts_of
 from rag.service.explored_places import _excerpts, _grouped, short
 from rag.settings import Settings
 from rag.types import CodeFact, Hit, Span
@@ -290,3 +291,28 @@ def test_places_that_were_sent_before_are_named(engine: Engine, handlers: Reposi
     named = re.findall(r"part_\d+\.py:\d+(?:,\d+)*", found.text)
     assert sum(one.count(",") + 1 for one in named) == 60
     assert re.search(r", and \d+ more lines\.$", found.text)
+
+
+def test_texts_in_the_codes_words_come_before_the_questions_own_words(engine, sample):
+    question = "How are people kept from asking too often?"
+    texts = ["RateLimiter token bucket", "TooManyRequests 429"]
+    counter = engine.counter
+    alone = explore(sample, question, counter=counter, budget_tokens=300)
+    said = explore(sample, question, counter=counter, budget_tokens=300, in_code_words=texts)
+    assert said.places[0].path == "snip/ratelimit.py"
+    assert counter.count(said.text) <= 300
+    assert said != alone
+    with pytest.raises(SearchInvalid):
+        explore(sample, question, counter=counter, in_code_words=["x"] * 9)
+
+
+def test_each_page_has_other_lines(engine, sample):
+    question, counter = "Where are errors raised?", engine.counter
+    pages = [
+        explore_page(sample, question, page, counter=counter, budget_tokens=200, next_places="turn the page")
+        for page in (1, 2, 3)
+    ]
+    lines = [{(one.path, n) for one in page.places for n, _ in one.lines} for page in pages]
+    assert all(lines[:2])
+    assert not lines[0] & lines[1] and not lines[1] & lines[2]
+    assert "turn the page" in pages[0].text

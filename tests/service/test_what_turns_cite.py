@@ -19,6 +19,7 @@ from rag.service import Dialog, Engine, converse
 from rag.service.freshness import checked, turns_about
 from rag.service.replay import replay
 from rag.service.retention import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
+from rag.service.rewording import reword_prompt
 from rag.settings import Settings
 from rag.types import Answer, DialogTurn, Source, blob_id
 from tests.contracts.clock import SteppedClock
@@ -371,7 +372,7 @@ def test_a_follow_up_sees_that_the_earlier_answer_is_stale_and_follows_what_move
     changed = Dialog(engine, [engine.repository(Source(str(shop)))], dialog.conversation)
     text = changed.prepare("And who calls it?").prompt.text
     assert text.index("[Stale: the code has changed since.") < text.index("Question: And who calls it?")
-    assert "[Stale: the code has changed since." in (changed.condensing("And when does it end?") or "")
+    assert "[Stale: the code has changed since." in (reword_prompt(changed, "And when does it end?") or "")
 
 
 def test_the_turns_about_a_line_are_found_wherever_the_line_stood(engine, shop):

@@ -83,7 +83,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             limit.
 
     `model_kwargs` are those of chat.completions (`model`, `stream`, `temperature`, and `max_tokens` or
-    `max_completion_tokens`: sent under the name that the server accepts). With `stream` the output's
+    `max_completion_tokens`: sent under the name that the server accepts); `within_s` is not sent, it
+    limits the time of the request. With `stream` the output's
     `raw_response` is an iterator of text with `.usage`, `.finish_reason` and `.close()`.
 
     Raises:
@@ -265,6 +266,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
     def _request(self, api_kwargs: Mapping[str, Any], model_type: Any) -> Request:
         self.check_key()
         body, limit = dict(api_kwargs), None
+        within_s = body.pop("within_s", None)
         streams = bool(body.get("stream"))
         if model_type == _ModelType.EMBEDDER:
             body.setdefault("encoding_format", "base64" if self.is_openai else "float")
@@ -283,6 +285,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         first_s = self.first_byte_s
         if first_s is not None and not body.get("stream"):
             first_s += whole_answer_s(limit)
+        first_s = within_s or first_s
         answer_s = longest_answer_s(limit, self.timeout_s)
         bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s, answer_s=answer_s)
         return Request(model_type, body, bounds, streams)

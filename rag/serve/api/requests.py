@@ -19,8 +19,8 @@ from rag.evaluation.metrics import LineSpan
 from rag.schema import order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_NAMED_REPOSITORIES
-from rag.settings import MAX_STEPS, FactScope
-from rag.types import MAX_HISTORY, MAX_HITS, Kind, SearchFilter, SearchMode
+from rag.settings import MAX_CODE_WORDS, MAX_STEPS, FactScope
+from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, Kind, SearchFilter, SearchMode
 
 MAX_QUESTIONS = 500
 MAX_SEARCHES = 1_000
@@ -123,6 +123,17 @@ class Filtered(Strict):
         return SearchFilter(tuple(self.paths), tuple(self.languages), tuple(self.kinds))
 
 
+CodeWords = Annotated[
+    list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]],
+    Field(
+        max_length=MAX_CODE_WORDS,
+        description="What is asked as the code would say it, with likely identifiers: 2 to 4 texts.",
+        examples=[["RateLimiter allow bucket", "429 TooManyRequests"]],
+    ),
+]
+"""Texts that are searched besides a question in everyday words."""
+
+
 class SearchRequest(Filtered):
     """A search for a question, for a string (`exact`) or for an expression in RE2's syntax (`regex`)."""
 
@@ -132,6 +143,7 @@ class SearchRequest(Filtered):
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
     about: SubjectName | None = None
+    in_code_words: CodeWords = Field(default_factory=list)
     k: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_HITS}), WHOLE] = 10
 
 

@@ -143,7 +143,14 @@ def _asking(service: Service) -> APIRouter:
             about=asked.about,
             question=asked.question if asked.mode == "question" else "",
         )
-        query = SearchQuery(asked.question, asked.mode, asked.ignore_case, asked.k, asked.only)
+        query = SearchQuery(
+            asked.question,
+            asked.mode,
+            asked.ignore_case,
+            asked.k,
+            asked.only,
+            in_code_words=asked.in_code_words,
+        )
 
         def found() -> tuple[SearchOutcome, Confidence | None]:
             outcome = dialog.find(query)

@@ -49,6 +49,7 @@ from rag.types import (
     NumberedSource,
     Prepared,
     Prompt,
+    Rewording,
     Source,
     Span,
 )
@@ -90,7 +91,7 @@ class Job:
     checkouts: tuple[Checkout, ...]
     conversation: Conversation | None
     question: str
-    standalone: str | None
+    rewording: Rewording
     options: GenerationOptions
     leads: bool
 
@@ -115,20 +116,20 @@ class PreparePool:
         self._began: dict[Child, float] = {}
         self._waiting: deque[asyncio.Future[Child | None]] = deque()
 
-    async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+    async def prepare(self, dialog: Dialog, question: str, rewording: Rewording) -> Prepared:
         """Return the same as `dialog.prepare`."""
         self._active += 1
         try:
             is_alone = self._active == 1 and not self.children
             if not is_alone and dialog.is_plain and (child := await self._free_child()):
-                asking = asyncio.create_task(self._ask(child, _job(dialog, question, standalone)))
+                asking = asyncio.create_task(self._ask(child, _job(dialog, question, rewording)))
                 self._asking.add(asking)
                 asking.add_done_callback(self._asking.discard)
                 # Read the child's reply even if the caller is cancelled.
                 if prepared := await asyncio.shield(asking):
                     self.done_by_children += 1
                     return prepared
-            return await to_thread(_prepared_with_quotes, dialog, question, standalone)
+            return await to_thread(_prepared_with_quotes, dialog, question, rewording)
         finally:
             self._active -= 1
 
@@ -247,15 +248,15 @@ class PreparePool:
         await child.end()
 
 
-def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
+def _job(dialog: Dialog, question: str, rewording: Rewording) -> Job:
     checkouts = tuple(repository.checkout for repository in dialog.repositories)
     settings, conversation = dialog.engine.settings, dialog.conversation
-    return Job(settings, checkouts, conversation, question, standalone, dialog.options, dialog.leads)
+    return Job(settings, checkouts, conversation, question, rewording, dialog.options, dialog.leads)
 
 
-def _prepared_with_quotes(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+def _prepared_with_quotes(dialog: Dialog, question: str, rewording: Rewording) -> Prepared:
     """Prepare a question, and quote the lines in the same thread: each change of threads takes time."""
-    return with_quotes(dialog.prepare(question, standalone=standalone), dialog.engine.settings)
+    return with_quotes(dialog.prepare(question, rewording=rewording), dialog.engine.settings)
 
 
 def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
@@ -357,7 +358,7 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
         dialog.options, dialog.leads = job.options, job.leads
-        return _prepared_with_quotes(dialog, job.question, job.standalone)
+        return _prepared_with_quotes(dialog, job.question, job.rewording)
     except (RagError, OSError):
         return None
 

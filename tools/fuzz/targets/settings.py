@@ -128,7 +128,7 @@ class TemplateText(Target):
         try:
             if case.label == "file":
                 file.write_bytes(case.content)
-                render_reword(home, question="Where?", repositories=["sample"])
+                render_reword(home, question="Where?", frames=["sample"], phrasings=3)
             else:
                 load_template(case.text, home)
         except TemplateError:

@@ -1,0 +1,78 @@
+"""`rag explore`: the places in the code for a question, within a budget of tokens, for agents."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rag.cli import options
+from rag.cli.ask import split_words
+from rag.cli.settings_options import settings_from
+from rag.cli.terminal import NOTHING_FOUND, errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.errors import ConfigError
+from rag.service.explore import explore_page
+from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
+
+_MAX_PAGE = 50
+
+
+@options.grouped
+def explore(
+    words: options.SearchWords,
+    *,
+    repo: options.Repositories = None,
+    code_words: options.CodeWords = None,
+    budget: Annotated[
+        int,
+        typer.Option(
+            "--budget", min=MIN_EXPLORE_TOKENS, max=MAX_EXPLORE_TOKENS, help="The tokens of the output."
+        ),
+    ] = EXPLORE_TOKENS,
+    page: Annotated[
+        int, typer.Option("--page", min=1, max=_MAX_PAGE, help="2 for the next places, and so on.")
+    ] = 1,
+    json: options.Json = False,
+    index: options.IndexOptions,
+    no_refresh: options.NoRefresh = False,
+    yes: options.Yes = False,
+) -> None:
+    """Find all places in the code for a question: files, each with its lines that matter, numbered.
+
+    It combines exact search, the code graph and ranked search, and uses no model. Give `--words` for a
+    question in everyday words: an agent knows how the code may say it.
+
+    rag explore . "Who calls check_token?"
+
+    rag explore . "What stops people from asking too often?" --words "RateLimiter allow" --words "429 retry"
+
+    rag explore . "Who calls check_token?" --page 2
+    """
+    with errors_as_exit_codes():
+        sources, question = split_words(words, repo or [])
+        if len(sources) > 1:
+            raise ConfigError("`rag explore` explores one repository; name one")
+        with opened_engine(settings_from(), yes=yes) as engine:
+            from rag.service import locate
+
+            source = locate(sources[0] if sources else None, index.ref, index.filters)
+            repository = engine.repository(source, refreshing=not no_refresh, else_old=True)
+            found = explore_page(
+                repository,
+                question,
+                page,
+                counter=engine.counter,
+                budget_tokens=budget,
+                in_code_words=code_words or (),
+                next_places=f"repeat the command with --page {page + 1} for them",
+            )
+        if json:
+            places = [
+                {"path": one.path, "label": one.label, "lines": list(one.lines)} for one in found.places
+            ]
+            out_json({"text": found.text, "places": places, "more": len(found.more)})
+        else:
+            out(found.text)
+    if not found.places:
+        say("rag: nothing found" if page == 1 else "rag: no more places")
+        raise typer.Exit(NOTHING_FOUND)

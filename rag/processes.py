@@ -106,6 +106,7 @@ def start(
     stdout: int | IO[Any] | None = None,
     stderr: int | IO[Any] | None = None,
     buffered: bool = True,
+    own_group: bool = False,
     as_user: Mapping[str, Any] | None = None,
 ) -> Process[bytes]:
     """Start a process.
@@ -119,6 +120,7 @@ def start(
         stdout: likewise; ours by default.
         stderr: likewise.
         buffered: whether the pipes are.
+        own_group: whether it leads a session and a process group, which a signal can end as a whole.
         as_user: `user`, `group` and `extra_groups` of `subprocess.Popen`.
 
     Raises:
@@ -132,6 +134,7 @@ def start(
         stdout=stdout,
         stderr=stderr,
         bufsize=-1 if buffered else 0,
+        start_new_session=own_group,
         **(as_user or {}),
     )
     if limits is not None:

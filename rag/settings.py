@@ -93,8 +93,9 @@ class Settings:
 
     home: Path = field(default_factory=default_home)
     model: str | None = None
-    """The language model that answers: a name, or the path of a GGUF file, which needs no server (extra
-    `local`). Without `model`, `base_url` and `api_key`, answers quote the nearest lines."""
+    """The language model that answers: a name; the path of a GGUF file, which needs no server (extra
+    `local`); or `cmd:` and a command that reads a prompt from its standard input and prints the answer.
+    Without `model`, `base_url` and `api_key`, answers quote the nearest lines."""
     base_url: str | None = None
     """The address of the model's server, ending in `/v1`. Default: OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
@@ -200,9 +201,16 @@ class Settings:
     def local_model(self) -> Path | None:
         """The model's file, if `model` is a path of a GGUF file and no server is named."""
         named = self.model or ""
-        if not named.lower().endswith(".gguf") or self.base_url or self.client != "openai":
+        is_file_name = named.lower().endswith(".gguf") and self.command is None
+        if not is_file_name or self.base_url or self.client != "openai":
             return None
         return user_path(named)
+
+    @property
+    def command(self) -> str | None:
+        """The command line of the model, if `model` is `cmd:` and one, which may be empty."""
+        named = self.model or ""
+        return named.removeprefix("cmd:").strip() if named.startswith("cmd:") else None
 
     def is_default(self, name: str) -> bool:
         """Whether a setting has its default and no source set it."""

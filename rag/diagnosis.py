@@ -217,10 +217,8 @@ def _model(settings: Settings, *, ask_servers: bool) -> Finding:
             "rag setup",
         )
     if settings.command is not None:
-        from rag.backends.command_client import arguments_of
-
         try:
-            found = arguments_of(settings.command)[0]
+            found = processes.users_command(settings.command)[0]
         except SettingsError as error:
             return Finding("model", "bad", str(error), "rag setup")
         return Finding("model", "ok", f"the command {settings.command} ({found}), not run")

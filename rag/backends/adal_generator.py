@@ -184,7 +184,13 @@ class AdalGenerator:
         if (command := settings.command) is not None:
             at_once = settings.model_concurrency or 1
             return cls(CommandClient(command, settings.timeout_s, at_once), f"cmd:{command}")
-        client = model_client(settings.client, base_url=settings.base_url, api_key=key, **limits)
+        client = model_client(
+            settings.client,
+            base_url=settings.base_url,
+            api_key=key,
+            key_variable=settings.api_key_variable,
+            **limits,
+        )
         if isinstance(client, OpenAICompatibleClient):
             client.check_key()
         if not settings.model and settings.client != "openai":

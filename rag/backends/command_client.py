@@ -11,8 +11,6 @@ import asyncio
 import codecs
 import os
 import selectors
-import shlex
-import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -25,10 +23,8 @@ from rag.adal import adalflow
 from rag.backends.openai.bounds import RequestBounds, chat_bytes
 from rag.backends.openai.errors import scrubbed
 from rag.backends.openai.queue import queue_of
-from rag.errors import ProviderBroke, SettingsError
+from rag.errors import ProviderBroke
 from rag.messages import split_messages
-from rag.quoting import visible
-from rag.resources import user_path
 
 _POLL_S = 0.02
 _TICK_S = 0.1
@@ -41,35 +37,6 @@ _MAX_REASON_CHARS = 400
 _QUEUED_TIMEOUTS = 10
 
 
-def arguments_of(command: str) -> list[str]:
-    """Return the program of a command line, as an absolute path, and its arguments. No shell reads them.
-
-    Raises:
-        SettingsError: the line is empty or has an open quotation, or the program is not found. A path that
-            is relative to the current folder, which may be a repository, is refused.
-    """
-    try:
-        program, *arguments = shlex.split(command)
-    except ValueError as error:
-        why = "it is empty" if not command.strip() else str(error)
-        raise SettingsError(
-            f'the command {visible(command)!r} cannot be read: {why}; write --model cmd:"PROGRAM ARGUMENTS"'
-        ) from error
-    program = str(user_path(program)) if program.startswith("~") else program
-    if os.sep in program and not os.path.isabs(program):
-        raise SettingsError(
-            f"the command {visible(program)!r} is relative to the current folder; name a program on the "
-            "PATH, or an absolute path"
-        )
-    found = shutil.which(program, path=processes.search_path(os.environ.get("PATH", "")))
-    if found is None:
-        raise SettingsError(
-            f"there is no command {visible(program)!r}: it is not on the PATH, or cannot be executed. "
-            "Install it, or choose another model: `rag setup` lists those it finds"
-        )
-    return [found, *arguments]
-
-
 class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[misc]
     """Asks the model behind a command line.
 
@@ -79,7 +46,7 @@ class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[mis
         at_once: how many of this process may run at the same time; others wait.
 
     Raises:
-        SettingsError: see `arguments_of`.
+        SettingsError: see `rag.processes.users_command`.
     """
 
     streams_text = True
@@ -87,7 +54,7 @@ class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[mis
     def __init__(self, command: str, timeout_s: float = 120.0, at_once: int = 1) -> None:
         super().__init__()
         self.command, self.timeout_s, self.at_once = command, timeout_s, at_once
-        self.arguments = arguments_of(command)
+        self.arguments = processes.users_command(command)
         self.host = f"the command {Path(self.arguments[0]).name}"
 
     def convert_inputs_to_api_kwargs(

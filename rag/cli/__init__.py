@@ -29,6 +29,7 @@ _COMMANDS = {
     "review": ("review", "review"),
     "wiki": ("wiki", "wiki"),
     "serve": ("serve", "serve"),
+    "setup": ("setup", "setup"),
     "settings": ("settings", "settings"),
     "mcp": ("mcp", "mcp"),
     "agents": ("agents", "app"),
@@ -44,7 +45,7 @@ _COMMANDS = {
     "admin": ("admin", "app"),
 }
 """The commands in the order of the help: the module of each, and its name there."""
-UNDER_ADMIN = tuple(_COMMANDS)[9:-1]
+UNDER_ADMIN = tuple(_COMMANDS)[list(_COMMANDS).index("settings") : -1]
 """The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
 _PROGRAMS = ("RAG", "RAG_TURNS")
 _OF_WORDS = frozenset({"ask", "search"})

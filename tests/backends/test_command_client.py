@@ -13,9 +13,9 @@ import pytest
 
 from rag import backends
 from rag.backends.adal_generator import AdalGenerator
-from rag.backends.command_client import arguments_of
 from rag.errors import ProviderBroke, ProviderUnreachable, SettingsError
 from rag.ports import is_completing, is_tool_calling
+from rag.processes import users_command
 from rag.settings import Settings
 from rag.types import Conversation, Prepared, Prompt
 
@@ -233,7 +233,7 @@ def test_the_current_folder_is_not_searched_even_if_the_path_names_it(script, tm
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
     with pytest.raises(SettingsError, match="there is no command 'model'"):
-        arguments_of("model")
+        users_command("model")
 
 
 def test_who_receives_the_code_is_named(tmp_path):

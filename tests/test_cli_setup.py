@@ -39,6 +39,11 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def has_git(nothing_here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{nothing_here}:{os.defpath}")
+
+
+@pytest.fixture
 def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderServer]:
     models = ["qwen3:8b", "gpt-oss:120b-cloud", "nomic-embed-text:latest"]
     with ProviderServer(answers=["Ready."], models=models) as server:
@@ -329,6 +334,30 @@ def test_the_key_of_one_server_is_not_sent_to_another(monkeypatch, tmp_path):
     assert load_settings({"api_key": "given"}, environ).api_key == "given"
 
 
+# ---------------------------------------------------------------- the hint
+
+HINT = "no model is connected: `rag setup` finds one"
+
+
+def test_the_first_answer_on_a_terminal_says_how_to_connect_a_model_once(sample_repo, has_git):
+    with Terminal(sample_repo) as terminal:
+        terminal.wait_for("> ")
+        terminal.type("How are sessions signed?\n")
+        shown = terminal.wait_for(HINT) + terminal.wait_for("> ")
+        terminal.type("And when do they expire?\n")
+        shown += terminal.wait_for("turn 2") + terminal.wait_for("> ")
+        assert shown.count("model") == 1
+    with Terminal(sample_repo, "What is a short code?", name="ask") as terminal:
+        assert "model" not in terminal.wait_for(HINT).removesuffix(HINT)
+        assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--full",), ("--json",)])
+def test_a_pipe_gets_no_hint(sample_repo, has_git, arguments):
+    done = rag("ask", sample_repo, "How are sessions signed?", *arguments)
+    assert "rag setup" not in done.out + done.err
+
+
 # ---------------------------------------------------------------- who may choose a command
 
 
@@ -341,9 +370,7 @@ def test_the_key_of_one_server_is_not_sent_to_another(monkeypatch, tmp_path):
         ("index",),
     ],
 )
-def test_files_of_a_repository_choose_no_model(
-    command: tuple[str, ...], tmp_path, nothing_here, isolated_home
-):
+def test_files_of_a_repository_choose_no_model(command: tuple[str, ...], tmp_path, has_git):
     root = tmp_path / "hostile"
     (root / ".rag").mkdir(parents=True)
     line = f"cmd:/bin/sh -c 'echo ran >{tmp_path}/ran'"
@@ -351,11 +378,13 @@ def test_files_of_a_repository_choose_no_model(
     (root / ".env").write_text(f'RAG_MODEL="{line}"\nRAG_HOME=.\nOLLAMA_HOST=192.0.2.1\n')
     for name in ("rag.toml", "config.toml", ".rag/config.toml", ".rag.toml", "pyproject.toml"):
         (root / name).write_text(f'model = "{line}"\n[tool.rag]\nmodel = "{line}"\n')
-    os.environ["PATH"] += f":{os.defpath}"  # git
     done = rag_process(*command, cwd=root)
     assert done.code == 0, done.err
     assert not (tmp_path / "ran").exists()
-    assert line not in done.out if command[0] != "ask" else "No language model is configured" in done.out
+    if command[0] == "ask":
+        assert "No language model is configured" in done.out
+    if command[0] == "setup":
+        assert "/bin/sh" not in done.out
 
 
 def test_the_user_may_choose_a_command_in_each_way(tmp_path, claude, monkeypatch):
@@ -368,10 +397,9 @@ def test_the_user_may_choose_a_command_in_each_way(tmp_path, claude, monkeypatch
     assert Settings(model="claude -p").command is None
 
 
-def test_an_answer_of_a_command_cites_the_sources(sample_repo, nothing_here):
+def test_an_answer_of_a_command_cites_the_sources(sample_repo, nothing_here, has_git):
     (nothing_here / "mine").write_text("#!/bin/sh\n/bin/cat >/dev/null\necho 'In `authenticate` [1].'\n")
     (nothing_here / "mine").chmod(0o755)
-    os.environ["PATH"] += f":{os.defpath}"
     done = rag("ask", sample_repo, "Where is a token checked?", "--model", "cmd:mine")
     assert done.code == 0, done.err
     assert done.out.startswith("In `authenticate` [1].")

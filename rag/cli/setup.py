@@ -82,10 +82,9 @@ def _asked(found: FoundModels) -> ModelChoice | None:
     if not found.choices:
         say(
             "rag: no model was found: no key in the environment (such as OPENAI_API_KEY), no server on this "
-            "machine (Ollama, LM Studio, llama-server, vLLM), and none of the commands claude, codex, gemini, "
-            "llm and ollama\n"
-            'rag: install or start one of them, or name another command: rag setup --use cmd:"COMMAND"'
+            "machine (Ollama, LM Studio, llama-server, vLLM), no command (claude, codex, gemini, llm, ollama)"
         )
+        say('rag: install or start one of them, or name another command: rag setup --use cmd:"COMMAND"')
         return None
     rows = [(n, one.name, one.model or "…", _meaning(one)) for n, one in enumerate(found.choices, start=1)]
     table("", ("", "name", "model", "questions and excerpts of the code"), rows)

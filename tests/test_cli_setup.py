@@ -118,7 +118,7 @@ def test_each_command_is_found_with_the_arguments_that_ask_nothing(nothing_here)
         (nothing_here / name).chmod(0o755)
     found = {choice["name"]: choice["model"] for choice in listed(*names)}
     assert found == {
-        "claude": "cmd:claude -p",
+        "claude": 'cmd:claude -p --tools "" --strict-mcp-config',
         "codex": "cmd:codex exec --skip-git-repo-check -",
         "gemini": "cmd:gemini",
         "llm": "cmd:llm",
@@ -249,8 +249,8 @@ def test_the_chosen_model_is_checked_with_one_small_question(ollama):
 def test_a_chosen_command_answers_and_runs_only_when_it_is_asked(claude):
     assert rag("setup", "--use", "claude").code == 0
     assert not (claude.parent / "ran").exists()
-    assert "cmd:claude -p answered “Ready, from claude.”" in rag("setup", "--check").out
-    assert (claude.parent / "ran").read_text() == "-p\n"
+    assert "--strict-mcp-config answered “Ready, from claude.”" in rag("setup", "--check").out
+    assert (claude.parent / "ran").read_text() == "-p --tools  --strict-mcp-config\n"
 
 
 @pytest.mark.parametrize(

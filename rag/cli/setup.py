@@ -29,7 +29,7 @@ def setup(
             "--use",
             metavar="CHOICE",
             help="Choose without a question: a number or name of the list, or any command, as "
-            'cmd:"claude -p". With `--model NAME`, another model of it.',
+            'cmd:"llm -m NAME". With `--model NAME`, another model of it.',
         ),
     ] = None,
     check: Annotated[
@@ -46,7 +46,7 @@ def setup(
 
     rag setup --use ollama --model qwen3
 
-    rag setup --use cmd:"claude -p" --check
+    rag setup --use cmd:"llm -m NAME" --check
     """
     with errors_as_exit_codes():
         from rag.service.model_choices import find_models

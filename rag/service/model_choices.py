@@ -106,12 +106,16 @@ _OLLAMA = "ollama"
 _PORTS = {_OLLAMA: 11434, "lm-studio": 1234, "llama-server": 8080, "vllm": 8000}
 _HERE = re.compile(r"(?:http://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)?(?::(\d{1,5}))?/?")
 _COMMANDS = (
-    ("claude", "claude -p", "Anthropic"),
+    ("claude", 'claude -p --tools "" --strict-mcp-config', "Anthropic"),
     ("codex", "codex exec --skip-git-repo-check -", "OpenAI"),
     ("gemini", "gemini", "Google"),
     ("llm", "llm", "the service of its default model"),
 )
-"""Commands that read a prompt from their standard input, and who they usually ask."""
+"""Commands that read a prompt from their standard input, and who they usually ask.
+
+An agent gets text of a repository, which is not trusted: it is started without tools where it has an option
+for that. Codex may read files, but is in its read-only sandbox.
+"""
 _EMBEDDING_NAMES = ("embed", "minilm", "bge-", "/e5-", "gte-")
 _OUR_MODELS = "rag:"
 """The models of `rag serve`, which may have the port of another server, are repositories."""

@@ -104,7 +104,7 @@ def test_a_key_is_found_and_only_the_name_of_its_variable_is_stored(
     assert (choice["api_key_variable"], choice["sends_to"]) == (variable, host)
     done = rag("setup", "--use", name)
     assert done.code == 0
-    assert f"are sent to {host}; the key in {variable}" in done.out
+    assert f"are sent to {host}; the key in {variable}" in done.err
     assert "the-secret-key" not in done.out + done.err + config(tmp_path).read_text()
     settings = load_settings()
     assert (settings.api_key, settings.has_model) == ("the-secret-key", True)
@@ -125,7 +125,8 @@ def test_each_command_is_found_with_the_arguments_that_ask_nothing(nothing_here)
         "ollama": "",
     }
     assert "needs a model: rag setup --use ollama --model NAME" in rag("setup", "--use", "ollama").err
-    assert rag("setup", "--use", "ollama", "--model", "qwen3").out.startswith("cmd:ollama run qwen3: ")
+    stored = rag("setup", "--use", "ollama", "--model", "qwen3", "--json")
+    assert (stored.json["model"], stored.json["sends_to"]) == ("cmd:ollama run qwen3", "")
 
 
 def test_where_nothing_is_found_the_ways_to_connect_a_model_are_named():

@@ -59,7 +59,7 @@ def setup(
                 return
             choice = found.chosen(use) if use is not None else _asked(found)
             if choice is not None:
-                settings = _stored(choice)
+                settings = _stored(choice, json=json and not check)
                 if not check:
                     say("rag: `rag setup --check` sends it one small question")
         if check:
@@ -93,9 +93,12 @@ def _asked(found: FoundModels) -> ModelChoice | None:
     if not sys.stdin.isatty():
         say("rag: choose one with: rag setup --use NUMBER")
         return None
-    wanted = typer.prompt(
-        "Which one? Its number, or Enter for none", default="", show_default=False, err=True
-    )
+    question = "Which one? Its number, or Enter for none"
+    try:
+        wanted = typer.prompt(question, default="", show_default=False, err=True)
+    except typer.Abort:
+        say("\nrag: nothing was changed")
+        return None
     return found.chosen(wanted.strip()) if wanted.strip() else None
 
 
@@ -105,7 +108,7 @@ def _meaning(choice: ModelChoice) -> str:
     return f"{where}; the key in {choice.api_key_variable}" if choice.api_key_variable else where
 
 
-def _stored(choice: ModelChoice) -> Settings:
+def _stored(choice: ModelChoice, *, json: bool) -> Settings:
     """Store a choice, with the model of `--model` if that is given; return the settings as they are then."""
     given = settings_from()
     how, model = given.set_by.get("model", ("", ""))
@@ -116,8 +119,10 @@ def _stored(choice: ModelChoice) -> Settings:
     if (command := Settings(model=choice.model).command) is not None:
         users_command(command)
     store_settings(given.config_file, choice.settings)
-    out(f"{visible(choice.model)}: questions and excerpts of the code {_meaning(choice)}")
-    say(f"rag: stored in {given.config_file}")
+    if json:
+        out_json(asdict(choice))
+    say(f"rag: stored in {given.config_file}: {visible(choice.model)}")
+    say(f"rag: questions and excerpts of the code {_meaning(choice)}")
     settings = load_settings()
     for name in ("model",) if settings.command is not None else ("model", "base_url", "client"):
         if settings.source_of(name) and getattr(settings, name) != choice.settings[name]:
@@ -126,8 +131,9 @@ def _stored(choice: ModelChoice) -> Settings:
 
 
 def _shown(settings: Settings) -> str:
-    model = settings.model or "the server's model"
-    return visible(f"{model} at {settings.base_url}" if settings.base_url else model)
+    model = settings.model or "the usual model of its server"
+    has_server = settings.base_url and settings.command is None
+    return visible(f"{model} at {settings.base_url}" if has_server else model)
 
 
 def _check(settings: Settings, *, json: bool) -> None:

@@ -106,7 +106,7 @@ class Error(BaseModel):
 # ---------------------------------------------------------------- repositories
 
 
-class Models(ResponseModel):
+class ModelNames(ResponseModel):
     """The models that a question may choose."""
 
     models: list[str]

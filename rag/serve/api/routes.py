@@ -155,9 +155,9 @@ def _asking(service: Service) -> APIRouter:
         return _search_result(asked, result, confidence, rendered, coverage, dialog.remarks)
 
     @router.get("/models")
-    async def models(caller: CallerOf) -> responses.Models:
+    async def models(caller: CallerOf) -> responses.ModelNames:
         """Return the models that a question may choose, the usual one first; none if answers are quotes."""
-        return responses.Models(models=list(service.models))
+        return responses.ModelNames(models=list(service.models))
 
     @router.post(
         "/ask",

@@ -214,8 +214,14 @@ def _model(settings: Settings, *, ask_servers: bool) -> Finding:
             "model",
             "off",
             "none; answers quote the nearest lines",
-            "export OPENAI_API_KEY=…, or --base-url http://127.0.0.1:11434/v1 --model NAME",
+            "rag setup",
         )
+    if settings.command is not None:
+        try:
+            found = processes.users_command(settings.command)[0]
+        except SettingsError as error:
+            return Finding("model", "bad", str(error), "rag setup")
+        return Finding("model", "ok", f"the command {settings.command} ({found}), not run")
     where = settings.base_url or "api.openai.com"
     if not ask_servers or settings.client != "openai":
         return Finding("model", "ok", f"{settings.model or 'the only one'} at {where}, not checked")

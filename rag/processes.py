@@ -17,6 +17,8 @@ import gc
 import os
 import re
 import resource
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from rag.errors import SettingsError
+from rag.quoting import visible
+from rag.resources import user_path
 
 Process = subprocess.Popen
 PIPE = subprocess.PIPE
@@ -106,6 +112,7 @@ def start(
     stdout: int | IO[Any] | None = None,
     stderr: int | IO[Any] | None = None,
     buffered: bool = True,
+    own_group: bool = False,
     as_user: Mapping[str, Any] | None = None,
 ) -> Process[bytes]:
     """Start a process.
@@ -119,6 +126,7 @@ def start(
         stdout: likewise; ours by default.
         stderr: likewise.
         buffered: whether the pipes are.
+        own_group: whether it leads a session and a process group, which a signal can end as a whole.
         as_user: `user`, `group` and `extra_groups` of `subprocess.Popen`.
 
     Raises:
@@ -132,6 +140,7 @@ def start(
         stdout=stdout,
         stderr=stderr,
         bufsize=-1 if buffered else 0,
+        start_new_session=own_group,
         **(as_user or {}),
     )
     if limits is not None:
@@ -182,6 +191,35 @@ def users_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     Search paths lose the entries that would mean the current folder.
     """
     return _absolute_paths({**os.environ, **(more or {})})
+
+
+def users_command(line: str) -> list[str]:
+    """Return the program of a command line, as an absolute path, and its arguments. No shell reads them.
+
+    Raises:
+        SettingsError: the line is empty or has an open quotation, or the program is not found. A path that
+            is relative to the current folder, which may be a repository, is refused.
+    """
+    try:
+        program, *arguments = shlex.split(line)
+    except ValueError as error:
+        why = "it is empty" if not line.strip() else str(error)
+        raise SettingsError(
+            f'the command {visible(line)!r} cannot be read: {why}; write --model cmd:"PROGRAM ARGUMENTS"'
+        ) from error
+    program = str(user_path(program)) if program.startswith("~") else program
+    if os.sep in program and not Path(program).is_absolute():
+        raise SettingsError(
+            f"the command {visible(program)!r} is relative to the current folder; name a program on the "
+            "PATH, or an absolute path"
+        )
+    found = shutil.which(program, path=search_path(os.environ.get("PATH", "")))
+    if found is None:
+        raise SettingsError(
+            f"there is no command {visible(program)!r}: it is not on the PATH, or cannot be executed. "
+            "Install it, or choose another model: `rag setup` lists those it finds"
+        )
+    return [found, *arguments]
 
 
 def _absolute_paths(variables: Mapping[str, str]) -> dict[str, str]:

@@ -122,7 +122,7 @@ def make_private(folder: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder", str(folder)) from error
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
+def replace_file(path: Path, content: str | bytes, *, mode: int = 0o644) -> None:
     """Write a file atomically, and create its folder if it is missing. Raises OSError."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def replace_file(path: Path, content: str | bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        Path(name).chmod(0o644)
+        Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

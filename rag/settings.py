@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -19,7 +19,8 @@ from typing import Any, Final, Literal, get_args
 from rag.decoding import text_of
 from rag.errors import SettingsError
 from rag.parsing import parse_size, parse_toml
-from rag.resources import is_file, read_regular, user_path
+from rag.quoting import string_literal
+from rag.resources import is_file, make_private, read_regular, replace_file, user_path
 
 FactScope = Literal["user", "project", "team"]
 """Whose facts: a person's own, or those shared with a project or a team."""
@@ -103,12 +104,16 @@ class Settings:
 
     home: Path = field(default_factory=default_home)
     model: str | None = None
-    """The language model that answers: a name, or the path of a GGUF file, which needs no server (extra
-    `local`). Without `model`, `base_url` and `api_key`, answers quote the nearest lines."""
+    """The language model that answers: a name; the path of a GGUF file, which needs no server (extra
+    `local`); or `cmd:` and a command that reads a prompt from its standard input and prints the answer.
+    Without `model`, `base_url` and `api_key`, answers quote the nearest lines."""
     base_url: str | None = None
     """The address of the model's server, ending in `/v1`. Default: OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
     """The key for the model's server."""
+    api_key_variable: str = ""
+    """The name of the environment variable with that key, in the settings file only. It counts for the
+    `base_url` that the file sets; `RAG_API_KEY` overrides it."""
     client: str = "openai"
     """The model client: `openai` for every OpenAI-compatible server, or the name of another AdalFlow
     client."""
@@ -218,9 +223,16 @@ class Settings:
     def local_model(self) -> Path | None:
         """The model's file, if `model` is a path of a GGUF file and no server is named."""
         named = self.model or ""
-        if not named.lower().endswith(".gguf") or self.base_url or self.client != "openai":
+        is_file_name = named.lower().endswith(".gguf") and self.command is None
+        if not is_file_name or self.base_url or self.client != "openai":
             return None
         return user_path(named)
+
+    @property
+    def command(self) -> str | None:
+        """The command line of the model, if `model` is `cmd:` and one, which may be empty."""
+        named = self.model or ""
+        return named.removeprefix("cmd:").strip() if named.startswith("cmd:") else None
 
     def is_default(self, name: str) -> bool:
         """Whether a setting has its default and no source set it."""
@@ -285,10 +297,52 @@ def load_settings(
         if environ.get(variable)
     }
     described = {variable: f"the environment sets {variable}" for variable in set_by.values()}
+    in_file = settings
     settings = _updated(settings, {name: environ[set_by[name]] for name in set_by}, set_by, described)
     set_by = {name: f"--{name.replace('_', '-')}" for name in flags}
     described = {flag: f"the command line sets {flag}" for flag in set_by.values()}
-    return _updated(settings, flags, set_by, described)
+    settings = _updated(settings, flags, set_by, described)
+    if not settings.api_key_variable or "api_key" in flags:
+        return settings
+    if (settings.base_url, settings.client) != (in_file.base_url, in_file.client):
+        return replace(settings, api_key_variable="")  # another server must not get this key
+    key = environ.get("RAG_API_KEY") or environ.get(settings.api_key_variable)
+    return replace(settings, api_key=key or None)
+
+
+def store_settings(path: Path, values: Mapping[str, str | None]) -> None:
+    """Set these keys in a settings file; None removes one. All else in the file stays as it is.
+
+    A new file can be read by this user only.
+
+    Raises:
+        SettingsError: the file cannot be read or written, or its layout is too unusual to be edited.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    lines = [f"{name} = {string_literal(value)}\n" for name, value in given.items()]
+    try:
+        path = path.resolve()
+        exists = path.exists()
+        text = text_of(read_regular(path, max_bytes=_MAX_FILE_BYTES)) if exists else ""
+        edited = _with_lines(text, lines, [n for name in values if (n := _line_of(name, text))])
+        others = {name: value for name, value in parse_toml(text).items() if name not in values}
+        if parse_toml(edited) != {**others, **given}:
+            raise ValueError("its layout is too unusual")
+        make_private(path.parent)
+        replace_file(path, edited, mode=path.stat().st_mode & 0o777 if exists else 0o600)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"the settings file {path} cannot be changed: {error}; write these lines into it yourself:\n"
+            + "".join(lines)
+        ) from error
+
+
+def _with_lines(text: str, lines: Sequence[str], replaced: Sequence[int]) -> str:
+    """Return a text with these lines in place of the replaced ones, counted from 1; else at its beginning."""
+    kept = text.splitlines(keepends=True)
+    at = min(replaced, default=1) - 1
+    kept = [line for n, line in enumerate(kept, start=1) if n not in replaced]
+    return "".join([*kept[:at], *lines, *kept[at:]])
 
 
 def _from_file(settings: Settings) -> Settings:

@@ -872,13 +872,13 @@ def test_ctrl_c_in_a_second_look_gives_the_quotes_of_what_was_found(sample_repo,
 
 
 class Terminal:
-    """A `rag chat` with a person in front of it."""
+    """A `rag chat`, or another command, with a person in front of it."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, name: str = "chat") -> None:
         self.seen = ""
         pid, self._fd = pty.fork()
         if pid == 0:
-            os.execv(sys.executable, command("chat", *arguments))
+            os.execv(sys.executable, command(name, *arguments))
         self._pid = pid
 
     def type(self, text: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.errors import BackendMissing, SettingsError
-from rag.quoting import without_secrets
+from rag.quoting import visible, without_secrets
 from rag.resources import user_path
 from rag.settings import Settings
 
@@ -268,9 +268,14 @@ def fitted(settings: Settings) -> Settings:
 
 
 def remote_model_host(settings: Settings) -> str | None:
-    """Return the host that receives a configured model's prompts; None for this machine, or no model."""
+    """Return who receives a configured model's prompts: a host, or a command, whose own host is not known.
+
+    None is this machine, or no model.
+    """
     if not settings.has_model or settings.local_model:
         return None
+    if settings.command is not None:
+        return f"the command `{visible(settings.command)}`"
     return _remote(settings.base_url) if settings.client == "openai" else f"the service of {settings.client}"
 
 

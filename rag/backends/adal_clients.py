@@ -38,6 +38,7 @@ def model_client(
     *,
     base_url: str | None = None,
     api_key: str | None = None,
+    key_variable: str = "",
     timeout_s: float = 120.0,
     first_byte_s: float | None = None,
     at_once: int | None = None,
@@ -45,7 +46,8 @@ def model_client(
     """Return the AdalFlow ModelClient named "openai" (ours), a key of `CLIENTS`, or a dotted path.
 
     AdalFlow's own clients read their keys from their own environment variables; they get `api_key` only if
-    it differs from OpenAI's. `timeout_s`, `first_byte_s` and `at_once` are those of our client.
+    it differs from OpenAI's. `key_variable` is what error messages name. `timeout_s`, `first_byte_s` and
+    `at_once` are those of our client.
 
     Raises:
         SettingsError: there is no such client, or it cannot be created from these settings.
@@ -53,7 +55,7 @@ def model_client(
         AuthenticationFailed: its key is missing.
     """
     if name == "openai":
-        variable = "RAG_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY"
+        variable = key_variable or ("RAG_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY")
         return OpenAICompatibleClient(
             base_url,
             api_key,

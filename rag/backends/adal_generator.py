@@ -14,6 +14,7 @@ from typing import Any
 
 from rag.adal import adalflow
 from rag.backends.adal_clients import model_client
+from rag.backends.command_client import CommandClient
 from rag.backends.llama.client import LlamaClient
 from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
@@ -172,15 +173,24 @@ class AdalGenerator:
         """Return the configured model; if none is named, the server's only one, or OpenAI's default.
 
         Raises:
-            SettingsError: no model is named and none can be chosen, the client is unknown, or the model file
-                is missing or damaged.
+            SettingsError: no model is named and none can be chosen, the client is unknown, the model file is
+                missing or damaged, or the command is not found.
             BackendMissing: the client's package is not installed.
             ProviderError: the server failed to list its models, or the key for OpenAI is missing.
         """
         key, limits = settings.api_key, request_limits(settings)
         if path := settings.local_model:
             return cls(LlamaClient(path, settings.context_tokens, **limits), path.stem)
-        client = model_client(settings.client, base_url=settings.base_url, api_key=key, **limits)
+        if (command := settings.command) is not None:
+            at_once = settings.model_concurrency or 1
+            return cls(CommandClient(command, settings.timeout_s, at_once), f"cmd:{command}")
+        client = model_client(
+            settings.client,
+            base_url=settings.base_url,
+            api_key=key,
+            key_variable=settings.api_key_variable,
+            **limits,
+        )
         if isinstance(client, OpenAICompatibleClient):
             client.check_key()
         if not settings.model and settings.client != "openai":

@@ -23,13 +23,14 @@ _COMMANDS = {
     "ask": ("ask", "ask"),
     "chat": ("chat", "chat"),
     "search": ("search", "search"),
-    "explore": ("explore", "explore"),
-    "index": ("index", "index"),
+    "setup": ("setup", "setup"),
     "turns": ("turns", "app"),
     "facts": ("facts", "app"),
     "review": ("review", "review"),
     "wiki": ("wiki", "wiki"),
     "serve": ("serve", "serve"),
+    "index": ("index", "index"),
+    "explore": ("explore", "explore"),
     "settings": ("settings", "settings"),
     "mcp": ("mcp", "mcp"),
     "agents": ("agents", "app"),
@@ -45,7 +46,7 @@ _COMMANDS = {
     "admin": ("admin", "app"),
 }
 """The commands in the order of the help: the module of each, and its name there."""
-UNDER_ADMIN = tuple(_COMMANDS)[10:-1]
+UNDER_ADMIN = tuple(_COMMANDS)[9:-1]
 """The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
 _PROGRAMS = ("RAG", "RAG_TURNS")
 _OF_WORDS = frozenset({"ask", "search", "explore"})

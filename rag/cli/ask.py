@@ -337,6 +337,7 @@ def answer_question(
         raise gone
     if on_screen and isinstance(generator, ExtractiveGenerator) and answer.model and generator.sources:
         _print_screen(answer, generator, dialog, in_chat=in_chat)
+        _print_setup_hint(answer)
         return answer
     if on_screen:
         prose.write(answer.text)
@@ -344,6 +345,8 @@ def answer_question(
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
     _print_figures(engine, answer, in_chat=in_chat)
+    if on_screen:
+        _print_setup_hint(answer)
     return answer
 
 
@@ -368,6 +371,12 @@ def _print_screen(answer: Answer, generator: ExtractiveGenerator, dialog: Dialog
     hint = f"{took} · turn {(answer.turn_order or 0) + 1} · all of it: {'/full' if in_chat else '--full'}"
     roots = {repository.source.location: repository.checkout.root for repository in dialog.repositories}
     print_screen(ShownAnswer(answer, generator.sources, generator.quoted, roots), hint=hint)
+
+
+def _print_setup_hint(answer: Answer) -> None:
+    """After the first answer of a conversation, print how to connect a model."""
+    if answer.turn_order == 0:
+        say("rag: no model is connected: `rag setup` finds one", dim=True)
 
 
 def _print_quotes(quotes: Answer, *, several: bool) -> None:
@@ -436,8 +445,6 @@ def _print_figures(engine: Engine, answer: Answer, *, in_chat: bool) -> None:
         parts.append(answer.model)
     number = "" if answer.turn_order is None else f"turn {answer.turn_order + 1}"
     say("rag: " + " · ".join(part for part in (*parts, number) if part))
-    if not engine.settings.has_model and sys.stderr.isatty() and not in_chat:
-        say("rag: no language model is configured; `rag doctor` says how to add one")
 
 
 def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:

@@ -79,6 +79,15 @@ class ServerOptions:
             rich_help_panel=_SERVED,
         ),
     ] = None
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--models",
+            metavar="NAME",
+            help="Another model that a question may choose, of the same server as `--model`. Repeatable.",
+            rich_help_panel=_SERVED,
+        ),
+    ] = None
     deepwiki: Annotated[
         bool,
         typer.Option(
@@ -183,6 +192,7 @@ class ServerOptions:
             ),
             "allow_urls": tuple(self.allow_urls or ()),
             "refs": tuple(self.refs or ()),
+            "models": tuple(self.models or ()),
             "public_hosts": tuple(self.public_host or ()),
             "origins": tuple(self.origin or ()),
             "host": self.host,

@@ -23,7 +23,7 @@ EPILOG = "Settings are options of every command, such as `--model NAME`; `rag ad
 _NOT_OPTIONS = frozenset(
     {
         *("api_key", "embedding_api_key", "git_token"),  # a command line is visible to other users
-        *("home", "groups", "set_by"),
+        *("api_key_variable", "home", "groups", "set_by"),
         *("namespace", "project", "team", "scope"),  # commands have options of these names
     }
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import to_thread
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
@@ -50,6 +51,8 @@ OnStep = Callable[[TraceStep], Awaitable[None]]
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 _START_AFTER_S = 0.25
 _READ_KEYS_EVERY_S = 1.0
+_UNNAMED_MODEL = "default"
+"""The name of the configured model if its server has only one, which is asked for its name later."""
 
 
 class Service:
@@ -114,8 +117,8 @@ class Service:
         self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._engines: dict[tuple[str, Sharing], Engine] = {(mine.namespace, shared): self.engine}
-        self._generators: list[TextGenerator] = []
+        self._engines = {(mine.namespace, shared, ""): self.engine}
+        self._generators: defaultdict[str | None, list[TextGenerator]] = defaultdict(list)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -163,16 +166,35 @@ class Service:
                 log.error("%s; the keys that were read before stay", error)
             self._read_keys_at = monotonic() + _READ_KEYS_EVERY_S
 
-    def engine_for(self, caller: Caller) -> Engine:
-        """Return the engine for a caller: its own conversations, the shared stores."""
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that a question may choose, the usual one first; () without a model."""
+        mine = self.settings.engine
+        named = (mine.model or _UNNAMED_MODEL, *self.settings.models)
+        return tuple(dict.fromkeys(named)) if mine.has_model else ()
+
+    def engine_for(self, caller: Caller, model: str | None = None) -> Engine:
+        """Return the engine for a caller: its own conversations, the shared stores.
+
+        Raises:
+            BadRequest: `model` is not one of `models`. None is the first.
+        """
+        if model is not None and model not in self.models:
+            offered = f"it offers {', '.join(self.models)}" if self.models else "no model is connected"
+            raise BadRequest(f"this server does not offer the model {model[:80]!r}; {offered}", param="model")
+        changes = {"model": model} if model and model != self.models[0] else {}
         facts = caller.sharing
-        key = caller.namespace, facts
+        key = caller.namespace, facts, changes.get("model", "")
         known = self._engines.get(key)
         if known is None:
             known = self.engine.with_settings(
-                namespace=caller.namespace, project=facts.project, team=facts.team, scope=facts.writes
+                namespace=caller.namespace,
+                project=facts.project,
+                team=facts.team,
+                scope=facts.writes,
+                **changes,
             )
-            for shared in ("embedder", "reranker", "counter"):
+            for shared in ("embedder", "reranker", *(() if changes else ("counter",))):
                 known.__dict__[shared] = getattr(self.engine, shared)
             self._engines[key] = known
         return known
@@ -233,6 +255,7 @@ class Service:
         named: bool = True,
         about: str | None = None,
         steps: Steps | None = None,
+        model: str | None = None,
         question: str = "",
     ) -> Dialog:
         """Return a conversation about repositories, ready to ask.
@@ -245,6 +268,7 @@ class Service:
             named: start a conversation of this name if there is none; if False, raise NotFound.
             about: what "it" means in the question, see `Dialog.about`.
             steps: how many times the model may look again, see `Dialog.steps`; None follows the settings.
+            model: which of `models` answers; None is the first.
             question: chooses repositories of a group, see `chosen`.
 
         Raises:
@@ -252,12 +276,12 @@ class Service:
                 the name of nothing.
             Forbidden: the conversation is about a repository that is not served.
             UnknownRepository: none is named, and there are several.
-            BadRequest: too many are named, or a group without a question.
+            BadRequest: too many are named, a group without a question, or a model that is not offered.
             ServeError: as `RepositoryRegistry.repository`.
         """
         has_group = any(isinstance(one, str) and is_group(one) for one in repositories)
         chosen = [] if has_group else self._named_entries(repositories, caller)
-        engine = self.engine_for(caller)
+        engine = self.engine_for(caller, model)
         found: Conversation | None = None
         if conversation:
             sources = [entry.source for entry in chosen]
@@ -361,7 +385,7 @@ class Service:
             ProviderError, ConfigError: as `rag.service.aconverse`.
         """
         self.limiter.check_question(question)
-        async with self.limiter.slot(), self.generator(or_failing=True) as generator:
+        async with self.limiter.slot(), self.generator(dialog.engine, or_failing=True) as generator:
             conversation = dialog.conversation.id if dialog.conversation else ""
             names = [repository.source.name for repository in dialog.repositories]
             with self.telemetry.question(
@@ -453,18 +477,24 @@ class Service:
             return await to_thread(compared, engine, turn, answer, sources)
 
     @asynccontextmanager
-    async def generator(self, *, or_failing: bool = False) -> AsyncIterator[TextGenerator]:
+    async def generator(
+        self, engine: Engine | None = None, *, or_failing: bool = False
+    ) -> AsyncIterator[TextGenerator]:
         """Provide the text generator for one question; afterwards it reports the tokens used.
+
+        It is that of the engine's model; None is the server's own engine.
 
         With `or_failing`, an unavailable model raises when it is asked, not here.
         """
-        opened = self.engine.answering_generator if or_failing else self.engine.generator
-        generator = self._generators.pop() if self._generators else await to_thread(opened)
+        engine = engine or self.engine
+        opened = engine.answering_generator if or_failing else engine.generator
+        kept = self._generators[engine.settings.model]
+        generator = kept.pop() if kept else await to_thread(opened)
         try:
             yield generator
         finally:
             if not isinstance(generator, FailedGenerator):
-                self._generators.append(generator)
+                kept.append(generator)
 
 
 def _children_can_prepare(engine: Settings) -> bool:

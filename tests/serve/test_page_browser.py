@@ -116,6 +116,18 @@ def provider(written: Served) -> ProviderServer:
     return server
 
 
+@pytest.fixture
+def provider_of_models(tmp_path: Path) -> Iterator[tuple[Served, ProviderServer]]:
+    """A server that offers three models of one service."""
+    with ProviderServer(models=["m", "small", "large"]) as provider:
+        settings = {"base_url": provider.base_url, "model": "m", "api_key": "k", "gate": False}
+        repositories = (("sample", sample_copy(tmp_path)),)
+        with serving(
+            tmp_path, repositories=repositories, engine=settings, models=("small", "large")
+        ) as served:
+            yield served.ready(), provider
+
+
 def ask(page: Page, question: str) -> Locator:
     """Ask, and give the turn when it is done."""
     page.get_by_label("Question", exact=True).fill(question)
@@ -139,6 +151,38 @@ def test_an_answer_is_shown_next_to_its_sources(served, visit):
     expect(panel.get_by_role("tab", name="Sources")).to_have_attribute("aria-selected", "true")
     source = panel.get_by_role("button", name=re.compile(r"^Open source 1\b"))
     expect(source.locator("pre")).to_contain_text("def sign_session")
+
+
+def test_without_a_model_a_line_says_how_to_connect_one_until_the_second_question(served, visit):
+    page = visit(served)
+    line = page.locator(".model")
+    expect(line).to_have_text(
+        "To have answers explained, connect a model with rag setup and restart the server"
+    )
+    ask(page, SIGNED)
+    expect(line).to_contain_text("rag setup")
+    ask(page, EXPIRE)
+    expect(line).to_have_text("")
+
+
+def test_the_page_says_which_model_answers(written, provider, visit):
+    page = visit(written)
+    expect(page.locator(".model")).to_have_text("Answers by m")
+    expect(ask(page, SIGNED).locator(".turn-foot")).to_contain_text("m ·")
+
+
+def test_a_model_can_be_chosen_among_those_that_the_server_offers(provider_of_models, visit):
+    served, provider = provider_of_models
+    page = visit(served, viewport={"width": 390, "height": 800})
+    picker = page.get_by_label("Answers by")
+    expect(picker.locator("option")).to_have_text(["m", "small", "large"])
+    picker.select_option("large")
+    expect(ask(page, SIGNED).locator(".turn-foot")).to_contain_text("large ·")
+    assert provider.requests[-1].body["model"] == "large"
+    page.reload()
+    expect(picker).to_have_value("large")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 390
 
 
 def test_a_fact_that_a_question_states_is_kept_or_dismissed_below_its_answer(visit, tmp_path):

@@ -155,6 +155,10 @@ class AskRequest(Filtered):
     conversation: ConversationName | None = None
     about: SubjectName | None = None
     steps: Steps = None
+    model: Annotated[
+        Annotated[str, Field(min_length=1, max_length=300)] | None,
+        Field(description="One of `/api/models`; null is the first."),
+    ] = None
     stream: bool = False
 
 

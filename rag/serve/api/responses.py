@@ -106,6 +106,12 @@ class Error(BaseModel):
 # ---------------------------------------------------------------- repositories
 
 
+class ModelNames(ResponseModel):
+    """The models that a question may choose."""
+
+    models: list[str]
+
+
 class IndexJob(ResponseModel):
     """The progress of indexing a repository. A `total` of 0 is unknown."""
 

@@ -162,6 +162,11 @@ def _asking(service: Service) -> APIRouter:
         coverage = [sent(service, to_json(one.coverage)) for one in dialog.repositories]
         return _search_result(asked, result, confidence, rendered, coverage, dialog.remarks)
 
+    @router.get("/models")
+    async def models(caller: CallerOf) -> responses.ModelNames:
+        """Return the models that a question may choose, the usual one first; none if answers are quotes."""
+        return responses.ModelNames(models=list(service.models))
+
     @router.post(
         "/ask",
         response_model=responses.Answer,
@@ -184,6 +189,7 @@ def _asking(service: Service) -> APIRouter:
             conversation=asked.conversation,
             about=asked.about,
             steps=asked.steps,
+            model=asked.model,
             question=asked.question,
         )
         if asked.only:

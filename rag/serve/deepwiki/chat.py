@@ -41,7 +41,7 @@ class DeepWikiChat:
 
     def __init__(self, service: Service) -> None:
         self._service, self._prefixes, self._wikis = service, Prefixes(service.shared), Wikis(service)
-        self._engines: dict[tuple[str, str], Engine] = {}
+        self._engines: dict[tuple[str, str | None, str], Engine] = {}
 
     async def pieces(self, caller: Caller, asked: DeepWikiRequest, *, base: str) -> AsyncGenerator[str, None]:
         """Yield the answer as text. Close the generator to stop: then nothing is stored.
@@ -63,7 +63,7 @@ class DeepWikiChat:
             self._service.limiter.check_question(wanted.text, param="messages")
         repository = await ready(self._service.registry, entry)
         rules = rules_of(asked)
-        engine = self._engine(caller, asked.language)
+        engine = self._engine(caller, asked)
         if wanted.kind in ("question", "research"):
             dialog = await self._dialog(engine, entry, repository, wanted, rules, asked.filePath)
             async with aclosing(self._answered(dialog, wanted, entry, base)) as pieces:
@@ -132,16 +132,17 @@ class DeepWikiChat:
         )
         return Dialog(engine, [repository], history=history, selection=_selection(rules, file_hits))
 
-    def _engine(self, caller: Caller, language: str | None) -> Engine:
-        """Return the caller's engine, set to the requested language."""
-        engine = self._service.engine_for(caller)
-        language = language or LANGUAGES.default
+    def _engine(self, caller: Caller, asked: DeepWikiRequest) -> Engine:
+        """Return the caller's engine, set to the requested language, and to the model if it is offered."""
+        model = asked.model if asked.model in self._service.models else None
+        engine = self._service.engine_for(caller, model)
+        language = asked.language or LANGUAGES.default
         # English is the frontend's default; in that case answer in the language of the question.
         is_other = language in LANGUAGES.supported_languages and language != LANGUAGES.default
         if not engine.settings.has_model or not is_other:
             return engine
         code = _ISO_CODES.get(language, language)
-        key = (engine.settings.namespace, code)
+        key = (engine.settings.namespace, engine.settings.model, code)
         if key not in self._engines:
             self._engines[key] = engine.with_settings(language=code)
             for shared in ("embedder", "counter"):

@@ -158,10 +158,10 @@ def _menus(service: Service) -> APIRouter:
 
     @router.get("/models/config")
     async def models() -> shapes.ModelConfig:
-        """Return the server's model, the only one."""
-        name = settings.engine.model or "extractive"
-        model = shapes.DeepWikiModel(id=name, name=name)
-        provider = shapes.Provider(id="rag", name="Rag", models=[model])
+        """Return the models that the server offers, the usual one first."""
+        names = service.models or ("extractive",)
+        offered = [shapes.DeepWikiModel(id=name, name=name) for name in names]
+        provider = shapes.Provider(id="rag", name="Rag", models=offered)
         return shapes.ModelConfig(providers=[provider], defaultProvider="rag")
 
     @router.get("/lang/config")

@@ -191,7 +191,7 @@ class ChatCompletions:
             given,
             handling,
             instructions=instructions,
-            has_model=settings.has_model and settings.client == "openai",
+            has_model=settings.has_model and settings.client == "openai" and settings.command is None,
         )
         limit = (settings.context_tokens - settings.answer_tokens) // 2
         if settings.has_model and (tokens := self.service.engine.counter.count(instructions)) > limit:

@@ -56,6 +56,7 @@ const query = (values) => new URLSearchParams(Object.entries(values).flatMap(([k
 
 export const api = {
   repositories: () => pages("/api/repositories?limit=200"),
+  models: async () => (await json("GET", "/api/models")).models,
   repository: (name) => json("GET", `/api/repositories/${encoded(name)}`),
   index: (name, rebuild = false) => json("POST", `/api/repositories/${encoded(name)}/index`, { body: { rebuild } }),
   cancelIndex: (name) => json("POST", `/api/repositories/${encoded(name)}/index/cancel`),

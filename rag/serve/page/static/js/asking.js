@@ -47,8 +47,8 @@ export function setAbout(name) {
 export async function ask(question) {
   if (state.asking || !question.trim() || !state.repository) return;
   const turn = { key: ++keys, state: "writing", question: question.trim(), answer: "", citations: [], notes: [], hits: null };
-  const { conversation, repository, about } = state;
-  const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }), ...(about && { about }) };
+  const { conversation, repository, about, model } = state;
+  const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }), ...(about && { about }), ...(model && { model }) };
   state.turns.push(turn);
   state.selected = state.turns.length - 1;
   const done = write(turn, (signal) => api.ask(body, signal));

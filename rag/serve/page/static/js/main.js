@@ -10,6 +10,7 @@ import { drawFacts, startFactList } from "./fact-list.js";
 import { startFacts } from "./facts.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
+import { loadModels, startModels } from "./models.js";
 import { openPanel, startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
 import { drawReview } from "./review.js";
@@ -99,7 +100,7 @@ function beginOfUrl() {
 
 async function fill() {
   try {
-    await loadRepositories();
+    await Promise.all([loadRepositories(), loadModels()]);
     const place = placeOfUrl();
     if (place) openPlace(place);
     else beginOfUrl();
@@ -117,6 +118,7 @@ startThread();
 startFacts();
 startFactList();
 startComposer();
+startModels();
 startPanel({ sources: drawSources, trace: drawTrace, calls: drawCallsTab, search: drawSearch, wiki: drawWiki, facts: drawFacts, review: drawReview });
 startKeys();
 on("leave", begin);

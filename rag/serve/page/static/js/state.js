@@ -7,6 +7,10 @@ export const state = {
   repositories: [],
   /** The served name of the selected repository. */
   repository: null,
+  /** The models that a question may choose, the usual one first; null before they are known. */
+  models: null,
+  /** The chosen model; null for the first. */
+  model: null,
   conversations: [],
   /** The open conversation; null before its first turn. */
   conversation: null,

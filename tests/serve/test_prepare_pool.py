@@ -18,6 +18,7 @@ from rag.serve.workers import prepare_pool as preparing_module
 from rag.serve.workers.prepare_pool import Engines, Job, PreparePool
 from rag.serve.workers.subprocesses import Child
 from rag.service import Dialog, Engine, converse
+from rag.service.dialog import AS_TYPED
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source
 from rag.wiki.prose.prose_writer import page_selection
@@ -61,7 +62,7 @@ async def started(preparing: PreparePool, one: Dialog) -> None:
     """Ask two questions at once, and wait for the children that are started for them."""
     async with asyncio.timeout(120):
         while not preparing.children:
-            await asyncio.gather(*(preparing.prepare(one, QUESTIONS[0], None) for _ in range(2)))
+            await asyncio.gather(*(preparing.prepare(one, QUESTIONS[0], AS_TYPED) for _ in range(2)))
             await asyncio.gather(*preparing._starting)
 
 
@@ -72,7 +73,7 @@ def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) ->
     async def work(preparing: PreparePool) -> None:
         await started(preparing, one)
         asked = [*QUESTIONS, "And who calls it?"]
-        prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in asked))
+        prepared = await asyncio.gather(*(preparing.prepare(one, question, AS_TYPED) for question in asked))
         here = [one.prepare(question) for question in asked]
         assert [said(each) for each in prepared] == [said(each) for each in here]
         assert preparing.done_by_children >= 3
@@ -96,8 +97,10 @@ def test_a_changed_store_is_reopened_and_errors_are_those_of_this_process(
         (root / "snip" / "tide.py").write_text("def tide_of(harbour):\n    return harbour.tide\n")
         after = dialog(engine, root)
         with pytest.raises(ConfigError):
-            await asyncio.gather(*(preparing.prepare(after, " ", None) for _ in range(2)))
-        twice = await asyncio.gather(*(preparing.prepare(after, "What is tide_of?", None) for _ in range(3)))
+            await asyncio.gather(*(preparing.prepare(after, " ", AS_TYPED) for _ in range(2)))
+        twice = await asyncio.gather(
+            *(preparing.prepare(after, "What is tide_of?", AS_TYPED) for _ in range(3))
+        )
         assert {each.hits[0].path for each in twice} == {"snip/tide.py"}
 
     running(work)
@@ -108,13 +111,15 @@ def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engi
 
     async def work(preparing: PreparePool) -> None:
         await started(preparing, one)
-        given_up = [asyncio.create_task(preparing.prepare(one, QUESTIONS[0], None)) for _ in range(3)]
+        given_up = [asyncio.create_task(preparing.prepare(one, QUESTIONS[0], AS_TYPED)) for _ in range(3)]
         await asyncio.sleep(0)
         for task in given_up:
             task.cancel()
         for child in preparing.children:
             child.kill()
-        prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in QUESTIONS))
+        prepared = await asyncio.gather(
+            *(preparing.prepare(one, question, AS_TYPED) for question in QUESTIONS)
+        )
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
         await started(preparing, one)
 
@@ -138,7 +143,7 @@ def test_a_child_has_the_next_question_already_unless_the_present_one_is_long(
             return await ask(child, job)
 
         monkeypatch.setattr(preparing, "_ask", asking)
-        asked = [asyncio.create_task(preparing.prepare(one, QUESTIONS[n % 3], None)) for n in range(12)]
+        asked = [asyncio.create_task(preparing.prepare(one, QUESTIONS[n % 3], AS_TYPED)) for n in range(12)]
         await asyncio.sleep(0)
         for task in asked[::4]:
             task.cancel()
@@ -162,7 +167,7 @@ def test_an_answer_that_cannot_be_read_ends_the_child_and_nobody_waits_for_it(
         await started(preparing, one)
         with monkeypatch.context() as damaged:
             damaged.setattr(preparing_module.pickle, "loads", unreadable)
-            asked = (preparing.prepare(one, question, None) for question in QUESTIONS)
+            asked = (preparing.prepare(one, question, AS_TYPED) for question in QUESTIONS)
             prepared = await asyncio.wait_for(asyncio.gather(*asked), 120)
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
         assert not preparing.children
@@ -197,11 +202,11 @@ def test_what_only_the_dialog_knows_is_in_the_prompt_wherever_it_is_prepared(
         before = preparing.done_by_children
         for one in (gone_back, begun_elsewhere, one_file_first):
             prepared = await asyncio.gather(
-                *(preparing.prepare(one, "And who calls it?", None) for _ in "ab")
+                *(preparing.prepare(one, "And who calls it?", AS_TYPED) for _ in "ab")
             )
             assert [said(each) for each in prepared] == [said(one.prepare("And who calls it?"))] * 2
         assert preparing.done_by_children == before
-        firsts = await asyncio.gather(*(preparing.prepare(prefix(), QUESTIONS[1], None) for _ in "abc"))
+        firsts = await asyncio.gather(*(preparing.prepare(prefix(), QUESTIONS[1], AS_TYPED) for _ in "abc"))
         assert [said(each) for each in firsts] == [said(prefix().prepare(QUESTIONS[1]))] * 3
         assert preparing.done_by_children > before
 
@@ -221,7 +226,7 @@ def test_one_question_alone_starts_no_child(engine: Engine, root: Path) -> None:
 
     async def work(preparing: PreparePool) -> None:
         for question in QUESTIONS:
-            await preparing.prepare(one, question, None)
+            await preparing.prepare(one, question, AS_TYPED)
         assert not preparing.children
         assert preparing.done_by_children == 0
 

@@ -18,7 +18,8 @@ import typer
 from command import rag
 from live_server import Served, serving
 
-from rag.agent.tools import StepRequest, Tools
+from rag.agent.protocol import StepRequest
+from rag.agent.tools import Found, Tools
 from rag.retrieval.uses import summary, uses_of_name
 from rag.schema import to_json
 from rag.service import Dialog, Engine, converse, locate
@@ -180,9 +181,14 @@ def test_all_interfaces_say_what_an_answer_does_not_cover(
 
     asyncio.run(by_mcp())
     if tool:
-        looked = Tools([opened.store], search=lambda _: (), unread=partial(uses_note, opened, around=False))
-        said.append(looked.run(StepRequest("callers", {"name": tool})).parts[0][0])
-        nowhere = looked.run(StepRequest("find_symbol", {"name": "back"})).error
+        looked = Tools(
+            [opened.store],
+            search=lambda query, seen: Found(()),
+            find=lambda text, mode: ((), ""),
+            unread=partial(uses_note, opened, around=False),
+        )
+        said.append(looked.run(StepRequest("callers", {"name": tool}), {}).parts[0].head)
+        nowhere = looked.run(StepRequest("definition", {"name": "back"}), {}).error
         assert "'back' is not defined in " in nowhere
         assert "not indexed: vendor/x/ship.py:1 (vendored)" in nowhere
     for text in said:

@@ -287,7 +287,7 @@ class RememberingContract:
 
         def writer(summary: str, turns: Sequence[DialogTurn]) -> str:
             return (
-                f"**Summary:** {len(turns)} turns.\n\nFacts\n- [1] Tokens end.\n- [9] Of no turn.\n[0] Plain."
+                f"**Summary:** {len(turns)} turns.\n\nFacts\n- [2] Tokens end.\n- [9] Of no turn.\n[1] Plain."
             )
 
         done = consolidate(store, here, store.turns(here.id), counter=_Words(), writer=writer)

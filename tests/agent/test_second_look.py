@@ -262,7 +262,7 @@ def test_auto_without_a_model_needs_no_note(sample_repo, tmp_path):
         (call("callers", name="sign_session"), "snip/handlers.py:37 in login — "),
         (call("outline", path="snip/*.py"), "snip/sessions.py: "),
         (call("outline", path="snip"), "snip/sessions.py: "),
-        (call("outline", path="./snip/ratelimit.py"), "class "),
+        (call("outline", path="./snip/ratelimit.py"), "snip/ratelimit.py:21-56 RateLimiter"),
         (call("read", path="./snip/handlers.py"), "] snip/handlers.py:1-"),
     ],
 )

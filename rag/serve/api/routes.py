@@ -143,13 +143,9 @@ def _asking(service: Service) -> APIRouter:
             about=asked.about,
             question=asked.question if asked.mode == "question" else "",
         )
+        words = asked.in_code_words
         query = SearchQuery(
-            asked.question,
-            asked.mode,
-            asked.ignore_case,
-            asked.k,
-            asked.only,
-            in_code_words=asked.in_code_words,
+            asked.question, asked.mode, asked.ignore_case, asked.k, asked.only, in_code_words=words
         )
 
         def found() -> tuple[SearchOutcome, Confidence | None]:

@@ -148,7 +148,7 @@ def serving(home: Path, **settings: Any) -> Iterator[Served]:
     from rag.serve.settings import ServerSettings
 
     _share_what_fastapi_makes()
-    engine = Settings(home=home / "rag-home", **settings.pop("engine", {}))
+    engine = Settings(**{"reword": False, "home": home / "rag-home", **settings.pop("engine", {})})
     if engine.base_url and engine.model:
         ThoughtHabit(engine.home, engine.base_url, engine.model).learn("answers")  # they are streamed at once
     given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, "processes": 0, **settings})

@@ -214,8 +214,9 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_them(written, provider, vi
 
 HELD = (
     "Sessions are signed in `sign_session` [2], and the signature is compared in constant time when a "
-    "request comes with its session, before anything else of the session is read, which is where a session that was "
-    "changed or that is too old is refused and its user has to log in again, with a key of the settings [1]."
+    "request comes with its session, before anything else of the session is read. "
+    "A session that was changed or that is too old is refused there, and its user has to log in again, "
+    "and each is signed with a key of the settings [1]."
 )
 
 

@@ -15,10 +15,10 @@ from rag.settings import Settings
 
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 HELD = (
-    "It is made in `codes` [2], which draws as many letters as the settings say and asks the storage "
-    "whether the code is taken, so that the same one is never given to two links. "
-    "That holds however many of them are made at the same time by all of the workers of the program, and "
-    "each of its letters is drawn from the alphabet [1]."
+    "It is made in `codes`, which draws as many letters as the settings say and asks the storage whether "
+    "the code is taken, so that the same one is never given to two links, however many of them are made at "
+    "the same time by all of the workers of the program [2]. Each of its letters is drawn on its own, and "
+    "none of them is more likely than another one, from the alphabet [1]."
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rag.agent.budget import REPLY_TOKENS
-from rag.agent.look import STEP_TOKENS, LookLimits, Look, Surroundings
+from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings
 from rag.agent.protocol import StepRequest, chosen_sources, read_text
 from rag.agent.tools import Tools
 from rag.prompt.templates import render_look

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag.agent.look import STEP_TOKENS, LookLimits, Look, Surroundings
+from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings
 from rag.agent.protocol import StepRequest, read_call
 from rag.agent.tools import Tools, headed
 from rag.messages import split_messages

@@ -8,7 +8,7 @@ from typing import Literal
 from rag.agent.look import LookLimits, Surroundings
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
-from rag.agent.tools import Changes, Found, Lines, FoundPart, Recall, Tools, hit_of_lines
+from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools, hit_of_lines
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
 from rag.corpus.refs import allowed_commit

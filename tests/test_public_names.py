@@ -60,7 +60,7 @@ def test_the_mcp_tools_of_adalflow_are_imported_when_they_are_used(monkeypatch):
 
 @pytest.mark.parametrize("steps", [-1, 99])
 def test_python_refuses_a_number_of_steps_as_every_interface_does(steps: int, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="it must be from 0 to 20"):
+    with pytest.raises(SettingsError, match="it must be auto, or from 0 to 20"):
         Settings(home=tmp_path, steps=steps)
-    with pytest.raises(SettingsError, match="it must be from 0 to 20"):
+    with pytest.raises(SettingsError, match="it must be auto, or from 0 to 20"):
         RAG(settings=Settings(home=tmp_path), steps=steps)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rag.agent.budget import Budget
 from rag.agent.protocol import StepRequest
-from rag.agent.tools import Found, Part, Tools
+from rag.agent.tools import Found, FoundPart, Tools
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
 from rag.prompt.merge import is_within
@@ -29,7 +29,7 @@ _MAX_REPEATED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LookLimits:
     """The limits of a look: of steps, of requests to the model, of seconds, and of the tokens of its window.
 
     After `seconds` no further step begins.
@@ -70,7 +70,7 @@ class Look:
     form = ""
     """How the model asks for steps: "tools" or "text"."""
 
-    def __init__(self, prepared: Prepared, tools: Tools, limits: Limits, around: Surroundings) -> None:
+    def __init__(self, prepared: Prepared, tools: Tools, limits: LookLimits, around: Surroundings) -> None:
         self.steps: list[TraceStep] = []
         self.sources = list(prepared.prompt.sources)
         self._prepared, self._tools, self._around = prepared, tools, around
@@ -166,7 +166,7 @@ class Look:
                 self._take(taken, part)
         return shown.strip() or _NO_ROOM
 
-    def _shown(self, part: Part, room: int) -> tuple[str, Hit | None]:
+    def _shown(self, part: FoundPart, room: int) -> tuple[str, Hit | None]:
         """Return a part as text that fits into the room, "" if it does not; and the place that it shows."""
         hit = part.hit
         if hit is None:
@@ -195,7 +195,7 @@ class Look:
         lines = str(hit.start) if hit.start == hit.end else f"{hit.start}-{hit.end}"
         return f"{visible(plain(name))}:{lines}"
 
-    def _few_lines(self, n: int, hit: Hit, part: Part) -> str:
+    def _few_lines(self, n: int, hit: Hit, part: FoundPart) -> str:
         """Return a place of which a few lines are shown: `[7] path:37 name — line`, or its lines below."""
         label = part.head or (visible(plain(hit.label)) if hit.label else "")
         (number, text), *others = part.lines
@@ -213,14 +213,14 @@ class Look:
         head = f"[{n}] {view.place}{f' ({about})' if about else ''}"
         return f"{head}\n{view.fence}{view.language}\n{numbered_text(hit)}\n{view.fence}\n"
 
-    def _number_of(self, hit: Hit, part: Part) -> int:
+    def _number_of(self, hit: Hit, part: FoundPart) -> int:
         """Return the number of the source that shows these lines already, 0 for none."""
         lines = [number for number, _ in part.lines] or range(hit.start, hit.end + 1)
         if not self._seen.get(hit.path, set()).issuperset(lines):
             return 0
         return next((source.n for source in self.sources if is_within(hit, source.hit)), 0)
 
-    def _take(self, hit: Hit, part: Part) -> None:
+    def _take(self, hit: Hit, part: FoundPart) -> None:
         """Add a source that the model is shown."""
         if len(part.lines) == 1 and hit.start != hit.end:  # cited as it is shown
             number = part.lines[0][0]

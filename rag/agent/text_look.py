@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rag.agent.budget import REPLY_TOKENS
-from rag.agent.look import STEP_TOKENS, Limits, Look, Surroundings
+from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings
 from rag.agent.protocol import StepRequest, chosen_sources, read_text
 from rag.agent.tools import Tools
 from rag.prompt.templates import render_look
@@ -39,7 +39,7 @@ class TextLook(Look):
 
     form = "text"
 
-    def __init__(self, prepared: Prepared, tools: Tools, limits: Limits, around: Surroundings) -> None:
+    def __init__(self, prepared: Prepared, tools: Tools, limits: LookLimits, around: Surroundings) -> None:
         super().__init__(prepared, tools, limits, around)
         self.chosen: tuple[Hit, ...] = ()
         self._done: list[_Done] = []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag.agent.look import STEP_TOKENS, Limits, Look, Surroundings
+from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings
 from rag.agent.protocol import StepRequest, read_call
 from rag.agent.tools import Tools, headed
 from rag.messages import split_messages
@@ -29,7 +29,7 @@ class ToolLook(Look):
 
     form = "tools"
 
-    def __init__(self, prepared: Prepared, tools: Tools, limits: Limits, around: Surroundings) -> None:
+    def __init__(self, prepared: Prepared, tools: Tools, limits: LookLimits, around: Surroundings) -> None:
         super().__init__(prepared, tools, limits, around)
         self._schemas = tuple(spec.schema() for spec in tools.specs)
         self._messages = self._begun(prepared)

@@ -90,7 +90,7 @@ Lines = Mapping[str, Set[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FoundPart:
     """A part of a result: a place that becomes a source, or text alone.
 
     Of a place, `lines` are shown, as (number, text), or all of its text if there are none. `head` is a
@@ -110,7 +110,7 @@ class Found:
     `summary` is one line for people. `error` is "" unless the tool could not be used.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[FoundPart, ...]
     summary: str = ""
     error: str = ""
 
@@ -138,7 +138,7 @@ Raises:
 
 def failed(error: str) -> Found:
     """Return the result of a step that could not be run."""
-    return Found((Part(visible(plain(error))),), error=visible(error))
+    return Found((FoundPart(visible(plain(error))),), error=visible(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +199,16 @@ class Tools:
         hits, note = self.find(text, mode)
         if not hits:
             return failed(note)
-        return Found((Part(f"{note}:"), *map(self._match, hits)), note)
+        return Found((FoundPart(f"{note}:"), *map(self._match, hits)), note)
 
-    def _match(self, hit: Hit) -> Part:
+    def _match(self, hit: Hit) -> FoundPart:
         """Return the lines of a match; a very long one is shown around it."""
         lines = enumerate(whole_lines_of(hit.text), hit.start)
         for index in self.indexes:
             found = hit_of_lines(index, hit.path, hit.start, hit.end)
             if found is not None and found.location == hit.location:
-                return Part("", found, tuple((number, line.strip("\r\n")) for number, line in lines))
-        return Part(hit.place)
+                return FoundPart("", found, tuple((number, line.strip("\r\n")) for number, line in lines))
+        return FoundPart(hit.place)
 
     def _definition(self, name: str) -> Found:
         found = [one for index in self.indexes for one in _definitions(index, name)]
@@ -219,20 +219,20 @@ class Tools:
             return failed(f"{name[:200]!r} is not defined in {self._files}{similar}; {note}")
         found.sort(key=lambda one: one[0].kind != "code")
         shown = found[:_DEFINITIONS]
-        more = [Part(f"… and {len(found) - len(shown)} more")] if len(found) > len(shown) else []
+        more = [FoundPart(f"… and {len(found) - len(shown)} more")] if len(found) > len(shown) else []
         if len(found) > _MEANT:
             return Found((*(headed(hit) for hit, _ in shown), *more), f"{len(found)} definitions")
         parts = [self._whole(hit, last) for hit, last in shown]
         return Found((*parts, *more), counted(len(found), "definition"))
 
-    def _whole(self, hit: Hit, last: int) -> Part:
+    def _whole(self, hit: Hit, last: int) -> FoundPart:
         """Return a definition, or its first lines if it is long."""
         end = min(last, hit.start + _DEFINITION_LINES - 1)
         index = next((i for i in self.indexes if i.file_text(hit.path)), None)
         whole = hit_of_lines(index, hit.path, hit.start, end) if index and end > hit.end else None
         whole = replace(whole, span=replace(whole.span, symbol=hit.symbol, scope=hit.scope)) if whole else hit
         rest = f"cut, goes on to line {last}" if last > whole.end else ""
-        return Part(rest, whole)
+        return FoundPart(rest, whole)
 
     def _read(self, path: str, start: int | None, end: int | None) -> Found:
         first = max(1, start or 1)
@@ -249,7 +249,7 @@ class Tools:
                 return failed(f"{known} has {total} lines; there is no text in {first}-{last}")
             is_cut = last < total and (end is None or end > last)
             note = f"of {total} lines" + (f"; cut, read on from {last + 1}" if is_cut else "")
-            return Found((Part(note, hit),), f"{hit.place} {note}")
+            return Found((FoundPart(note, hit),), f"{hit.place} {note}")
         return failed(f"no file {path[:200]!r} is indexed{self._similar_paths(path)}")
 
     def _candidates(self, path: str) -> Iterator[tuple[ChunkIndex, str]]:
@@ -315,7 +315,7 @@ class Tools:
         every = [uses_of_name(index, name) for index in self.indexes]
         note = self.unread(last_part(name), sum(len(found.found) for found in every))
         unread = f"; {note}" if note else ""
-        parts: list[Part] = []
+        parts: list[FoundPart] = []
         count = 0
         for index, found in zip(self.indexes, every, strict=True):
             if not (found.targets or found.found):
@@ -323,14 +323,16 @@ class Tools:
             shown = _first_uses(found.shown)
             left = len(found.shown) - len(shown)
             more = f"; {left} more, most in tests, are not shown" if left else ""
-            parts.append(Part(visible(plain(f"{summary(found, files=index.file_count)}{unread}{more}:"))))
+            parts.append(
+                FoundPart(visible(plain(f"{summary(found, files=index.file_count)}{unread}{more}:")))
+            )
             for use in shown:
                 if (hit := hit_of_lines(index, use.path, use.line, use.line)) is not None:
                     reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
                     doubt = "" if use.certain else " (possibly)"
                     within = f"in {use.within or 'the file'}{reason}{doubt}"
                     line = short(hit.text.strip("\r\n"), last_part(name))
-                    parts.append(Part(visible(plain(within)), hit, ((use.line, line),)))
+                    parts.append(FoundPart(visible(plain(within)), hit, ((use.line, line),)))
                     count += 1
         if not parts:
             return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
@@ -343,7 +345,7 @@ class Tools:
         parts = []
         for turn in turns:
             answer = turn.answer[:_ANSWER_CHARS] + (" …" if len(turn.answer) > _ANSWER_CHARS else "")
-            parts.append(Part(f"Asked before: {visible(plain(turn.question))}", text=plain(answer)))
+            parts.append(FoundPart(f"Asked before: {visible(plain(turn.question))}", text=plain(answer)))
             cited = (self._still(one) for one in turn.citations if one.used)
             parts += [headed(hit) for hit in cited if hit]
         return Found(tuple(parts), f"{len(turns)} turns")
@@ -371,13 +373,13 @@ def short(line: str, name: str) -> str:
     return f"{'…' if at else ''}{line[at : at + _MAX_LINE_CHARS]}…"
 
 
-def headed(hit: Hit) -> Part:
+def headed(hit: Hit) -> FoundPart:
     """Return a place of which one line is shown: the first with its name."""
     lines = whole_lines_of(hit.text)
     at = next((n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line), 0)
     if not lines:
-        return Part("", hit)
-    return Part("", hit, ((hit.start + at, short(lines[at].strip("\r\n"), hit.symbol)),))
+        return FoundPart("", hit)
+    return FoundPart("", hit, ((hit.start + at, short(lines[at].strip("\r\n"), hit.symbol)),))
 
 
 def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
@@ -398,7 +400,7 @@ def _listed(what: str, lines: Sequence[str], *, of: int | None = None) -> Found:
     """Return the first lines of a list; the summary counts all."""
     more = f" (the first {_LISTED} lines)" if len(lines) > _LISTED else ""
     said = f"{len(lines) if of is None else of:,} {what}"
-    return Found((Part(f"{said}{more}:", text=plain("\n".join(lines[:_LISTED]))),), said)
+    return Found((FoundPart(f"{said}{more}:", text=plain("\n".join(lines[:_LISTED]))),), said)
 
 
 def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int) -> Hit | None:

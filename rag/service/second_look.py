@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from rag.agent.look import Limits, Surroundings
+from rag.agent.look import LookLimits, Surroundings
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
-from rag.agent.tools import Changes, Found, Lines, Part, Recall, Tools, hit_of_lines
+from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools, hit_of_lines
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
 from rag.corpus.refs import allowed_commit
@@ -71,7 +71,7 @@ def begin_look(dialog: Dialog, prepared: Prepared, form: Form) -> ToolLook | Tex
     settings, is_auto = dialog.engine.settings, dialog.steps == AUTO_STEPS
     steps = MAX_STEPS if dialog.steps == AUTO_STEPS else min(int(dialog.steps), MAX_STEPS)
     requests = _AUTO_REQUESTS - 1 if is_auto else steps  # the last one is the answer's
-    limits = Limits(steps, requests, settings.timeout_s, settings.context_tokens)
+    limits = LookLimits(steps, requests, settings.timeout_s, settings.context_tokens)
     names = [repository.source.name for repository in dialog.searched]
     around = Surroundings(dialog.engine.counter, settings.home, names)
     kind = ToolLook if form == "tools" else TextLook
@@ -115,7 +115,7 @@ def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
 
 def _explored(dialog: Dialog, query: str, seen: Lines) -> Found:
     """Return the places that `explore` returns, with their lines."""
-    parts: list[Part] = []
+    parts: list[FoundPart] = []
     notes: list[str] = []
     for repository in dialog.searched:
         found = explore(
@@ -131,12 +131,12 @@ def _explored(dialog: Dialog, query: str, seen: Lines) -> Found:
             notes.append(f"{counted(len(found.more), 'more place')} in {repository.source.name}")
     if not parts:
         again = " that was not shown before" if seen else ""
-        return Found((Part(f"nothing{again} was found"),), "0 places")
-    rest = [Part(f"{'; '.join(notes)}: search again with more exact words")] if notes else []
+        return Found((FoundPart(f"nothing{again} was found"),), "0 places")
+    rest = [FoundPart(f"{'; '.join(notes)}: search again with more exact words")] if notes else []
     return Found((*parts, *rest), counted(len(parts), "place"))
 
 
-def _parts_of(repository: Repository, place: ExploredPlace) -> Iterator[Part]:
+def _parts_of(repository: Repository, place: ExploredPlace) -> Iterator[FoundPart]:
     """Yield the lines of a place, those that are near each other together."""
     groups: list[list[tuple[int, str]]] = []
     for line in place.lines:
@@ -147,7 +147,7 @@ def _parts_of(repository: Repository, place: ExploredPlace) -> Iterator[Part]:
     for lines in groups:
         hit = hit_of_lines(repository.store, place.path, lines[0][0], lines[-1][0])
         if hit is not None:
-            yield Part(place.label, hit, tuple(lines))
+            yield FoundPart(place.label, hit, tuple(lines))
 
 
 # ---------------------------------------------------------------- earlier turns, changes

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag.answer.markdown import Fence, closes_fence, opened_fence
-from rag.answer.references import LineEditor, SourceLines, may_refer
+from rag.answer.references import LineEditor, ShownLines, may_refer
 from rag.types import Citation, Hit, NumberedSource
 
 _LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
@@ -129,8 +129,8 @@ class CitationFilter:
         return shown
 
 
-def _lines_of(hit: Hit) -> SourceLines:
-    return SourceLines((hit.repo, hit.location, hit.path, hit.blob), hit.start, hit.end)
+def _lines_of(hit: Hit) -> ShownLines:
+    return ShownLines((hit.repo, hit.location, hit.path, hit.blob), hit.start, hit.end)
 
 
 def _mentions(text: str, source: NumberedSource) -> bool:

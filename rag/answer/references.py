@@ -62,7 +62,7 @@ _Group = Literal["indexing", "unknown", "known"]
 """A run of references, as far as it was read: indexing so far, without a known number, or with one."""
 
 
-class SourceLines(NamedTuple):
+class ShownLines(NamedTuple):
     """The lines of a source: its file, whatever identifies it, and its first and last line."""
 
     file: object
@@ -70,7 +70,7 @@ class SourceLines(NamedTuple):
     end: int
 
 
-class Reference(NamedTuple):
+class LineReference(NamedTuple):
     """A number that a text refers to, with lines of the source; 0 for all of them."""
 
     n: int
@@ -151,7 +151,7 @@ class LineEditor:
     After `finish`, `fence` is the fence that the line opens: such a line is not edited.
     """
 
-    def __init__(self, known: Mapping[int, SourceLines], numbers: dict[int, int]) -> None:
+    def __init__(self, known: Mapping[int, ShownLines], numbers: dict[int, int]) -> None:
         self.invented = 0
         self.fence: Fence | None = None
         self._known = known
@@ -379,12 +379,12 @@ class _ShownText:
             self._end = self._end[-MAX_BEGINNING_CHARS:]
 
 
-def _items_of(reference: str, known: Mapping[int, SourceLines]) -> tuple[list[Reference], int]:
+def _items_of(reference: str, known: Mapping[int, ShownLines]) -> tuple[list[LineReference], int]:
     """Return what one reference refers to, in order, each once, and how many of its numbers are unknown."""
     if reference[1:-1].isdecimal():  # most of them
         number = int(reference[1:-1])
-        return ([Reference(number)], 0) if number in known else ([], 1)
-    used: dict[Reference, None] = {}
+        return ([LineReference(number)], 0) if number in known else ([], 1)
+    used: dict[LineReference, None] = {}
     unknown = 0
     for item in _ITEM.finditer(reference.partition("†")[0]):
         number = int(item["source"])
@@ -394,16 +394,16 @@ def _items_of(reference: str, known: Mapping[int, SourceLines]) -> tuple[list[Re
             continue
         ends = {number, int(item["last"] or number)}
         unknown += len(ends - known.keys())
-        used.update(dict.fromkeys(Reference(n) for n in sorted(known) if min(ends) <= n <= max(ends)))
+        used.update(dict.fromkeys(LineReference(n) for n in sorted(known) if min(ends) <= n <= max(ends)))
     return list(used), unknown
 
 
-def _of_lines(number: int, item: re.Match[str], known: Mapping[int, SourceLines]) -> Reference:
+def _of_lines(number: int, item: re.Match[str], known: Mapping[int, ShownLines]) -> LineReference:
     """Return the reference to lines of a known source, or of the source of its file that shows them."""
     first = int(item["line"])
     last = max(first, int(item["last_line"] or first))
     others = (n for n, lines in known.items() if lines.file == known[number].file)
     for n in (number, *others):
         if known[n].start <= first <= known[n].end:
-            return Reference(n, first, min(last, known[n].end))
-    return Reference(number)
+            return LineReference(n, first, min(last, known[n].end))
+    return LineReference(number)

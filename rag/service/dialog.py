@@ -284,7 +284,7 @@ class Dialog:
         now = self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
-        has_looked = looked is not None and bool(looked.hits(()))
+        as_found = not settings.has_model or (looked is not None and bool(looked.hits(())))
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
         leads = self.leads and looked is None
@@ -293,7 +293,6 @@ class Dialog:
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        as_found = has_looked or not settings.has_model
         hits, outlines = self._to_show(found, turns, as_found=as_found, leads=leads)
         warned = "" if is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(

@@ -230,7 +230,7 @@ def _model(settings: Settings, *, ask_servers: bool) -> Finding:
     try:
         names = list_models(settings.base_url, settings.api_key, min(settings.timeout_s, 10.0))
     except RagError as error:
-        return Finding("model", "bad", str(error), "rag … --base-url URL, or export OPENAI_API_KEY=…")
+        return Finding("model", "bad", str(error), "rag setup")
     if settings.model and names and settings.model not in names:
         known = ", ".join(names[:8])
         return Finding("model", "bad", f"{where} has no model {settings.model}", f"--model one of: {known}")

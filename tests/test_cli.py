@@ -721,7 +721,7 @@ def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_pa
         *("stored secrets", "imports", "shared stores"),
     }
     assert findings["model"]["state"] == "off"
-    assert "OPENAI_API_KEY" in findings["model"]["fix"]
+    assert findings["model"]["fix"] == "rag setup"
     well = rag("doctor", "--base-url", server.base_url)
     assert well.code == 0
     assert "test-model" in well.out

@@ -135,6 +135,7 @@ def run(trapped: Trapped, *arguments: str, said: str = "", safe: bool = True) ->
 ASKING = {
     "index": ((".", "--rebuild"), 0),
     "search": ((".", "sign_session"), 0),
+    "explore": ((".", "sign_session"), 0),
     "ask": ((".", QUESTION, "--json"), 0),
     "chat": ((".",), 0),
     "wiki": ((".", "-o", "{out}/wiki", "--no-draw"), 0),
@@ -147,6 +148,7 @@ ASKING = {
 }
 """The commands that read the repository, with the arguments and the exit code."""
 KEEPING = {
+    "setup": (("--json",), 0),
     "settings": ((), 0),
     "prefer": (("language", "de"), 0),
     "turns list": ((), 0),
@@ -180,6 +182,7 @@ KEEPING = {
     "memory delete": (("nowhere", "--yes"), 2),
     "memory retention": ((), 0),
     "keys add": (("tripwire",), 0),
+    "keys import": (("nowhere.toml",), 2),
     "keys list": ((), 0),
     "keys renew": (("tripwire", "--expires", "30d"), 0),
     "keys rotate": (("tripwire",), 0),

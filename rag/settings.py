@@ -180,8 +180,8 @@ class Settings:
     stores_cache_bytes: int = 10_000_000_000
     """How many bytes of shared indexes are kept in the data folder, such as `5GB`."""
     gate: bool = True
-    """Begin doubtful answers with a warning, and return "Not found", without asking a model, if no word of
-    the question occurs in the repository."""
+    """Begin doubtful answers with a warning, and return "Not found" if no word of the question occurs in the
+    repository, without asking a model, unless it looks further."""
     cache: bool | None = None
     """Repeat an earlier answer while the code it depends on is unchanged. Default: only if a model is
     configured."""

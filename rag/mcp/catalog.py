@@ -99,8 +99,8 @@ _FACTS_OF = {"type": "string", "enum": list(get_args(FactScope)), "description":
 _STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 _CODE_WORDS = _STRINGS | {
     "maxItems": MAX_CODE_WORDS,
-    "description": "Always for a question in everyday words: 2-4 texts as the code would say it, with likely "
-    "identifiers, such as `RateLimiter allow`, `429 TooManyRequests`.",
+    "description": "For everyday words, always: 2-4 texts as code would say it, with likely identifiers "
+    "(`RateLimiter allow`, `429 retry`).",
 }
 
 _EXPLORING = (
@@ -183,7 +183,7 @@ _CODE = (
         RE2 expression (`regex`). Use it for all matches, or in some files; else `explore` is shorter.""",
         {
             "query": _text(),
-            "in_code_words": _CODE_WORDS,
+            "in_code_words": _CODE_WORDS | {"description": "As in `explore`."},
             "repoName": _ONLY_REPO,
             "limit": _LIMIT,
             "ref": _REF,

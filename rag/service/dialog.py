@@ -335,9 +335,9 @@ class Dialog:
 
     def _frames(self) -> list[str]:
         """Return what each repository is, for a model; nothing for many, which would take the room."""
-        if not self.engine.settings.has_model or len(self.searched) > _MAX_FRAMES:
+        if not self.engine.settings.has_model or len(self.repositories) > _MAX_FRAMES:
             return []
-        return [frame_of(repository).text for repository in self.searched]
+        return [frame_of(repository).text for repository in self.repositories]
 
     def _to_show(
         self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool

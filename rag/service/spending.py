@@ -13,6 +13,7 @@ class Spending:
         self._counter = counter
         self._prompt = self._answer = 0
         self._is_estimated = False
+        self._cost: float | None = 0.0
 
     def completed(self, generator: TextGenerator, prompt: str, reply: str) -> None:
         """Add a short request, such as that for other words of the question."""
@@ -26,8 +27,10 @@ class Spending:
         self._prompt += usage.prompt_tokens
         self._answer += usage.answer_tokens
         self._is_estimated |= usage.estimated
+        costs = (self._cost, usage.cost_usd)
+        self._cost = None if None in costs else sum(filter(None, costs))
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all requests."""
-        return Usage(self._prompt, self._answer, self._is_estimated)
+        """The tokens of all requests, and what they cost if that is known of each."""
+        return Usage(self._prompt, self._answer, self._is_estimated, self._cost)

@@ -276,7 +276,8 @@ def test_when_the_client_goes_the_model_stops_and_what_came_is_kept(modelled, pr
 @pytest.mark.parametrize("behaviour", ["cut", "error_in_stream"])
 def test_a_model_that_fails_in_the_middle_ends_with_an_error(modelled, provider, behaviour):
     provider.behaviours[:] = [behaviour]
-    provider.answers[:] = ["It is made in a place that has many words before it breaks off somewhere."]
+    # Long enough to be shown while tools may be called.
+    provider.answers[:] = ["It is made in a place that has many words before it breaks off somewhere. " * 8]
     said = answer(modelled, question(modelled, FIRST))
     assert said.startswith("It is made")
     assert said.rpartition("\n\n")[2].startswith("Error: ")

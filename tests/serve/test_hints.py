@@ -26,15 +26,17 @@ PACKAGES = (
     "turns",
 )
 COMMAND = re.compile(r"`rag (?!serve|keys|worker)[a-z]|(?<![\w`])--[a-z]{2,}")
-OF_GIT = re.compile(r"`git |\bgit config|%\(")
+OF_GIT = re.compile(r"`git |\bgit config|\bdiff --git|%\(")
 OF_OPERATORS = {
-    # of commands that no caller of a server starts: publishing, backups, groups of the command line, storage
+    # of commands that no caller of a server starts: setup, publishing, backups, groups of the command line,
+    # storage
     "rag/service/backup.py",
     "rag/service/current_conversation.py",
     "rag/service/discovery.py",
     "rag/service/engine.py",
     "rag/service/groups.py",
     "rag/service/import_graph.py",
+    "rag/service/model_choices.py",
     "rag/service/namespace_retention.py",
     "rag/service/namespaces.py",
     "rag/service/shared_stores.py",

@@ -97,7 +97,8 @@ def test_a_model_that_fails_at_once_gives_the_error_a_status(modelled, provider,
 @pytest.mark.parametrize("behaviour", ["cut", "error_in_stream"])
 def test_a_model_that_fails_in_the_middle_ends_the_stream_with_an_error(modelled, provider, behaviour):
     provider.behaviours[:] = [behaviour]
-    provider.answers[:] = ["It is made in a place that has many words before it breaks off somewhere."]
+    # Long enough to be shown while tools may be called.
+    provider.answers[:] = ["It is made in a place that has many words before it breaks off somewhere. " * 8]
     reply = modelled.post("/api/ask", {**QUESTION, "stream": True})
     assert reply.status == 200
     assert reply.events[-1]["error"]["code"] == "provider_error"

@@ -309,8 +309,7 @@ class Engines:
             made = first.with_settings(
                 **{each.name: getattr(settings, each.name) for each in fields(settings)}
             )
-            for shared in ("embedder", "counter"):
-                made.__dict__[shared] = getattr(first, shared)
+            made.__dict__["embedder"] = first.embedder
         self._known[settings] = made
         return made
 

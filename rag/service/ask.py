@@ -201,6 +201,7 @@ async def aconverse(
     `shows_sources` it receives the turn alone: making the sources takes a twentieth of the server's own time.
     """
     steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
+    sent: tuple[Citation, ...] = ()
     while (step := steps.next()) is not None:
         try:
             match step:
@@ -211,7 +212,8 @@ async def aconverse(
                         async for piece in pieces:
                             shown = writing.take(piece)
                             if notify and shows_sources and writing.renumbered():
-                                notify(writing.sources())
+                                sent = writing.sources()
+                                notify(sent)
                             if shown:
                                 yield shown
                             if writing.is_ended:
@@ -233,11 +235,10 @@ async def aconverse(
                 case _Work(do):
                     steps.result = await to_thread(do)
                 case _Notify(of):
-                    if callable(of):
-                        if notify and shows_sources:
-                            notify(of())
-                    elif notify:
-                        notify(of)
+                    now = of if isinstance(of, DialogTurn) else of() if shows_sources else ()
+                    if notify and now and now != sent:
+                        notify(now)
+                        sent = sent if isinstance(now, DialogTurn) else now
         except BaseException as error:  # noqa: BLE001 - raised again by the steps
             steps.error = error
 

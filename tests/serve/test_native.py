@@ -11,6 +11,7 @@ from conftest import git
 from live_server import sample_copy
 
 from rag.backends.memory.turns import MemoryTurnStore
+from rag.errors import StoreUnreachable
 from rag.service.recall import recall
 from rag.types import Message, Source
 
@@ -129,16 +130,11 @@ def in_memory(serve):
     return serve(engine={"memory": "memory:"}).ready()
 
 
-def test_while_the_memory_is_unreachable_the_client_is_asked_to_retry(serve):
+def test_a_server_whose_keys_cannot_be_read_does_not_start(serve):
     pytest.importorskip("redis", reason="the redis extra is not installed")
-    running = serve(engine={"memory": "redis://me:s3cret@127.0.0.1:1"}).ready()
-    for reply in (
-        running.post("/api/ask", {"question": QUESTION, "repositories": ["sample"]}),
-        running.get("/api/conversations"),
-    ):
-        assert (reply.status, reply.json["error"]["code"]) == (503, "memory_unreachable")
-        assert int(reply.headers["retry-after"]) > 0
-        assert b"s3cret" not in reply.body
+    with pytest.raises(StoreUnreachable, match=r"127\.0\.0\.1:1 cannot be reached") as failed:
+        serve(engine={"memory": "redis://me:s3cret@127.0.0.1:1"}).ready()
+    assert "s3cret" not in str(failed.value)
 
 
 def test_turns_are_searched_marked_and_forked(in_memory):

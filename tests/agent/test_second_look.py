@@ -436,7 +436,8 @@ def test_a_full_context_ends_the_look_and_no_prompt_exceeds_it(begun, server, sa
     for chat in server.chats:
         said = json.dumps([chat.body["messages"], chat.body.get("tools", [])], ensure_ascii=False)
         assert counter.count(said) + 300 <= 5000
-    assert "cut, read on from" in results(server)[0]
+    last = [chat for chat in server.chats if "tools" in chat.body][-1]
+    assert "cut, read on from" in next(m["content"] for m in last.body["messages"] if m["role"] == "tool")
     assert steps[-1].result.endswith(("the context is full", "all steps are used"))
 
 
@@ -529,6 +530,27 @@ def test_a_model_that_fails_midway_answers_with_what_was_found(begun, server):
     assert (steps[-1].result.endswith("the model failed"), bool(steps[-1].error)) == (True, True)
     assert answer.sources[0].path == "snip/app.py"
     assert answer.complete
+
+
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_a_call_where_none_is_allowed_is_no_answer(begun, server, in_a_loop):
+    server.answers = [[READ], [READ], ANSWER]
+    dialog = begun(steps=1)
+    if in_a_loop:
+
+        async def asked() -> Any:
+            async with aclosing(aconverse(dialog, QUESTION, dialog.engine.generator())) as pieces:
+                return [piece async for piece in pieces][-1]
+
+        answer = asyncio.run(asked())
+    else:
+        _, answer = ask(dialog)
+    assert [chat.body.get("tool_choice") for chat in server.chats] == [None, "none", None]
+    assert "tools" not in server.chats[-1].body
+    assert answer.text.startswith("They are signed")
+    assert answer.complete
+    (step,) = (step for step in answer.trace if step.name == "look")
+    assert "gave no answer" in step.error
 
 
 def test_if_the_answer_fails_too_the_quotes_are_of_what_was_found(begun, server):

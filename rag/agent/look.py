@@ -130,7 +130,6 @@ class Look:
             found = self._tools.run(request, seen)
             result = self._results[key] = self._fitting(found)
         self._budget.steps -= 1
-        self._budget.tokens -= self._counter.count(result) + self._counter.count(request.shown) + STEP_TOKENS
         step = TraceStep(
             f"look {visible(request.tool)}",
             visible(plain(request.shown)),
@@ -140,7 +139,6 @@ class Look:
         )
         self.steps.append(step)
         self._last = [*self._last, result][-_MAX_REPEATED:]
-        self._check()
         return step, result
 
     def _check(self) -> None:

@@ -20,7 +20,7 @@ from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.retention import kept_prompt
 from rag.service.second_look import NO_ROOM_FOR_STEPS, STEPS_WITHOUT_MODEL, tools_of
 from rag.settings import Settings, load_settings
-from rag.types import Answer, SearchFilter, ToolCall, TraceStep
+from rag.types import Answer, GenerationOptions, SearchFilter, ToolCall, TraceStep
 from tests.servers.provider import ProviderServer
 
 QUESTION = "How are sessions signed?"
@@ -200,6 +200,18 @@ def test_auto_ends_after_six_requests(begun, server):
     assert "No step is left" in results(server)[-1]
     assert "all steps are used" in steps[-1].result
     assert answer.text.startswith("They are signed")
+
+
+@pytest.mark.parametrize(("limit", "offers_tools"), [(100, False), (500, True)])
+def test_auto_does_not_look_where_the_limit_of_the_answer_would_cut_a_call(
+    begun, server, limit, offers_tools
+):
+    server.answers = [ANSWER]
+    dialog = begun(steps="auto")
+    dialog.options = GenerationOptions(max_tokens=limit)
+    ask(dialog)
+    (chat,) = server.chats
+    assert ("tools" in chat.body) == offers_tools
 
 
 def test_a_question_without_a_word_of_the_repository_is_left_to_the_looking_model(begun, server):

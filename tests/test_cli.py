@@ -928,7 +928,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
     with Terminal(sample_repo, "--base-url", server.base_url) as terminal:
         terminal.wait_for("> ")
         terminal.type(SIGNED + "\n")
-        terminal.wait_for("the model reads the question and its sources")
+        terminal.wait_for("the model reads the question")
         terminal.wait_for("and on and on")
         terminal.type("\x03")
         terminal.wait_for("stopped; the question and the text so far are stored")

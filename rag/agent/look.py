@@ -161,7 +161,9 @@ class Look:
             shown += text
             room -= self._counter.count(text)
             if taken:
-                self._take(taken, part)
+                self._found.append(taken)
+                # A score of 0: a look does not say how well a place fits the question.
+                self._take(replace(taken, score=0.0), part)
         return shown.strip() or _NO_ROOM
 
     def _shown(self, part: FoundPart, room: int) -> tuple[str, Hit | None]:
@@ -170,6 +172,8 @@ class Look:
         if hit is None:
             text = f"{part.head}\n" + (_fenced(part.text) if part.text else "")
             return (text if self._counter.count(text) <= room else ""), None
+        if part.lines:
+            hit = at_lines(hit, part.lines)
         if known := self._number_of(hit, part):
             place = f"[{known}] {self._place(hit)}"
             return f"{place} is shown above{f' ({part.head})' if part.head else ''}\n", None
@@ -198,11 +202,14 @@ class Look:
         label = part.head or (visible(plain(hit.label)) if hit.label else "")
         (number, text), *others = part.lines
         if not others:
-            shown = self._place(replace(hit, span=replace(hit.span, start=number, end=number)))
-            head = f"[{n}] {shown}{f' {label}' if label else ''}"
+            head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}"
             return f"{head} — {visible(plain(text.strip()))}\n"
         head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}\n"
-        return head + "".join(f"{number} {visible(plain(text))}\n" for number, text in part.lines)
+        shown, last = "", part.lines[0][0]
+        for number, text in part.lines:
+            shown += ("…\n" if number > last + 1 else "") + f"{number} {visible(plain(text))}\n"
+            last = number
+        return head + shown
 
     def _block(self, n: int, hit: Hit, note: str) -> str:
         """Return a place with all of its text, as the sources of the prompt are shown."""
@@ -220,12 +227,7 @@ class Look:
 
     def _take(self, hit: Hit, part: FoundPart) -> None:
         """Add a source that the model is shown."""
-        if len(part.lines) == 1 and hit.start != hit.end:  # cited as it is shown
-            number = part.lines[0][0]
-            line = whole_lines_of(hit.text)[number - hit.start]
-            hit = replace(hit, span=replace(hit.span, start=number, end=number), text=line, blank_end="")
         self.sources.append(NumberedSource(len(self.sources) + 1, hit))
-        self._found.append(hit)
         self._see(hit, [number for number, _ in part.lines])
 
     def _see(self, hit: Hit, lines: Sequence[int] = ()) -> None:
@@ -242,6 +244,15 @@ def first_lines(hit: Hit, count: int) -> Hit:
     text, _ = without_blank_end("".join(lines[:count]))
     end = hit.start + max(len(whole_lines_of(text)), 1) - 1
     return replace(hit, span=replace(hit.span, end=end), text=text, blank_end="")
+
+
+def at_lines(hit: Hit, lines: Sequence[tuple[int, str]]) -> Hit:
+    """Return a place as it is cited: of one line that is shown, this line."""
+    number = lines[0][0]
+    if len(lines) > 1 or hit.start == hit.end:
+        return hit
+    text = whole_lines_of(hit.text)[number - hit.start]
+    return replace(hit, span=replace(hit.span, start=number, end=number), text=text, blank_end="")
 
 
 def _fenced(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings
+from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings, at_lines
 from rag.agent.protocol import StepRequest, read_call
 from rag.agent.tools import Tools, headed
 from rag.messages import split_messages
@@ -109,7 +109,7 @@ class ToolLook(Look):
         rows = ""
         for hit in hits:
             part = headed(hit)
-            if self._number_of(hit, part):
+            if self._number_of(at_lines(hit, part.lines), part):
                 continue
             text, taken = self._shown(part, room)
             if not taken:
@@ -117,7 +117,6 @@ class ToolLook(Look):
             room -= self._counter.count(text)
             rows += text
             self._take(taken, part)
-        self._found.clear()  # these are hits of the search
         return f"\n\nFurther places of the search, one line of each:\n{rows}".rstrip() if rows else ""
 
     def _chat(self) -> ToolChat:

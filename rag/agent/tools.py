@@ -190,7 +190,7 @@ class Tools:
                     return self._recall(self.recall(given["query"]))
                 case "changed_since" if self.changes:
                     changed = self.changes(given["since"], given.get("until"))
-                    return _listed("changed files", [f"{what} {visible(path)}" for what, path in changed])
+                    return _listed("changed file", [f"{what} {visible(path)}" for what, path in changed])
         except (NotFound, SearchInvalid, SourceError) as error:
             return failed(str(error))
         raise AssertionError(f"a request names a known tool, not {request.tool}")
@@ -221,7 +221,7 @@ class Tools:
         shown = found[:_DEFINITIONS]
         more = [FoundPart(f"… and {len(found) - len(shown)} more")] if len(found) > len(shown) else []
         if len(found) > _MEANT:
-            return Found((*(headed(hit) for hit, _ in shown), *more), f"{len(found)} definitions")
+            return Found((*(headed(hit) for hit, _ in shown), *more), counted(len(found), "definition"))
         parts = [self._whole(hit, last) for hit, last in shown]
         return Found((*parts, *more), counted(len(found), "definition"))
 
@@ -284,7 +284,7 @@ class Tools:
             if (outline := outline_of_file(index, known, most=_LISTED)) is not None:
                 defined = outline.definitions
                 lines = [f"{visible(known)}:{one.start}-{one.end} {visible(one.name)}" for one in defined]
-                return _listed("definitions", lines, of=len(lines) + outline.more)
+                return _listed("definition", lines, of=len(lines) + outline.more)
             if (content := index.file_text(known)) is not None:
                 total = len(whole_lines_of(content[0]))
                 return failed(f"{known} has {total} lines and no definitions; read it")
@@ -299,8 +299,8 @@ class Tools:
             folders = groupby(inside, lambda one: "/".join(one.split("/")[: depth + 1]))
             grouped = [(visible(name), len(list(files))) for name, files in folders]
             lines = [f"{name}/ ({n} files)" if n > 1 else name for name, n in grouped]
-            return _listed("files", lines, of=len(inside))
-        return _listed("files", [self._named(one) for one in inside])
+            return _listed("file", lines, of=len(inside))
+        return _listed("file", [self._named(one) for one in inside])
 
     def _named(self, path: str) -> str:
         """Return a path with the names of the first definitions of the file."""
@@ -336,10 +336,11 @@ class Tools:
                     count += 1
         if not parts:
             return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
-        return Found(tuple(parts), f"{count} uses")
+        return Found(tuple(parts), counted(count, "use"))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:
-        """Return earlier answers, and the lines they cite that are still the same."""
+        """Return earlier answers, each once, and the lines they cite that are still the same."""
+        turns = list({(turn.question, turn.answer): turn for turn in reversed(turns)}.values())[::-1]
         if not turns:
             return failed("no earlier question matches")
         parts = []
@@ -348,7 +349,7 @@ class Tools:
             parts.append(FoundPart(f"Asked before: {visible(plain(turn.question))}", text=plain(answer)))
             cited = (self._still(one) for one in turn.citations if one.used)
             parts += [headed(hit) for hit in cited if hit]
-        return Found(tuple(parts), f"{len(turns)} turns")
+        return Found(tuple(parts), counted(len(turns), "turn"))
 
     def _still(self, cited: Citation) -> Hit | None:
         for index in self.indexes:
@@ -399,7 +400,7 @@ def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
 def _listed(what: str, lines: Sequence[str], *, of: int | None = None) -> Found:
     """Return the first lines of a list; the summary counts all."""
     more = f" (the first {_LISTED} lines)" if len(lines) > _LISTED else ""
-    said = f"{len(lines) if of is None else of:,} {what}"
+    said = counted(len(lines) if of is None else of, what)
     return Found((FoundPart(f"{said}{more}:", text=plain("\n".join(lines[:_LISTED]))),), said)
 
 
@@ -407,6 +408,7 @@ def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int) -> Hit | No
     """Return lines of an indexed file as a hit, clipped to the file; None if it has no text there.
 
     The hit has the names of the chunk that holds most of the lines; a single line those of its definition.
+    Lines of several definitions have the name of none of them.
     """
     content = index.file_text(path)
     chunks = index.chunks_of(path)
@@ -419,5 +421,15 @@ def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int) -> Hit | No
     if not text.strip():
         return None
     last = start + len(whole_lines_of(text)) - 1
-    hit = lines_of_hit(index, hit, start, last) if start == last else hit
+    if start == last:
+        hit = lines_of_hit(index, hit, start, last)
+    elif hit.kind in ("code", "test") and _has_several(index, hit, start, last):
+        hit = replace(hit, span=replace(hit.span, symbol="", scope=""), unit="block")
     return replace(hit, span=replace(hit.span, start=start, end=last), text=text, blank_end=blank_end)
+
+
+def _has_several(index: ChunkIndex, hit: Hit, start: int, last: int) -> bool:
+    """Return whether lines go on beyond the definition of a hit, and have others."""
+    inside = [one for one in index.graph.defined_in(hit.path) if one.start <= last and start <= one.end]
+    own = [one for one in inside if (one.scope, one.name) == (hit.scope, hit.symbol)]
+    return any(one.end < other.start or other.end < one.start for one in own for other in inside)

@@ -352,7 +352,7 @@ def answer_question(
 
 def _shown_waiting(pieces: Iterable[str | TraceStep | Answer]) -> Iterator[str | TraceStep | Answer]:
     """Yield the pieces; show that the model reads before the first one, and after each step."""
-    line = Waiting("the model reads the question and its sources …")
+    line = Waiting("the model reads the question …")
     try:
         line.start()
         for piece in pieces:

@@ -36,7 +36,7 @@ _AUTO_WINDOW = 6_000
 """With a smaller context window, the model looks again only if it is asked to."""
 _RECALLED = 3
 _SEARCH_TOKENS = 450
-_MATCHES = 20
+_MATCHES = 40
 _GAP = 8
 """The most lines between two lines of one place."""
 

@@ -331,7 +331,7 @@ def test_earlier_turns_are_offered_where_there_are_any_and_what_they_cite_is_a_s
     server.answers = [[call("recall_turns", query="sessions signed")], ANSWER]
     (step, _), answer = ask(begun())
     assert "recall_turns" in tools_offered(server)
-    assert step.result == "1 turns"
+    assert step.result == "1 turn"
     assert "They are signed with HMAC" in results(server)[0]
     cited = before.citations[0]
     assert any((s.path, s.start) == (cited.path, cited.start) for s in answer.sources)

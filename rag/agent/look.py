@@ -13,8 +13,9 @@ from pathlib import Path
 from rag.agent.budget import Budget
 from rag.agent.protocol import StepRequest
 from rag.agent.tools import Found, FoundPart, Tools
-from rag.lines import whole_lines_of, without_blank_end
+from rag.lines import whole_lines_of
 from rag.ports import TokenCounter
+from rag.prompt.compose import first_lines
 from rag.prompt.merge import is_within
 from rag.prompt.views import numbered_text, plain, view_of
 from rag.quoting import fence, visible
@@ -130,7 +131,6 @@ class Look:
             found = self._tools.run(request, seen)
             result = self._results[key] = self._fitting(found)
         self._budget.steps -= 1
-        self._budget.tokens -= self._counter.count(result) + self._counter.count(request.shown) + STEP_TOKENS
         step = TraceStep(
             f"look {visible(request.tool)}",
             visible(plain(request.shown)),
@@ -140,7 +140,6 @@ class Look:
         )
         self.steps.append(step)
         self._last = [*self._last, result][-_MAX_REPEATED:]
-        self._check()
         return step, result
 
     def _check(self) -> None:
@@ -236,16 +235,6 @@ class Look:
         """Note the lines that the model was shown; an outline shows none of its span."""
         if len(whole_lines_of(hit.text)) == hit.end - hit.start + 1:
             self._seen.setdefault(hit.path, set()).update(lines or range(hit.start, hit.end + 1))
-
-
-def first_lines(hit: Hit, count: int) -> Hit:
-    """Return the first lines of a place."""
-    lines = whole_lines_of(hit.text)
-    if count >= len(lines):
-        return hit
-    text, _ = without_blank_end("".join(lines[:count]))
-    end = hit.start + max(len(whole_lines_of(text)), 1) - 1
-    return replace(hit, span=replace(hit.span, end=end), text=text, blank_end="")
 
 
 def at_lines(hit: Hit, lines: Sequence[tuple[int, str]]) -> Hit:

@@ -76,6 +76,8 @@ class TextLook(Look):
             StoreCorrupt, StoreError: a store cannot be read.
         """
         step, result = self._run(request)
+        self._budget.tokens -= self._counter.count(result) + self._counter.count(request.shown) + STEP_TOKENS
+        self._check()
         self._done.append(_Done(f"LOOK {visible(request.tool)}: {visible(plain(request.shown))}", result))
         self._texts.append(result)
         return step

@@ -8,7 +8,7 @@ in every reply, and a service can cache what it has read before.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,25 +43,35 @@ class ToolLook(Look):
         """Return the question with the conversation to send now."""
         return replace(self._prepared, chat=self._chat(), prompt=self._prompt())
 
-    def read(self, calls: Sequence[ToolCall], answer: str) -> list[tuple[ToolCall, StepRequest]]:
-        """Return the steps that a reply asks for, as many as may still be run.
+    def read(self, calls: Sequence[ToolCall], answer: str) -> Iterator[tuple[ToolCall, StepRequest]] | None:
+        """Return the steps that a reply asks for; each is to be run before the next one is taken.
 
-        Without calls the reply is the answer, which ends the look.
+        Without calls the reply is the answer, which ends the look; then there are None.
         """
-        self._budget.requests -= 1
         self._sent += self._tokens()
         self._received += self._counter.count(answer)
         self._received += sum(self._counter.count(call.name + call.arguments) for call in calls)
         if not calls or self.ended:
             self.end("the model has enough")
-            return []
-        specs = self._tools.specs
-        pending = [(call, read_call(call, specs)) for call in calls[: self._budget.steps]]
-        # The text before calls is the model's own; it would only take room.
-        self._messages.append(
-            {"role": "assistant", "content": "", "tool_calls": [_sent(*one) for one in pending]}
-        )
-        return pending
+            return None
+        return self._pending(calls)
+
+    def _pending(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, StepRequest]]:
+        """Yield the steps of a reply until the look ends; calls that are not run are not sent back."""
+        sent: list[dict[str, Any]] = []
+        for call in calls:
+            request = read_call(call, self._tools.specs)
+            one = _sent(call, request)
+            self._budget.tokens -= self._counter.count(json.dumps(one, ensure_ascii=False))
+            self._check()
+            if self.ended:
+                break
+            if not sent:  # the text before calls is the model's own; it would only take room
+                self._messages.append({"role": "assistant", "content": "", "tool_calls": sent})
+            sent.append(one)
+            yield call, request
+        self._budget.requests -= 1
+        self._check()
 
     def run(self, call: ToolCall, request: StepRequest) -> TraceStep:
         """Run a step of the last reply, and return what came of it.

@@ -297,7 +297,7 @@ class AdalGenerator:
             raise
         finally:
             source.close()
-        stream.calls = getattr(source, "calls", ())
+        stream.calls = _calls(source, prepared)
         if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
@@ -326,7 +326,7 @@ class AdalGenerator:
             raise
         finally:
             await source.aclose()
-        stream.calls = getattr(source, "calls", ())
+        stream.calls = _calls(source, prepared)
         if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
@@ -346,7 +346,7 @@ class AdalGenerator:
         rest = shown.rest(is_cut=stream.finish_reason == "length")
         if (
             self._habit
-            and not stream.calls
+            and not getattr(shown.source, "calls", ())
             and (stream.finish_reason == "stop" or shown.thoughts.habit == "closes")
         ):
             self._habit.learn(shown.thoughts.habit)
@@ -460,6 +460,14 @@ class _Shown:
             return Replacement(text)
         self.has_text = self.has_text or bool(text.strip())
         return text or None
+
+
+def _calls(source: Any, prepared: Prepared) -> tuple[ToolCall, ...]:
+    """Return the tools that a reply calls; none where none may be called, which some servers ignore."""
+    calls: tuple[ToolCall, ...] = ()
+    if prepared.chat and not prepared.chat.must_answer:
+        calls = source.calls
+    return calls
 
 
 _MISTAKES = (TypeError, AttributeError, LookupError, NameError, AssertionError)

@@ -319,13 +319,21 @@ def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:
 
 
 def _head(hit: Hit, count: int) -> Hit:
+    head = first_lines(hit, count)
+    if head is hit:
+        return hit
+    reason = "; ".join(filter(None, (hit.reason, f"of lines {hit.start}-{hit.end}")))
+    return replace(head, reason=reason)
+
+
+def first_lines(hit: Hit, count: int) -> Hit:
+    """Return the first lines of a place, at least one."""
     lines = whole_lines_of(hit.text)
     if count >= len(lines):
         return hit
     text, _ = without_blank_end("".join(lines[:count]))
     end = hit.start + len(whole_lines_of(text)) - 1
-    reason = "; ".join(filter(None, (hit.reason, f"of lines {hit.start}-{hit.end}")))
-    return replace(hit, span=replace(hit.span, end=end), text=text, blank_end="", reason=reason)
+    return replace(hit, span=replace(hit.span, end=end), text=text, blank_end="")
 
 
 def _first_line_with_text(hit: Hit) -> int:

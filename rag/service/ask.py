@@ -383,7 +383,7 @@ def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _
             yield _Notify(writing.sources)
             yield _Stream(writing)
             pending = look.read(writing.calls, writing.text)
-            if not pending:
+            if pending is None:
                 break
             for one in pending:
                 yield _Show((yield _Work(partial(look.run, *one))))
@@ -397,7 +397,8 @@ def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _
         return True
     except BaseException as error:
         if not writing.has_text:
-            if isinstance(error, ProviderError) and (look.has_found or not writing.calls_tools):
+            has_begun = look.has_found or look.ended
+            if isinstance(error, ProviderError) and (has_begun or not writing.calls_tools):
                 look.end("the model failed", str(error))
                 if look.has_found:
                     yield _Show(look.close())
@@ -419,6 +420,8 @@ def _look_in_text(look: TextLook, generator: TextGenerator) -> _Steps[None]:
                 look.end("the model failed", str(error))
                 continue
             for pending in look.read(reply):
+                if look.ended:
+                    break
                 yield _Show((yield _Work(partial(look.run, pending))))
     except BaseException as error:
         if isinstance(error, Exception) or not look.has_found:

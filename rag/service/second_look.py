@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from rag.agent.budget import REPLY_TOKENS
 from rag.agent.look import LookLimits, Surroundings
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
@@ -46,16 +47,17 @@ def form_of_look(dialog: Dialog, generator: TextGenerator) -> Form:
     """Return how the model looks again: by calling tools, with lines of text, or not at all ("").
 
     With steps `auto` a model looks that calls tools, except a model file of this machine, and where the
-    reply must be JSON, which is no conversation. If no model can make the steps that are wanted, the answer
-    gets a note.
+    reply must be JSON, which is no conversation, or so short that calls would be cut as well. If no model can
+    make the steps that are wanted, the answer gets a note.
     """
     steps, settings = dialog.steps, dialog.engine.settings
     if not steps or dialog.selection is not None:
         return ""
     is_conversation = is_tool_calling(generator) and not dialog.options.is_json
     if steps == AUTO_STEPS:
-        fits = settings.context_tokens >= _AUTO_WINDOW and settings.local_model is None
-        return "tools" if is_conversation and fits else ""
+        limit = dialog.options.max_tokens
+        fits = settings.context_tokens >= _AUTO_WINDOW and (limit is None or limit >= REPLY_TOKENS)
+        return "tools" if is_conversation and fits and settings.local_model is None else ""
     if is_conversation:
         return "tools"
     if is_completing(generator):

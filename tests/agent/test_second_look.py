@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from conftest import git
 
+from rag.agent.look import LookLimits, Surroundings
+from rag.agent.tool_look import ToolLook
 from rag.errors import ProviderError
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.retention import kept_prompt
-from rag.service.second_look import NO_ROOM_FOR_STEPS, STEPS_WITHOUT_MODEL
+from rag.service.second_look import NO_ROOM_FOR_STEPS, STEPS_WITHOUT_MODEL, tools_of
 from rag.settings import Settings, load_settings
-from rag.types import Answer, SearchFilter, TraceStep
+from rag.types import Answer, GenerationOptions, SearchFilter, ToolCall, TraceStep
 from tests.servers.provider import ProviderServer
 
 QUESTION = "How are sessions signed?"
@@ -198,6 +200,18 @@ def test_auto_ends_after_six_requests(begun, server):
     assert "No step is left" in results(server)[-1]
     assert "all steps are used" in steps[-1].result
     assert answer.text.startswith("They are signed")
+
+
+@pytest.mark.parametrize(("limit", "offers_tools"), [(100, False), (500, True)])
+def test_auto_does_not_look_where_the_limit_of_the_answer_would_cut_a_call(
+    begun, server, limit, offers_tools
+):
+    server.answers = [ANSWER]
+    dialog = begun(steps="auto")
+    dialog.options = GenerationOptions(max_tokens=limit)
+    ask(dialog)
+    (chat,) = server.chats
+    assert ("tools" in chat.body) == offers_tools
 
 
 def test_a_question_without_a_word_of_the_repository_is_left_to_the_looking_model(begun, server):
@@ -436,8 +450,56 @@ def test_a_full_context_ends_the_look_and_no_prompt_exceeds_it(begun, server, sa
     for chat in server.chats:
         said = json.dumps([chat.body["messages"], chat.body.get("tools", [])], ensure_ascii=False)
         assert counter.count(said) + 300 <= 5000
-    assert "cut, read on from" in results(server)[0]
+    last = [chat for chat in server.chats if "tools" in chat.body][-1]
+    assert "cut, read on from" in next(m["content"] for m in last.body["messages"] if m["role"] == "tool")
     assert steps[-1].result.endswith(("the context is full", "all steps are used"))
+
+
+def test_many_calls_of_one_reply_do_not_exceed_the_context(begun, server):
+    calls = [call("search", query=f"session {n} " + "signed cookie " * 60) for n in range(20)]
+    dialog = begun(context_tokens=6000, answer_tokens=1500, steps=16)
+    server.answers = [calls, ANSWER]
+    steps, answer = ask(dialog)
+    sent = server.chats[1].body
+    said = json.dumps([sent["messages"], sent["tools"]], ensure_ascii=False)
+    assert dialog.engine.counter.count(said) + 1500 <= 6000
+    assert steps[-1].result.endswith("the context is full")
+    called = [len(message["tool_calls"]) for message in sent["messages"] if "tool_calls" in message]
+    assert called == [len(results(server))] == [len(steps) - 1]
+    assert answer.text.startswith("They are signed")
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_call_without_room_is_not_run_and_the_model_answers(begun, server, calls):
+    long = ("read", json.dumps({"path": "界" * 999}, ensure_ascii=False))
+    server.answers = [*[[long]] * calls, ANSWER]
+    steps, answer = ask(begun(context_tokens=2600, answer_tokens=300, steps=3))
+    assert steps == []
+    assert [chat.body.get("tool_choice") for chat in server.chats] == [None, "none", None][: calls + 1]
+    assert answer.text.startswith("They are signed")
+
+
+@pytest.mark.parametrize("in_text", [False, True])
+def test_the_steps_of_one_reply_end_with_the_look(begun, server, in_text):
+    server.behaviours = ["no_tools"] if in_text else ["good"]
+    calls = [call("search", query="again and again")] * 6
+    server.answers = ["LOOK search: again and again\n" * 6 if in_text else calls, ANSWER]
+    steps, answer = ask(begun(steps=9))
+    assert steps[-1].result.startswith("3 steps") and steps[-1].result.endswith("the model repeats itself")
+    assert answer.text.startswith("They are signed")
+
+
+def test_no_step_of_a_reply_begins_after_the_time(begun, server):
+    dialog, passed = begun(), 0.0
+    prepared, engine = dialog.prepare(QUESTION), dialog.engine
+    around = Surroundings(engine.counter, engine.settings.home, ["sample"], lambda: passed)
+    look = ToolLook(prepared, tools_of(dialog, prepared), LookLimits(9, 9, 1.0, 12_000), around)
+    pending = look.read([ToolCall(f"call_{n}", *call("search", query=f"session {n}")) for n in range(9)], "")
+    for one in pending:
+        look.run(*one)
+        passed += 0.6
+    assert look.close().result.endswith("the time is over")
+    assert len(look.steps) == 3  # two, and the one that says how it ended
 
 
 def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):
@@ -529,6 +591,27 @@ def test_a_model_that_fails_midway_answers_with_what_was_found(begun, server):
     assert (steps[-1].result.endswith("the model failed"), bool(steps[-1].error)) == (True, True)
     assert answer.sources[0].path == "snip/app.py"
     assert answer.complete
+
+
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_a_call_where_none_is_allowed_is_no_answer(begun, server, in_a_loop):
+    server.answers = [[READ], [READ], ANSWER]
+    dialog = begun(steps=1)
+    if in_a_loop:
+
+        async def asked() -> Any:
+            async with aclosing(aconverse(dialog, QUESTION, dialog.engine.generator())) as pieces:
+                return [piece async for piece in pieces][-1]
+
+        answer = asyncio.run(asked())
+    else:
+        _, answer = ask(dialog)
+    assert [chat.body.get("tool_choice") for chat in server.chats] == [None, "none", None]
+    assert "tools" not in server.chats[-1].body
+    assert answer.text.startswith("They are signed")
+    assert answer.complete
+    (step,) = (step for step in answer.trace if step.name == "look")
+    assert "gave no answer" in step.error
 
 
 def test_if_the_answer_fails_too_the_quotes_are_of_what_was_found(begun, server):

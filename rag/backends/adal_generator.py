@@ -245,8 +245,8 @@ class AdalGenerator:
     def complete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
         """Return the model's whole answer to a prompt. It does not count as the last answer.
 
-        Its tokens are `completion_usage` afterwards, None if the service did not report them. Only our client
-        observes `within_s`.
+        Its tokens are `completion_usage` afterwards, None if the service did not report them. The model
+        clients of AdalFlow itself do not observe `within_s`.
 
         Raises:
             ProviderError: the service failed or returned an empty answer.

@@ -258,7 +258,7 @@ def test_the_chosen_model_is_checked_with_one_small_question(ollama):
 def test_a_chosen_command_answers_and_runs_only_when_it_is_asked(claude):
     assert rag("setup", "--use", "claude").code == 0
     assert not (claude.parent / "ran").exists()
-    assert "--strict-mcp-config answered “Ready, from claude.”" in rag("setup", "--check").out
+    assert "cmd:claude answered “Ready, from claude.”" in rag("setup", "--check").out
     assert (claude.parent / "ran").read_text() == "-p --tools  --strict-mcp-config\n"
 
 

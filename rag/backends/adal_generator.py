@@ -180,10 +180,11 @@ class AdalGenerator:
         """
         key, limits = settings.api_key, request_limits(settings)
         if path := settings.local_model:
-            return cls(LlamaClient(path, settings.context_tokens, **limits), path.stem)
+            return cls(LlamaClient(path, settings.context_tokens, **limits), settings.shown_model)
         if (command := settings.command) is not None:
             at_once = settings.model_concurrency or 1
-            return cls(CommandClient(command, settings.timeout_s, at_once), f"cmd:{command}")
+            client = CommandClient(command, settings.timeout_s, at_once)
+            return cls(client, settings.shown_model, {"model": settings.model})
         client = model_client(
             settings.client,
             base_url=settings.base_url,

@@ -249,7 +249,7 @@ class AsyncCommandOutput(AsyncIterator[str]):
 
 
 def _started(client: CommandClient, folder: str, prompt: Any) -> processes.Process[bytes]:
-    """Start the command, without our settings in its environment: they hold keys and addresses with passwords.
+    """Start the command, without our settings in its environment, which may hold keys and passwords.
 
     Raises:
         ProviderBroke: the system refuses.

@@ -55,7 +55,7 @@ class ModelChoice:
         }
 
     def changes(self, before: Settings) -> dict[str, str | None]:
-        """Return the changes of the settings file. Embeddings keep the server that they share with the model."""
+        """Return the changes of the settings file. Embeddings keep the server that they share now."""
         shares = before.embedder.startswith("openai:") and not before.embedding_base_url
         if not shares or self.base_url == before.base_url:
             return self.settings

@@ -93,7 +93,7 @@ def test_a_command_gets_the_prompt_and_its_arguments_without_a_shell(script, sai
     monkeypatch.setenv("MY_KEY", "kept")
     model = generator(f"""{script('cat; printf "|%s" "$@" "$MY_KEY"')} 'a b' '$HOME' ';id'""")
     assert said(model) == "Be brief.\n\nWhere?|a b|$HOME|;id|kept"
-    assert model.model.startswith("cmd:")
+    assert model.model == f"cmd:{Path(model.generator.model_client.arguments[0]).name}"
     assert is_completing(model) and not is_tool_calling(model)
 
 
@@ -265,6 +265,19 @@ def test_the_current_folder_is_not_searched_even_if_the_path_names_it(script, tm
     monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
     with pytest.raises(SettingsError, match="there is no command 'model'"):
         users_command("model")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [("/opt/team/ask -m a", "cmd:ask"), ("'/a b/ask' x", "cmd:ask"), ("", "cmd:"), ("'ask", "cmd:")],
+)
+def test_the_name_of_a_command_in_answers_is_its_program(command, shown):
+    assert Settings(model=f"cmd:{command}").shown_model == shown
+
+
+def test_commands_with_other_arguments_are_other_models(script):
+    path = script("cat")
+    assert generator(f"{path} a").fingerprint != generator(f"{path} b").fingerprint
 
 
 def test_who_receives_the_code_is_named(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -233,6 +234,15 @@ class Settings:
         """The command line of the model, if `model` is `cmd:` and one, which may be empty."""
         named = self.model or ""
         return named.removeprefix("cmd:").strip() if named.startswith("cmd:") else None
+
+    @property
+    def shown_model(self) -> str:
+        """The name of the model in answers and lists: a command's program, a file without its folder."""
+        if self.command is not None:
+            with suppress(ValueError, IndexError):  # an open quotation, or no program
+                return f"cmd:{Path(shlex.split(self.command)[0]).name}"
+            return "cmd:"
+        return self.local_model.stem if self.local_model else self.model or ""
 
     def is_default(self, name: str) -> bool:
         """Whether a setting has its default and no source set it."""

@@ -142,6 +142,14 @@ def test_our_own_server_is_no_model():
         assert "ollama" not in {choice.name for choice in find_models(environ).choices}
 
 
+@pytest.mark.parametrize("name", ["cmd:touch ran", " cmd:touch ran", "qwen\n3", "\x1b[2Jqwen", "q" * 201])
+def test_a_server_lists_no_command_and_no_name_that_cannot_be_shown(name):
+    with ProviderServer(models=[name, "qwen3"]) as server:
+        environ = {"OLLAMA_HOST": server.base_url.removesuffix("/v1"), "PATH": ""}
+        found = find_models(environ).choices
+        assert [choice.model for choice in found if choice.name == "ollama"] == ["qwen3"]
+
+
 class Elsewhere(BaseHTTPRequestHandler):
     """Redirects to another machine, or sends without end."""
 
@@ -250,7 +258,7 @@ def test_the_chosen_model_is_checked_with_one_small_question(ollama):
 def test_a_chosen_command_answers_and_runs_only_when_it_is_asked(claude):
     assert rag("setup", "--use", "claude").code == 0
     assert not (claude.parent / "ran").exists()
-    assert "--strict-mcp-config answered “Ready, from claude.”" in rag("setup", "--check").out
+    assert "cmd:claude answered “Ready, from claude.”" in rag("setup", "--check").out
     assert (claude.parent / "ran").read_text() == "-p --tools  --strict-mcp-config\n"
 
 
@@ -301,6 +309,31 @@ def test_all_else_in_the_settings_file_stays(ollama, tmp_path):
     )
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert load_settings().steps == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "use", "after"),
+    [
+        ({"base_url": "http://127.0.0.1:9/v1"}, "cmd:true", "http://127.0.0.1:9/v1"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "ollama", "http://127.0.0.1:9/v1"),
+        ({}, "ollama", "https://api.openai.com/v1"),
+        ({}, "cmd:true", None),
+        (
+            {"base_url": "http://127.0.0.1:9/v1", "embedding_base_url": "http://127.0.0.1:8/v1"},
+            "ollama",
+            "http://127.0.0.1:8/v1",
+        ),
+        ({"base_url": "http://127.0.0.1:9/v1", "embedder": "potion"}, "cmd:true", None),
+    ],
+)
+def test_another_model_does_not_move_the_embeddings(before, use, after, ollama, has_git, tmp_path):
+    store_settings(config(tmp_path), {"embedder": "openai:nomic-embed-text", **before})
+    done = rag("setup", "--use", use)
+    assert done.code == 0, done.err
+    settings = load_settings()
+    assert settings.embedding_base_url == after
+    moved = after is not None and after != before.get("embedding_base_url")
+    assert (f"the embedder still sends the code to {after}" in done.err) == moved
 
 
 def test_a_new_settings_file_is_private_and_a_link_stays_one(ollama, tmp_path):

@@ -180,10 +180,11 @@ class AdalGenerator:
         """
         key, limits = settings.api_key, request_limits(settings)
         if path := settings.local_model:
-            return cls(LlamaClient(path, settings.context_tokens, **limits), path.stem)
+            return cls(LlamaClient(path, settings.context_tokens, **limits), settings.shown_model)
         if (command := settings.command) is not None:
             at_once = settings.model_concurrency or 1
-            return cls(CommandClient(command, settings.timeout_s, at_once), f"cmd:{command}")
+            client = CommandClient(command, settings.timeout_s, at_once)
+            return cls(client, settings.shown_model, {"model": settings.model})
         client = model_client(
             settings.client,
             base_url=settings.base_url,
@@ -245,8 +246,8 @@ class AdalGenerator:
     def complete(self, text: str, answer_tokens: int = 500, within_s: float | None = None) -> str:
         """Return the model's whole answer to a prompt. It does not count as the last answer.
 
-        Its tokens are `completion_usage` afterwards, None if the service did not report them. Only our client
-        observes `within_s`.
+        Its tokens are `completion_usage` afterwards, None if the service did not report them. The model
+        clients of AdalFlow itself do not observe `within_s`.
 
         Raises:
             ProviderError: the service failed or returned an empty answer.

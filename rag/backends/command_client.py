@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -42,7 +43,8 @@ class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[mis
 
     Args:
         command: the program and its arguments, as in a shell.
-        timeout_s: an answer may take five times as long.
+        timeout_s: an answer may take five times as long, after its place in the queue. `within_s` of a call
+            limits both together instead.
         at_once: how many of this process may run at the same time; others wait.
 
     Raises:
@@ -66,11 +68,12 @@ class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[mis
 
     def call(self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None) -> Any:
         """Run the command; return its text, or with `stream` a `CommandOutput`."""
+        asked, began = api_kwargs or {}, time.monotonic()
         with ExitStack() as turn:
             queue = queue_of(self.command, self.at_once)
-            queue.enter(self.host, self._queue_s)
+            queue.enter(self.host, self._queue_s(asked))
             turn.callback(queue.leave)
-            output = CommandOutput(self, api_kwargs or {})
+            output = CommandOutput(self, asked, began)
             output.turn = turn.pop_all()
         if output.streams:
             return output
@@ -79,11 +82,12 @@ class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[mis
 
     async def acall(self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None) -> Any:
         """Run the command without blocking the event loop; see `call`."""
+        asked, began = api_kwargs or {}, time.monotonic()
         with ExitStack() as turn:
             queue = queue_of(self.command, self.at_once)
-            await queue.aenter(self.host, self._queue_s)
+            await queue.aenter(self.host, self._queue_s(asked))
             turn.callback(queue.leave)
-            output = CommandOutput(self, api_kwargs or {})
+            output = CommandOutput(self, asked, began)
             output.turn = turn.pop_all()
         pieces = AsyncCommandOutput(output)
         if output.streams:
@@ -93,9 +97,9 @@ class CommandClient(adalflow.core.model_client.ModelClient):  # type: ignore[mis
         finally:
             await pieces.aclose()
 
-    @property
-    def _queue_s(self) -> float:
-        return _QUEUED_TIMEOUTS * self.timeout_s
+    def _queue_s(self, asked: Mapping[str, Any]) -> float:
+        within_s: float | None = asked.get("within_s")
+        return _QUEUED_TIMEOUTS * self.timeout_s if within_s is None else within_s
 
     def parse_chat_completion(self, completion: Any) -> Any:
         """Return the text or its pieces as AdalFlow's GeneratorOutput."""
@@ -111,12 +115,13 @@ class CommandOutput(Iterator[str]):
     usage = None
     finish_reason: str | None = None
 
-    def __init__(self, client: CommandClient, asked: Mapping[str, Any]) -> None:
+    def __init__(self, client: CommandClient, asked: Mapping[str, Any], began: float) -> None:
         self.streams = bool(asked.get("stream"))
         self.turn = ExitStack()
-        limit = asked.get("max_completion_tokens")
+        limit, within_s = asked.get("max_completion_tokens"), asked.get("within_s")
+        left_s = None if within_s is None else max(round(began + within_s - time.monotonic(), 2), 0.0)
         self._host = client.host
-        self._bounds = RequestBounds(client.host, client.timeout_s, chat_bytes(limit))
+        self._bounds = RequestBounds(client.host, client.timeout_s, chat_bytes(limit), all_s=left_s)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._bytes, self._characters, self._reason = 0, 0, b""
         with ExitStack() as opened:
@@ -244,11 +249,16 @@ class AsyncCommandOutput(AsyncIterator[str]):
 
 
 def _started(client: CommandClient, folder: str, prompt: Any) -> processes.Process[bytes]:
-    """Start the command. Raises ProviderBroke if the system refuses."""
+    """Start the command, without our settings in its environment, which may hold keys and passwords.
+
+    Raises:
+        ProviderBroke: the system refuses.
+    """
+    users = processes.users_environment({"PWD": folder})
     try:
         return processes.start(
             client.arguments,
-            environment=processes.users_environment({"PWD": folder}),
+            environment={name: value for name, value in users.items() if not name.startswith("RAG_")},
             folder=folder,
             stdin=prompt,
             stdout=processes.PIPE,

@@ -118,11 +118,14 @@ def _stored(choice: ModelChoice, *, json: bool) -> Settings:
         raise ConfigError(f"{choice.name} needs a model: rag setup --use {choice.name} --model NAME")
     if (command := Settings(model=choice.model).command) is not None:
         users_command(command)
-    store_settings(given.config_file, choice.settings)
+    changes = choice.changes(load_settings())
+    store_settings(given.config_file, changes)
     if json:
         out_json(asdict(choice))
     say(f"rag: stored in {given.config_file}: {visible(choice.model)}")
     say(f"rag: questions and excerpts of the code {_meaning(choice)}")
+    if (server := changes.get("embedding_base_url")) is not None:
+        say(f"rag: the embedder still sends the code to {visible(server)} (embedding_base_url)")
     settings = load_settings()
     for name in ("model",) if settings.command is not None else ("model", "base_url", "client"):
         if settings.source_of(name) and getattr(settings, name) != choice.settings[name]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from time import monotonic
 
@@ -118,6 +119,7 @@ class Service:
         self.lifespans: list[Lifespan] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engines = {(mine.namespace, shared, ""): self.engine}
+        self._models = _models_by_name(settings)
         self._generators: defaultdict[str | None, list[TextGenerator]] = defaultdict(list)
 
     @asynccontextmanager
@@ -169,9 +171,7 @@ class Service:
     @property
     def models(self) -> tuple[str, ...]:
         """The models that a question may choose, the usual one first; () without a model."""
-        mine = self.settings.engine
-        named = (mine.model or _UNNAMED_MODEL, *self.settings.models)
-        return tuple(dict.fromkeys(named)) if mine.has_model else ()
+        return tuple(self._models)
 
     def engine_for(self, caller: Caller, model: str | None = None) -> Engine:
         """Return the engine for a caller: its own conversations, the shared stores.
@@ -182,7 +182,7 @@ class Service:
         if model is not None and model not in self.models:
             offered = f"it offers {', '.join(self.models)}" if self.models else "no model is connected"
             raise BadRequest(f"this server does not offer the model {model[:80]!r}; {offered}", param="model")
-        changes = {"model": model} if model and model != self.models[0] else {}
+        changes = {"model": self._models[model]} if model and model != self.models[0] else {}
         facts = caller.sharing
         key = caller.namespace, facts, changes.get("model", "")
         known = self._engines.get(key)
@@ -495,6 +495,16 @@ class Service:
         finally:
             if not isinstance(generator, FailedGenerator):
                 kept.append(generator)
+
+
+def _models_by_name(settings: ServerSettings) -> dict[str, str]:
+    """Return the models that a question may choose, by the names that callers see; each name is unique."""
+    mine, found = settings.engine, dict[str, str]()
+    for model in dict.fromkeys((mine.model or "", *settings.models) if mine.has_model else ()):
+        shown = replace(mine, model=model).shown_model or _UNNAMED_MODEL
+        names = chain([shown], (f"{shown} ({number})" for number in count(2)))
+        found[next(name for name in names if name not in found)] = model
+    return found
 
 
 def _children_can_prepare(engine: Settings) -> bool:

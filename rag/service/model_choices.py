@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from rag import backends
-from rag.backends.openai.endpoint import DEFAULT_OPENAI_MODEL, host_of, list_models
+from rag.backends.openai.endpoint import DEFAULT_OPENAI_MODEL, OPENAI_URL, host_of, list_models
 from rag.errors import RagError, SettingsError
 from rag.processes import search_path
 from rag.resources import shipped
@@ -53,6 +53,13 @@ class ModelChoice:
             "api_key_variable": self.api_key_variable or None,
             "client": None,
         }
+
+    def changes(self, before: Settings) -> dict[str, str | None]:
+        """Return the changes of the settings file. Embeddings keep the server that they share now."""
+        shares = before.embedder.startswith("openai:") and not before.embedding_base_url
+        if not shares or self.base_url == before.base_url:
+            return self.settings
+        return {**self.settings, "embedding_base_url": before.base_url or OPENAI_URL}
 
     def with_model(self, model: str) -> ModelChoice:
         """Return the same choice with another model."""
@@ -117,8 +124,11 @@ An agent gets text of a repository, which is not trusted: it is started without 
 for that. Codex may read files, but is in its read-only sandbox.
 """
 _EMBEDDING_NAMES = ("embed", "minilm", "bge-", "/e5-", "gte-")
-_OUR_MODELS = "rag:"
-"""The models of `rag serve`, which may have the port of another server, are repositories."""
+_NO_MODELS = ("rag:", "cmd:")
+"""The models of `rag serve`, which may have the port of another server, are repositories; a server chooses no
+command.
+"""
+_MAX_NAME_CHARS = 200
 
 
 def find_models(environ: Mapping[str, str] | None = None) -> FoundModels:
@@ -171,9 +181,14 @@ def _addresses(environ: Mapping[str, str]) -> dict[str, str]:
 def _models_at(url: str) -> list[str]:
     """Return the models of a server on this machine; [] if there is no server of models."""
     try:
-        return [name for name in list_models(url, None, _TIMEOUT_S) if not name.startswith(_OUR_MODELS)]
+        return list(filter(_is_model, list_models(url, None, _TIMEOUT_S)))
     except RagError:
         return []
+
+
+def _is_model(name: str) -> bool:
+    """Return whether a name that a server lists can be stored and shown as that of its model."""
+    return name.isprintable() and len(name) <= _MAX_NAME_CHARS and not name.strip().startswith(_NO_MODELS)
 
 
 def _embeds(model: str) -> bool:

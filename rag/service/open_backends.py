@@ -76,7 +76,7 @@ class OpenBackends:
         try:
             return self.generator()
         except ProviderError as error:
-            return FailedGenerator(self.settings.model or "", error)
+            return FailedGenerator(self.settings.shown_model, error)
 
     def _name_receiver(self, host: str | None, what: str) -> None:
         """Notify the user where text is sent, on the first use of a host; None is this machine."""

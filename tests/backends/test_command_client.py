@@ -93,8 +93,17 @@ def test_a_command_gets_the_prompt_and_its_arguments_without_a_shell(script, sai
     monkeypatch.setenv("MY_KEY", "kept")
     model = generator(f"""{script('cat; printf "|%s" "$@" "$MY_KEY"')} 'a b' '$HOME' ';id'""")
     assert said(model) == "Be brief.\n\nWhere?|a b|$HOME|;id|kept"
-    assert model.model.startswith("cmd:")
+    assert model.model == f"cmd:{Path(model.generator.model_client.arguments[0]).name}"
     assert is_completing(model) and not is_tool_calling(model)
+
+
+def test_a_command_gets_the_keys_of_providers_but_none_of_our_settings(script, said, monkeypatch):
+    for name in ("RAG_GIT_TOKEN", "RAG_SERVER_KEYS", "RAG_API_KEY", "RAG_MEMORY", "RAG_SHARED"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "kept")
+    assert said(generator(script("env | grep -E '^(RAG_|OPENAI_API_KEY=)'"))).split() == [
+        "OPENAI_API_KEY=kept"
+    ]
 
 
 def test_a_command_runs_in_an_empty_folder_that_is_removed(script, said, tmp_path, monkeypatch):
@@ -144,6 +153,28 @@ def test_a_command_that_never_ends_is_stopped(script, said, held):
     with pytest.raises(ProviderUnreachable, match=r"did not finish within 1 s.*RAG_TIMEOUT"):
         said(generator(script(f"{held.line} exec sleep 1000"), timeout_s=0.2))
     assert held.has_ended()
+
+
+SHORT = {
+    "complete": lambda model: model.complete(PROMPT, within_s=0.5),
+    "acomplete": lambda model: asyncio.run(model.acomplete(PROMPT, within_s=0.5)),
+}
+
+
+@pytest.mark.parametrize("way", SHORT.values(), ids=SHORT)
+def test_a_short_question_has_its_own_time_limit(script, held, way):
+    with pytest.raises(ProviderUnreachable, match=r"did not finish within 0\.\d+ s"):
+        way(generator(script(f"{held.line} exec sleep 1000")))
+    assert held.has_ended()
+
+
+@pytest.mark.parametrize("way", SHORT.values(), ids=SHORT)
+def test_the_time_limit_of_a_short_question_includes_its_place_in_the_queue(script, way):
+    model = generator(script("echo Ready.; exec sleep 1000"))
+    with model.stream(prepared()) as running:
+        assert next(running)
+        with pytest.raises(ProviderUnreachable, match=r"busy with other questions for 0\.5 s"):
+            way(model)
 
 
 def test_a_command_that_prints_without_end_is_cut_at_the_limit_of_the_answer(script, held):
@@ -234,6 +265,19 @@ def test_the_current_folder_is_not_searched_even_if_the_path_names_it(script, tm
     monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
     with pytest.raises(SettingsError, match="there is no command 'model'"):
         users_command("model")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [("/opt/team/ask -m a", "cmd:ask"), ("'/a b/ask' x", "cmd:ask"), ("", "cmd:"), ("'ask", "cmd:")],
+)
+def test_the_name_of_a_command_in_answers_is_its_program(command, shown):
+    assert Settings(model=f"cmd:{command}").shown_model == shown
+
+
+def test_commands_with_other_arguments_are_other_models(script):
+    path = script("cat")
+    assert generator(f"{path} a").fingerprint != generator(f"{path} b").fingerprint
 
 
 def test_who_receives_the_code_is_named(tmp_path):

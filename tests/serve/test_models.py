@@ -20,12 +20,12 @@ def offering(
 ) -> Iterator[tuple[Served, ProviderServer]]:
     home = tmp_path_factory.mktemp("models")
     command = home / "model"
-    command.write_text("#!/bin/sh\ncat >/dev/null\necho 'From a command [1].'\n")
+    command.write_text('#!/bin/sh\ncat >/dev/null\necho "From a command${1:+, $1} [1]."\n')
     command.chmod(0o755)
     with ProviderServer(answers=["From the service [1]."]) as provider:
         engine = {"base_url": provider.base_url, "model": "usual", "api_key": "k", "gate": False}
         repositories = (("sample", indexed_sample.put_into(home)),)
-        models = ("other", f"cmd:{command}")
+        models = ("other", f"cmd:{command}", f"cmd:{command} again")
         with serving(home, repositories=repositories, engine=engine, models=models, deepwiki=True) as served:
             yield served.ready(), provider
 
@@ -42,12 +42,24 @@ def test_a_question_is_answered_by_the_model_that_it_names(offering, chosen, sen
     assert provider.requests[-1].body["model"] == sent
 
 
-def test_a_command_of_the_operator_can_be_chosen(offering):
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [("cmd:model", "From a command [1]."), ("cmd:model (2)", "From a command, again [1].")],
+)
+def test_a_command_of_the_operator_is_chosen_by_the_name_of_its_program(offering, chosen, text):
     served, _ = offering
-    usual, other, command = served.get("/api/models").json["models"]
-    assert (usual, other) == ("usual", "other")
-    reply = ask(served, model=command).json
-    assert (reply["answer"].strip(), reply["model"]) == ("From a command [1].", command)
+    assert served.get("/api/models").json["models"] == ["usual", "other", "cmd:model", "cmd:model (2)"]
+    reply = ask(served, model=chosen).json
+    assert (reply["answer"].strip(), reply["model"]) == (text, "cmd:model")
+
+
+def test_models_in_files_are_listed_without_their_folders(tmp_path: Path, indexed_sample: IndexedSample):
+    repositories = (("sample", indexed_sample.put_into(tmp_path)),)
+    engine, models = {"model": f"{tmp_path}/a/q.gguf"}, (f"{tmp_path}/b/q.gguf", f"{tmp_path}/c/r.gguf")
+    with serving(tmp_path, repositories=repositories, engine=engine, models=models, deepwiki=True) as served:
+        assert served.ready().get("/api/models").json["models"] == ["q", "q (2)", "r"]
+        (menu,) = served.get("/models/config").json["providers"]
+        assert [model["name"] for model in menu["models"]] == ["q", "q (2)", "r"]
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ class RequestBounds:
             piece, of which comments that keep a stream alive are some. After both, it has one more second
             for each 10 bytes that arrived, and at most `answer_s`.
         answer_s: see `first_byte_s`.
+        all_s: if given, all tries and pauses together may take this long instead.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class RequestBounds:
         setting: str = "",
         first_byte_s: float | None = None,
         answer_s: float = math.inf,
+        all_s: float | None = None,
     ) -> None:
         self.host, self.max_bytes = host, max_bytes
-        self.total_s = timeout_s * _TOTAL_TIMEOUTS if first_byte_s is None else first_byte_s
+        all_s = timeout_s * _TOTAL_TIMEOUTS if all_s is None else all_s
+        self.total_s = all_s if first_byte_s is None else first_byte_s
         self._pause_s = None if first_byte_s is None else timeout_s
         self._setting = setting or "timeout_s (RAG_TIMEOUT)"
         self._answer_s = answer_s

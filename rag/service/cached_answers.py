@@ -42,6 +42,7 @@ from rag.service.definition_history import NO_HISTORY
 from rag.service.dialog import Dialog
 from rag.service.engine import Engine
 from rag.service.repository import Repository, current_bytes
+from rag.service.rewording import rewording_of
 from rag.settings import Settings
 from rag.types import (
     Answer,
@@ -234,6 +235,9 @@ class LookUp:
         )
         numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
         hits = tuple(sorted(hits, key=lambda hit: -hit.score))
+        rewording = rewording_of(turn)
+        if self._standalone:
+            rewording = replace(rewording, standalone=self._standalone)
         searched = str(entry.metadata["standalone_question"]) if self._in_context else self._asked
         prepared = Prepared(
             question=self._question,
@@ -242,6 +246,7 @@ class LookUp:
             hits=hits,
             prompt=Prompt(text="", sources=numbered, turns=(), tokens=0, answer_tokens=0),
             seconds={"cache": time.perf_counter() - self._began},
+            rewording=rewording,
         )
         answer = Answer(
             text=entry.answer,

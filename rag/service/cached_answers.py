@@ -6,7 +6,7 @@ Two things are checked:
                                differs (or the index has other bytes), the entry is removed
     the sources shown now      the same if the index is unchanged; if not, the question is prepared, and the
                                entry is used only if there is no new source among the first ones, or before
-                               one that the answer refers to
+                               one that the answer refers to; what a step of a look has found comes last
 
 So a new or changed file that answers better is noticed at once, and a question about unchanged code needs no
 search. Everything else that an answer depends on is the scope of its entry: namespace, repositories with refs
@@ -156,12 +156,12 @@ class LookUp:
             return None
         shown = {(c.location, c.path, c.blob) for c in self._found.citations}
         rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
-        now = [(s.hit.location, s.hit.path, s.hit.blob) for s in prepared.prompt.sources]
+        ranked = [*(source.hit for source in prepared.prompt.sources), *prepared.hits]
+        now = [(hit.location, hit.path, hit.blob) for hit in ranked]
+        # What a step has found is not ranked: any place of the search comes before it.
+        depth = max(_FIRST, *(1 + now.index(one) if one in now else len(now) for one in rests_on))
         doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
-        if doubtful or not rests_on <= set(now):
-            return self._finish("stale")
-        depth = max(_FIRST, 1 + max(map(now.index, rests_on)))
-        return self._finish("hit" if shown.issuperset(now[:depth]) else "stale")
+        return self._finish("hit" if shown.issuperset(now[:depth]) and not doubtful else "stale")
 
     def keep(self, prepared: Prepared, answer: Answer) -> None:
         """Cache a new answer, after its turn is stored. A failure is only reported as a notice."""

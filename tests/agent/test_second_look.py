@@ -219,6 +219,29 @@ def test_an_answer_after_a_look_is_cached_until_its_files_change(begun, server, 
     assert len(server.chats) == 2
 
 
+def test_an_answer_from_what_a_step_found_is_cached_until_a_place_is_found(begun, server, sample_repo):
+    (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pulled()\n")
+    engine = begun(cache=True).engine
+
+    def again() -> Answer:
+        server.answers = [[call("read", path="till.py", start=1, end=2)], "It is there [13]."]
+        dialog = Dialog(engine, [engine.repository(str(sample_repo))])
+        *_, answer = converse(dialog, QUESTION, engine.generator(), cache=True)
+        assert isinstance(answer, Answer)
+        return answer
+
+    first = again()
+    assert [citation.path for citation in first.citations] == ["till.py"]
+    assert "till.py" not in [hit.path for hit in first.hits]
+    (sample_repo / "bread.md").write_text("# Bread\n\nHow to bake it.\n")
+    assert again().cached == first.turn_id
+    (sample_repo / "signing.py").write_text("def sign_sessions(sessions):\n    return map(sign, sessions)\n")
+    assert not again().cached
+    assert again().cached
+    (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pushed()\n")
+    assert not again().cached
+
+
 # ---------------------------------------------------------------- the tools
 
 

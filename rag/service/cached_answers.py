@@ -6,7 +6,8 @@ Two things are checked:
                                differs (or the index has other bytes), the entry is removed
     the sources shown now      the same if the index is unchanged; if not, the question is prepared, and the
                                entry is used only if there is no new source among the first ones, or before
-                               one that the answer refers to; what a step of a look has found comes last
+                               one that the answer refers to; what the model has read in a look comes last;
+                               what its other steps alone have found is used only with an unchanged index
 
 So a new or changed file that answers better is noticed at once, and a question about unchanged code needs no
 search. Everything else that an answer depends on is the scope of its entry: namespace, repositories with refs
@@ -69,7 +70,8 @@ those of the dialog.
 """
 _OTHER_STATE = {"look recall_turns", "look changed_since"}
 """Steps whose results depend on more than the files."""
-
+_OF_ONE_FILE = {"look", "look read"}
+"""Steps whose results a new file does not change, and the end of a look."""
 
 _NUMBERING = "by first reference"
 """How the citations of an answer are numbered; cached answers with another numbering are not reused."""
@@ -137,6 +139,7 @@ class LookUp:
         self._began = time.perf_counter()
         self._waiting: CacheHit | None = None
         self._found: CachedAnswer | None = None
+        self._has_only_read = False
 
     def unchanged(self) -> CacheHit | None:
         """Return the cached answer if nothing at all has changed since; no search is needed then."""
@@ -147,6 +150,7 @@ class LookUp:
         turn = self._kept_turn(self._found)
         if texts is None or turn is None:
             return self._finish("stale")
+        self._has_only_read = {step.name for step in turn.trace if step.is_look} <= _OF_ONE_FILE
         self._waiting = self._again(self._found, turn, texts)
         return self._finish("hit") if self._found.index == self._index else None
 
@@ -158,10 +162,11 @@ class LookUp:
         rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
         ranked = [*(source.hit for source in prepared.prompt.sources), *prepared.hits]
         now = [(hit.location, hit.path, hit.blob) for hit in ranked]
-        # What a step has found is not ranked: any place of the search comes before it.
-        depth = max(_FIRST, *(1 + now.index(one) if one in now else len(now) for one in rests_on))
         doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
-        return self._finish("hit" if shown.issuperset(now[:depth]) and not doubtful else "stale")
+        if doubtful or not (self._has_only_read or rests_on <= set(now)):
+            return self._finish("stale")
+        depth = max(_FIRST, *(1 + now.index(one) if one in now else len(now) for one in rests_on))
+        return self._finish("hit" if shown.issuperset(now[:depth]) else "stale")
 
     def keep(self, prepared: Prepared, answer: Answer) -> None:
         """Cache a new answer, after its turn is stored. A failure is only reported as a notice."""

@@ -42,7 +42,7 @@ from rag.service.groups import Selection, is_group, selected
 from rag.service.jobs import open_shared_state
 from rag.service.namespace_retention import RetentionTimer
 from rag.service.open_backends import FailedGenerator
-from rag.service.replay import Replay, TurnsBefore, compared
+from rag.service.replay import Replay, compared, dialog_before
 from rag.settings import Settings, Steps, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
 from rag.types.question_kinds import HISTORY
@@ -470,8 +470,8 @@ class Service:
         if not entries:
             raise BadRequest("the turn's conversation is about no repository, so it cannot be asked again")
         opened = [await self.registry.opened(entry) for entry in entries]
-        before = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
-        answer = await self.answered(before, turn.question, cache=False)
+        dialog = dialog_before(engine, opened, conversation, turn)
+        answer = await self.answered(dialog, turn.question, cache=False)
         sources = [entry.source for entry in entries]
         async with self.limiter.slot():
             return await to_thread(compared, engine, turn, answer, sources)

@@ -6,7 +6,8 @@ Two things are checked:
                                differs (or the index has other bytes), the entry is removed
     the sources shown now      the same if the index is unchanged; if not, the question is prepared, and the
                                entry is used only if there is no new source among the first ones, or before
-                               one that the answer refers to
+                               one that the answer refers to; what the model has read in a look comes last;
+                               what its other steps alone have found is used only with an unchanged index
 
 So a new or changed file that answers better is noticed at once, and a question about unchanged code needs no
 search. Everything else that an answer depends on is the scope of its entry: namespace, repositories with refs
@@ -42,6 +43,7 @@ from rag.service.definition_history import NO_HISTORY
 from rag.service.dialog import Dialog
 from rag.service.engine import Engine
 from rag.service.repository import Repository, current_bytes
+from rag.service.rewording import rewording_of
 from rag.settings import Settings
 from rag.types import (
     Answer,
@@ -68,7 +70,8 @@ those of the dialog.
 """
 _OTHER_STATE = {"look recall_turns", "look changed_since"}
 """Steps whose results depend on more than the files."""
-
+_OF_ONE_FILE = {"look", "look read"}
+"""Steps whose results a new file does not change, and the end of a look."""
 
 _NUMBERING = "by first reference"
 """How the citations of an answer are numbered; cached answers with another numbering are not reused."""
@@ -136,6 +139,7 @@ class LookUp:
         self._began = time.perf_counter()
         self._waiting: CacheHit | None = None
         self._found: CachedAnswer | None = None
+        self._has_only_read = False
 
     def unchanged(self) -> CacheHit | None:
         """Return the cached answer if nothing at all has changed since; no search is needed then."""
@@ -146,6 +150,7 @@ class LookUp:
         turn = self._kept_turn(self._found)
         if texts is None or turn is None:
             return self._finish("stale")
+        self._has_only_read = {step.name for step in turn.trace if step.is_look} <= _OF_ONE_FILE
         self._waiting = self._again(self._found, turn, texts)
         return self._finish("hit") if self._found.index == self._index else None
 
@@ -155,11 +160,12 @@ class LookUp:
             return None
         shown = {(c.location, c.path, c.blob) for c in self._found.citations}
         rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
-        now = [(s.hit.location, s.hit.path, s.hit.blob) for s in prepared.prompt.sources]
+        ranked = [*(source.hit for source in prepared.prompt.sources), *prepared.hits]
+        now = [(hit.location, hit.path, hit.blob) for hit in ranked]
         doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
-        if doubtful or not rests_on <= set(now):
+        if doubtful or not (self._has_only_read or rests_on <= set(now)):
             return self._finish("stale")
-        depth = max(_FIRST, 1 + max(map(now.index, rests_on)))
+        depth = max(_FIRST, *(1 + now.index(one) if one in now else len(now) for one in rests_on))
         return self._finish("hit" if shown.issuperset(now[:depth]) else "stale")
 
     def keep(self, prepared: Prepared, answer: Answer) -> None:
@@ -234,6 +240,9 @@ class LookUp:
         )
         numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
         hits = tuple(sorted(hits, key=lambda hit: -hit.score))
+        rewording = rewording_of(turn)
+        if self._standalone:
+            rewording = replace(rewording, standalone=self._standalone)
         searched = str(entry.metadata["standalone_question"]) if self._in_context else self._asked
         prepared = Prepared(
             question=self._question,
@@ -242,6 +251,7 @@ class LookUp:
             hits=hits,
             prompt=Prompt(text="", sources=numbered, turns=(), tokens=0, answer_tokens=0),
             seconds={"cache": time.perf_counter() - self._began},
+            rewording=rewording,
         )
         answer = Answer(
             text=entry.answer,

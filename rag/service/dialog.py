@@ -330,7 +330,7 @@ class Dialog:
             options=self.options,
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
-            phrasings=rewording.phrasings,
+            rewording=rewording,
         )
 
     def _frames(self) -> list[str]:

@@ -32,8 +32,6 @@ class Replay:
 def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Replay:
     """Ask a turn's question again, after the same earlier turns, with the current code or that at `as_of`.
 
-    It is searched in the words of the first time: no model is asked for others.
-
     Raises:
         NotFound: the turn's conversation is deleted.
         RagError: as raised by asking.
@@ -41,12 +39,23 @@ def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Rep
     conversation = engine.conversation_of(turn)
     sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
     opened = [engine.repository(source) for source in sources]
-    dialog = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
-    dialog.rewording = rewording_of(turn)
+    dialog = dialog_before(engine, opened, conversation, turn)
     *_, answer = converse(dialog, turn.question, engine.generator())
     if not isinstance(answer, Answer):
         raise TypeError("a conversation ends with its answer")
     return compared(engine, turn, answer, conversation.sources, as_of=as_of)
+
+
+def dialog_before(
+    engine: Engine, opened: Sequence[Repository], conversation: Conversation, turn: DialogTurn
+) -> Dialog:
+    """Return a dialog that asks a turn's question again, after the same earlier turns, and stores nothing.
+
+    It is searched in the words of the first time: no model is asked for others.
+    """
+    dialog = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
+    dialog.rewording = rewording_of(turn)
+    return dialog
 
 
 def compared(

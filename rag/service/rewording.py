@@ -15,7 +15,7 @@ from rag.retrieval.question import parse_question
 from rag.retrieval.relations import is_relation
 from rag.service.dialog import HISTORY_SHARE, SHOWN_HITS, Dialog, answered
 from rag.service.frame import frame_of
-from rag.service.trace import REWRITE
+from rag.service.trace import STANDALONE
 from rag.types import DialogTurn, Rewording
 from rag.types.question_kinds import LIST
 
@@ -81,6 +81,6 @@ def reworded(dialog: Dialog, question: str, reply: str) -> Rewording:
 
 
 def rewording_of(turn: DialogTurn) -> Rewording:
-    """Return the rewording with which the answer of a turn was searched."""
-    standalone = next((step.result for step in turn.trace if step.name == REWRITE), "")
+    """Return the model's rewording with which the answer of a turn was searched; empty if there was none."""
+    standalone = next((step.result for step in turn.trace if step.name == STANDALONE), "")
     return Rewording(standalone, tuple(step.query for step in turn.trace if step.is_phrasing))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from rag.types import Answer, Prepared, TraceStep
 
-REWRITE = "rewrite"
+STANDALONE = "standalone"
 
 
 def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
     """Return the steps of an answer; a step that was not made is left out.
 
-    "rewrite" gives the question that was searched instead of the one typed, "phrasing" a text that was
-    searched besides it, "cache" the turn whose answer was given again. The steps of a second look follow the
-    search.
+    "standalone" gives a model's form of the question, "phrasing" a text that was searched besides it, "cache"
+    the turn whose answer was given again. The steps of a second look follow the search.
     """
     seconds, shown = answer.seconds, len(prepared.prompt.sources)
     steps = []
-    if prepared.standalone_question not in ("", prepared.question):
-        steps.append(TraceStep(REWRITE, prepared.question, prepared.standalone_question))
-    steps += [TraceStep("phrasing", phrasing) for phrasing in prepared.phrasings]
+    if prepared.rewording.standalone:
+        steps.append(TraceStep(STANDALONE, prepared.question, prepared.rewording.standalone))
+    steps += [TraceStep("phrasing", phrasing) for phrasing in prepared.rewording.phrasings]
     if answer.cached:
         return *steps, TraceStep("cache", prepared.standalone_question, answer.cached)
     found = f"{len(prepared.hits)} places"

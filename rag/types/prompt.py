@@ -71,9 +71,9 @@ class Prepared:
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
     of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
-    caller asks of the model, `steps` those of a second look. `warning` is that of the answer, `phrasings`
-    those of a `Rewording`. `chat` is what is sent instead of the prompt's text to a model that may call
-    tools.
+    caller asks of the model, `steps` those of a second look. `warning` is that of the answer, `rewording`
+    the question as a model rewrote it. `chat` is what is sent instead of the prompt's text to a model that
+    may call tools.
     """
 
     question: str
@@ -89,5 +89,5 @@ class Prepared:
     options: GenerationOptions = field(default_factory=GenerationOptions)
     steps: tuple[TraceStep, ...] = ()
     warning: str = ""
-    phrasings: tuple[str, ...] = ()
+    rewording: Rewording = Rewording()
     chat: ToolChat | None = None

@@ -233,6 +233,51 @@ def test_an_answer_after_a_look_is_cached_until_its_files_change(begun, server, 
     assert len(server.chats) == 2
 
 
+def ask_with_a_step(engine: Engine, server: ProviderServer, folder: Path, step: tuple[str, str]) -> Answer:
+    """Ask, with the cache, a model that makes this step and cites what it found."""
+    server.answers = [[step], "It is there [13]."]
+    dialog = Dialog(engine, [engine.repository(str(folder))])
+    *_, answer = converse(dialog, QUESTION, engine.generator(), cache=True)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def test_an_answer_from_lines_that_a_step_read_is_cached_until_a_place_is_found(begun, server, sample_repo):
+    (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pulled()\n")
+    again = partial(
+        ask_with_a_step,
+        begun(cache=True).engine,
+        server,
+        sample_repo,
+        call("read", path="till.py", start=1, end=2),
+    )
+
+    first = again()
+    assert [citation.path for citation in first.citations] == ["till.py"]
+    assert "till.py" not in [hit.path for hit in first.hits]
+    (sample_repo / "bread.md").write_text("# Bread\n\nHow to bake it.\n")
+    assert again().cached == first.turn_id
+    (sample_repo / "signing.py").write_text("def sign_sessions(sessions):\n    return map(sign, sessions)\n")
+    assert not again().cached
+    assert again().cached
+    (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pushed()\n")
+    assert not again().cached
+
+
+def test_an_answer_from_a_list_of_callers_is_not_repeated_when_there_is_another(begun, server, sample_repo):
+    (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pulled()\n")
+    (sample_repo / "counter.py").write_text("from till import open_till\n\nopen_till(None)\n")
+    again = partial(
+        ask_with_a_step, begun(cache=True).engine, server, sample_repo, call("callers", name="open_till")
+    )
+
+    first = again()
+    assert [citation.path for citation in first.citations] == ["counter.py"]
+    assert again().cached == first.turn_id
+    (sample_repo / "kiosk.py").write_text("from till import open_till\n\nopen_till(1)\n")
+    assert not again().cached
+
+
 # ---------------------------------------------------------------- the tools
 
 

@@ -306,6 +306,19 @@ def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
     assert running.post(f"/api/turns/{response['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 
 
+def test_a_replay_is_searched_in_the_words_of_the_first_time(serve, provider):
+    phrasings = ["RateLimiter token bucket refill", "429 TooManyRequests", "allow(key) throttle"]
+    provider.answers = ["\n".join(phrasings), "So [1]."]
+    running = serve(engine={"model": "m", "base_url": provider.base_url, "reword": True}).ready()
+    response = ask(running, "How are people kept from asking too often?").json
+    assert [step["query"] for step in response["trace"] if step["name"] == "phrasing"] == phrasings
+    asked = len(provider.chats)
+    again = running.post(f"/api/turns/{response['turn']}/replay").json
+    assert len(provider.chats) == asked + 1
+    assert [step["query"] for step in again["answer"]["trace"] if step["name"] == "phrasing"] == phrasings
+    assert (again["differs"], again["lost"], again["gained"]) == (False, [], [])
+
+
 def test_old_and_new_lines_are_shown_but_no_secret(serve, sample_repo):
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
     response = ask(running, repositories=["links"]).json

@@ -137,6 +137,44 @@ def test_a_replay_asks_for_no_other_words(opened, sample_repo, server):
     assert [hit.place for hit in again.answer.hits] == [hit.place for hit in first.hits]
 
 
+def test_a_replay_searches_a_follow_up_in_the_words_of_the_model_without_asking_it(
+    opened, sample_repo, server
+):
+    alone = "When do signed sessions expire?"
+    server.answers = ["They are signed [1].", f"{alone}\n{REPLY}", "Later [1]."]
+    engine = opened()
+    dialog = begun(engine, sample_repo)
+    dialog.rewording = rewording.Rewording()
+    ask(dialog, SIGNED)
+    dialog.rewording = None
+    first = ask(dialog, "And when do they expire?", cache=True)
+    other = Dialog(engine, dialog.repositories)
+    ask(other, VAGUE)
+    server.answers = [f"{alone}\n{REPLY}", "Later [1]."]
+    assert ask(other, "And the sessions, when?", cache=True).cached == first.turn_id
+    for turn in (dialog.turns()[1], other.turns()[1]):
+        asked = len(server.chats)
+        again = replay(engine, turn).answer
+        assert len(server.chats) == asked + 1
+        assert again.standalone_question == first.standalone_question == alone
+        assert [step.query for step in again.trace if step.is_phrasing] == list(PHRASINGS)
+    again = replay(engine, dialog.turns()[1]).answer
+    assert [hit.place for hit in again.hits] == [hit.place for hit in first.hits]
+
+
+@pytest.mark.parametrize(
+    "follow_up", ["And who calls it?", "Who else uses it?", "And where is it tested?", "What does it return?"]
+)
+def test_a_replay_of_a_follow_up_that_the_rules_resolve_is_identical(sample_repo, follow_up):
+    with closing(Engine(load_settings({}))) as engine:
+        dialog = begun(engine, sample_repo)
+        ask(dialog, "Where is `sign_session` defined?")
+        first = ask(dialog, follow_up)
+        again = replay(engine, dialog.turns()[1])
+        assert (again.answer.text, again.lost, again.gained) == (first.text, (), ())
+        assert again.answer.standalone_question == first.standalone_question != follow_up
+
+
 # ---------------------------------------------------------------- servers that fail
 
 

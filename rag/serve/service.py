@@ -82,8 +82,12 @@ class Service:
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
         self._env_keys = named_keys(settings.keys, mine.namespace, shared)
-        with opened_keys(mine) as stored:
-            keys = self._env_keys + stored.keys()
+        with opened_keys(mine) as records:
+            stored = records.read()
+        if stored.damaged:
+            raise SettingsError("; ".join(stored.damaged))
+        self._damaged_keys: frozenset[str] = frozenset()
+        keys = self._env_keys + stored.keys
         self._read_keys_at, self._reading_keys = 0.0, asyncio.Lock()
         self._key_reader = ThreadPoolExecutor(1, thread_name_prefix="rag-keys")
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
@@ -153,15 +157,20 @@ class Service:
     async def reread_keys(self) -> None:
         """Accept the keys that are stored now. They are read at most once a second, in a thread of their own.
 
-        Requests wait for it, so that none is accepted with a key that was removed before.
+        Requests wait for it, so that none is accepted with a key that was removed before. A damaged key is
+        not accepted, and is logged once.
         """
         async with self._reading_keys:
             if monotonic() < self._read_keys_at:
                 return
-            read = KeyRecords(self.engine.turns).keys
             try:
-                keys = await asyncio.get_running_loop().run_in_executor(self._key_reader, read)
-                self.keyring.replace(self._env_keys + keys)
+                stored = await asyncio.get_running_loop().run_in_executor(
+                    self._key_reader, lambda: KeyRecords(self.engine.turns).read()
+                )
+                self.keyring.replace(self._env_keys + stored.keys)
+                for damage in set(stored.damaged) - self._damaged_keys:
+                    log.error("%s", damage)
+                self._damaged_keys = frozenset(stored.damaged)
             except (SettingsError, StoreError) as error:
                 log.error("%s; the keys that were read before stay", error)
             self._read_keys_at = monotonic() + _READ_KEYS_EVERY_S

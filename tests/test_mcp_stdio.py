@@ -222,6 +222,23 @@ def test_the_first_call_indexes_and_reports_progress(tmp_path: Path) -> None:
         assert server.reply(4)["result"]["structuredContent"]["places"] == ["zebra.py:1-2"]
 
 
+def test_a_question_may_leave_the_steps_to_the_model(tmp_path: Path) -> None:
+    read = [("read", json.dumps({"path": "snip/app.py", "start": 1, "end": 12}))]
+    with (
+        ProviderServer(answers=[read, "They are signed [1]."]) as model,
+        running(
+            tmp_path / "home",
+            *("--repo", sample_copy(tmp_path).location),
+            **{"RAG_BASE_URL": model.base_url, "RAG_MODEL": "m", "RAG_STEPS": "0"},
+        ) as server,
+    ):
+        server.send(message("initialize", 1, **HELLO))
+        server.send(call(2, "ask_question", question="How are sessions signed?", steps="auto"))
+        result = server.reply(2)["result"]
+        assert not result["isError"], result
+        assert "look read" in [step["name"] for step in result["structuredContent"]["trace"]]
+
+
 @contextmanager
 def asking(tmp_path: Path) -> Iterator[Running]:
     """A server whose model never answers, while it is asked."""

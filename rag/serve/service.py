@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import to_thread
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
@@ -14,6 +14,7 @@ from time import monotonic
 
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError
 from rag.hints import Interface, for_callers
+from rag.mcp.host import OnStep
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
@@ -46,8 +47,6 @@ from rag.settings import Settings, Steps, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
 from rag.types.question_kinds import HISTORY
 
-OnStep = Callable[[TraceStep], Awaitable[None]]
-"""Receives a step of a second look as soon as it was made."""
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 _START_AFTER_S = 0.25
 _READ_KEYS_EVERY_S = 1.0

@@ -33,4 +33,4 @@ def add_key(memory: str, name: str, *more: Any, **rights: Any) -> str:
 
 def read_keys(memory: str) -> tuple[Key, ...]:
     """Return the keys in a turn store."""
-    return with_keys(memory, lambda keys: keys.keys())
+    return with_keys(memory, lambda keys: keys.read().keys)

@@ -46,11 +46,17 @@ def no_host() -> Host:
     raise ConfigError("there is no repository")
 
 
-def replies(*sent: object, tools: ToolSet = "basic") -> list[dict[str, Any]]:
+def unreadable_host() -> Host:
+    raise PermissionError("the folder cannot be read")
+
+
+def replies(
+    *sent: object, tools: ToolSet = "basic", make_host: Callable[[], Host] = no_host
+) -> list[dict[str, Any]]:
     """The replies of a server without repositories to messages, in any order of those that need one."""
     lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in sent]
     out = io.BytesIO()
-    server = stdio.StdioServer(no_host, "sample", tools, lines=io.BytesIO(b"\n".join(lines)), out=out)
+    server = stdio.StdioServer(make_host, "sample", tools, lines=io.BytesIO(b"\n".join(lines)), out=out)
     server.run()
     assert server.close()
     return [json.loads(line) for line in out.getvalue().splitlines()]
@@ -117,6 +123,22 @@ def test_without_a_repository_requests_fail_and_lists_are_answered() -> None:
     by_id = {one["id"]: one for one in found}
     assert [tool["name"] for tool in by_id[1]["result"]["tools"]] == list(BASIC)
     assert by_id[2]["error"]["message"] == by_id[3]["error"]["message"] == "there is no repository"
+
+
+def test_a_call_is_answered_though_the_repositories_cannot_be_opened(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failed = replies(call(1, "facts"), call("b", "facts"), make_host=unreadable_host)
+    assert {code(one) for one in failed} == {(1, -32603), ("b", -32603)}
+    assert all("folder" not in one["error"]["message"] for one in failed)
+    assert "the folder cannot be read" in caplog.text
+
+
+def test_a_cancellation_without_an_id_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = [notice("notifications/cancelled", requestId=one) for one in ([1], {"a": 1}, None, 1.5)]
+    (reply,) = replies(call(0, "facts"), *wrong, notice("notifications/cancelled"))
+    assert code(reply) == (0, -32603)
+    assert not caplog.records
 
 
 def test_lists_are_short() -> None:
@@ -198,6 +220,23 @@ def test_the_first_call_indexes_and_reports_progress(tmp_path: Path) -> None:
         (Path(root) / "zebra.py").write_text("def paint_zebra():\n    return 1\n")
         server.send(call(4, "find_symbol", name="paint_zebra"))
         assert server.reply(4)["result"]["structuredContent"]["places"] == ["zebra.py:1-2"]
+
+
+def test_a_question_may_leave_the_steps_to_the_model(tmp_path: Path) -> None:
+    read = [("read", json.dumps({"path": "snip/app.py", "start": 1, "end": 12}))]
+    with (
+        ProviderServer(answers=[read, "They are signed [1]."]) as model,
+        running(
+            tmp_path / "home",
+            *("--repo", sample_copy(tmp_path).location),
+            **{"RAG_BASE_URL": model.base_url, "RAG_MODEL": "m", "RAG_STEPS": "0"},
+        ) as server,
+    ):
+        server.send(message("initialize", 1, **HELLO))
+        server.send(call(2, "ask_question", question="How are sessions signed?", steps="auto"))
+        result = server.reply(2)["result"]
+        assert not result["isError"], result
+        assert "look read" in [step["name"] for step in result["structuredContent"]["trace"]]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import typer
 from rag.cli import options
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
-from rag.errors import BackendMissing, ConfigError
+from rag.errors import BackendMissing, ConfigError, SettingsError
 from rag.parsing import parse_age, parse_expiry
 from rag.quoting import counted
 from rag.types import now_utc
@@ -122,19 +122,26 @@ def list_keys(*, json: options.Json = False) -> None:
     rag keys list
     """
     with _keys() as keys:
-        found, now = keys.keys(), now_utc()
+        found, now = keys.read(), now_utc()
         if json:
-            out_json([_as_json(key, now) for key in found])
-            return
-        if not found:
+            out_json([_as_json(key, now) for key in found.keys])
+        elif found.keys:
+            names = ("key", "namespace", "project", "team", "expires")
+            rows = [
+                (
+                    key.name,
+                    key.namespace or "(default)",
+                    key.sharing.project,
+                    key.sharing.team,
+                    _until(key, now),
+                )
+                for key in found.keys
+            ]
+            table("", names, rows)
+        elif not found.damaged:
             say("rag: there are no keys; add one with `rag keys add NAME`")
-            return
-        names = ("key", "namespace", "project", "team", "expires")
-        rows = [
-            (one.name, one.namespace or "(default)", one.sharing.project, one.sharing.team, _until(one, now))
-            for one in found
-        ]
-        table("", names, rows)
+        if found.damaged:
+            raise SettingsError("; ".join(found.damaged))
 
 
 @app.command()

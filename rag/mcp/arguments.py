@@ -104,7 +104,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_in_words(one) for one in schema["anyOf"])
     if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
+        return f"{'one of ' if len(schema['enum']) > 1 else ''}{', '.join(schema['enum'])}"
     match schema["type"]:
         case "integer" if "maximum" in schema:
             return f"a number from {schema['minimum']} to {schema['maximum']}"

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 from rag.settings import (
+    AUTO_STEPS,
     EXPLORE_TOKENS,
     MAX_CODE_WORDS,
     MAX_EXPLORE_TOKENS,
@@ -113,7 +114,10 @@ _EXPLORING = (
         twice: the same question again returns the next places. For one known file read it; for one rare
         word grep is cheaper.""",
         {
-            "question": _text("Also of several parts; an identifier; a pasted error, diff or issue."),
+            "question": _text(
+                "Also of several parts; an identifier, error or issue; a diff, or a change and its files: "
+                "tests first."
+            ),
             "in_code_words": _CODE_WORDS,
             "budget": _number(MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, EXPLORE_TOKENS, "Tokens of the reply."),
             "seen": _STRINGS | {"maxItems": 2000, "description": "Places you have (`path:12-40`)."},
@@ -126,17 +130,17 @@ _EXPLORING = (
 _WIKI = (
     McpTool(
         "list_available_repos",
-        "List the available repositories, to pass one as `repoName`.",
+        "List the repositories, to pass one as `repoName`.",
         {"limit": _number(1, MAX_REPOSITORIES, MAX_REPOSITORIES), "offset": _number(0)},
     ),
     McpTool(
         "read_wiki_structure",
-        "Get a list of documentation topics for a repository. Use it for an overview.",
+        "List the documentation topics of a repository. Use it for an overview.",
         {"repoName": _ONLY_REPO, "ref": _REF},
     ),
     McpTool(
         "read_wiki_contents",
-        """View documentation about a repository, from a page on; the reply names the next page. Use it for
+        """View documentation of a repository, from a page on; the reply names the next page. Use it for
         whole topics.""",
         {
             "repoName": _ONLY_REPO,
@@ -160,7 +164,10 @@ _QUESTIONS = (
             "conversation": _CONVERSATION,
             "ref": _REF,
             "about": _text('What "it" means: a definition or file.', most=500),
-            "steps": _number(0, MAX_STEPS, about="How often the model may look again."),
+            "steps": {
+                "anyOf": [_number(0, MAX_STEPS), {"type": "string", "enum": [AUTO_STEPS]}],
+                "description": "Times it may look again.",
+            },
         },
         ("question",),
         "writes",
@@ -226,7 +233,7 @@ _CODE = (
         {
             "repoName": _ONLY_REPO,
             "range": _text(
-                "BASE..HEAD; BASE...HEAD: from their last common commit; BASE: to the work tree. Default: "
+                "BASE..HEAD; BASE...HEAD: from their common commit; BASE: to the work tree. Default: "
                 "HEAD to the work tree.",
                 most=500,
             ),
@@ -282,7 +289,7 @@ _MEMORY = (
     ),
     McpTool(
         "turns_about",
-        """List earlier answers about a file, a line or a definition, and whether they are still true. Use it
+        """List earlier answers about a file, line or definition, and whether they are still true. Use it
         before you change it.""",
         {
             "path": _text(most=1000),

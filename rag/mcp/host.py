@@ -13,10 +13,11 @@ from rag.types import Answer, Citation, CodeFact, Hit, Source, TraceStep
 
 if TYPE_CHECKING:
     from rag.errors import RagError, StoreCorrupt
+    from rag.schema import Json
     from rag.service import Dialog, Engine, Repository
+    from rag.settings import Steps
     from rag.wiki import WikiStructure
 
-Json = dict[str, Any]
 Progress = Callable[[float, float | None, str], Coroutine[Any, Any, None]]
 """Called with done, total and a message."""
 OnStep = Callable[[TraceStep], Awaitable[None]]
@@ -62,7 +63,7 @@ class Host(Protocol):
         ref: str | None,
         conversation: str | None,
         about: str | None,
-        steps: int | None,
+        steps: Steps | None,
         progress: Progress,
     ) -> Dialog:
         """Return a conversation about repositories or groups of these names; none is the only one.

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 from rag.errors import ConfigError, ConversationMismatch, RagError, StoreCorrupt
 from rag.forges import permalink
 from rag.hints import for_callers
-from rag.mcp.host import Json, OfferedRepository, OnStep, Progress
+from rag.mcp.host import OfferedRepository, OnStep, Progress
+from rag.schema import Json
 from rag.service import Dialog, Engine, Repository, aconverse
 from rag.service.groups import ALL, MAX_SELECTED, is_group, selected
+from rag.settings import Steps
 from rag.types import Answer, Checkout, Citation, CodeFact, Hit, Source, TraceStep
 from rag.wiki import WikiStructure
 from rag.wiki.pages.known_structures import Structures
@@ -69,7 +71,7 @@ class LocalHost:
         ref: str | None,
         conversation: str | None,
         about: str | None,
-        steps: int | None,
+        steps: Steps | None,
         progress: Progress,
     ) -> Dialog:
         """Return a conversation about repositories; of the group of all, about those that are asked about."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag.errors import ConfigError
-from rag.mcp.host import Host, Json, Progress
+from rag.mcp.host import Host, Progress
 from rag.mcp.toolbox import Reply, placed
 from rag.memory.facts import Fact, FactState
-from rag.schema import checked_citations, checked_turn, to_json
+from rag.schema import Json, checked_citations, checked_turn, to_json
 from rag.service.facts import (
     add_fact,
     check_facts,

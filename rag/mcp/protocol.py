@@ -41,6 +41,7 @@ PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL = (
     -32603,
 )
 CANCELLED, _NOT_FOUND = -32800, -32002
+UNEXPECTED = "the server failed; its log has the reason"
 _TURNS_URI = "turns://conversations/"
 _PARAMETERS = {"repoName": "repo", "maxChars": "max_chars", "range": "range_"}
 """Arguments of tools whose parameters have other names: DeepWiki's, and one of Python's functions."""
@@ -90,6 +91,12 @@ class ClientMessage:
         meta = self.params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         return token if isinstance(token, str | int) else None
+
+    @property
+    def cancels(self) -> str | int | None:
+        """The id of the request that this notification cancels; None if it is another message."""
+        id_ = self.params.get("requestId") if self.method == "notifications/cancelled" else None
+        return id_ if isinstance(id_, str | int) else None
 
     def result(self, result: Json) -> Json:
         """Return the reply with a result."""
@@ -234,8 +241,7 @@ class ClientSession:
             return failure(ProtocolError(_NOT_FOUND, self._host.message(error)), request.id)
         except Exception:
             log.exception("%s failed", request.method)
-            reason = ProtocolError(INTERNAL, "the server failed; its log has the reason")
-            return failure(reason, request.id)
+            return failure(ProtocolError(INTERNAL, UNEXPECTED), request.id)
 
     async def _result(self, request: ClientMessage, report: Report) -> Json:
         names = ", ".join(one.name for one in self._host.repositories())

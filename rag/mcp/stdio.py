@@ -6,6 +6,7 @@ own, with what opens repositories: most clients list the tools at once, and many
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from rag.errors import RagError
 from rag.mcp.protocol import (
     INTERNAL,
     INVALID_REQUEST,
+    UNEXPECTED,
     ClientMessage,
     ClientSession,
     Json,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from rag.mcp.host import Host
 
+log = logging.getLogger("rag.mcp")
 _MAX_LINE = 10_000_000
 _END_S = 0.6
 """How long calls may go on after the client has closed the stream, including their clean-up."""
@@ -89,7 +92,7 @@ class StdioServer:
         if not line.strip() or (message := read(line)) is None:
             return
         if message.id is None:
-            if message.method == "notifications/cancelled" and self._calls is not None:
+            if message.cancels is not None and self._calls is not None:
                 self._calls.handle(message)
         elif (reply := self._reply_at_once(message)) is not None:
             self._writer.write(reply)
@@ -181,7 +184,7 @@ class _Calls:
 
     def _begin(self, request: ClientMessage) -> None:
         if request.id is None:
-            if task := self._running.get(request.params.get("requestId", "")):
+            if request.cancels is not None and (task := self._running.get(request.cancels)):
                 task.cancel()
             return
         id_, task = request.id, self._loop.create_task(self._answer(request))
@@ -196,5 +199,8 @@ class _Calls:
             self._session = self._session or self._make_session()
         except RagError as error:
             self._writer.write(failure(ProtocolError(INTERNAL, str(error)), request.id))
-            return
-        self._writer.write(await self._session.reply(request, send))
+        except Exception:
+            log.exception("%s failed", request.method)
+            self._writer.write(failure(ProtocolError(INTERNAL, UNEXPECTED), request.id))
+        else:
+            self._writer.write(await self._session.reply(request, send))

@@ -15,7 +15,7 @@ from rag.errors import ConfigError, ProviderError, RagError
 from rag.lines import lines_of
 from rag.mcp.arguments import lines_seen
 from rag.mcp.catalog import MAX_REPOSITORIES, MAX_RESULTS
-from rag.mcp.host import Host, Json, Progress
+from rag.mcp.host import Host, Progress
 from rag.mcp.sent_lines import SentLines
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
@@ -23,7 +23,7 @@ from rag.retrieval.question import last_part
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import Review
-from rag.schema import ANSWER_FIELDS, to_json
+from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.service import Dialog, Repository
 from rag.service.explore import Exploration, explore
 from rag.service.explored_places import ExploredPlace
@@ -32,7 +32,7 @@ from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery, check_question
 from rag.service.unread import uses_note
-from rag.settings import EXPLORE_TOKENS
+from rag.settings import EXPLORE_TOKENS, Steps
 from rag.types import Answer
 from rag.wiki import WikiStructure, page_markdown, structure_outline
 
@@ -130,7 +130,7 @@ class Toolbox:
         conversation: str | None = None,
         ref: str | None = None,
         about: str | None = None,
-        steps: int | None = None,
+        steps: Steps | None = None,
     ) -> Reply:
         """Answer a question about one or more repositories, and store the turn."""
         dialog = await self._host.dialog(

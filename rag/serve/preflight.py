@@ -110,9 +110,11 @@ def _stored_keys(settings: ServerSettings) -> tuple[Sequence[Key], Finding | Non
     """Return the keys in the turn store; else what is wrong there."""
     try:
         with opened_keys(settings.engine) as records:
-            return records.keys(), None
+            stored = records.read()
     except RagError as error:
         return (), Finding("keys", "bad", str(error), "rag keys --help")
+    damage = Finding("keys", "bad", "; ".join(stored.damaged), "rag keys --help") if stored.damaged else None
+    return stored.keys, damage
 
 
 def _keys(settings: ServerSettings, stored: Sequence[Key]) -> Finding:

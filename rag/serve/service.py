@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import to_thread
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
@@ -15,6 +15,7 @@ from time import monotonic
 
 from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError
 from rag.hints import Interface, for_callers
+from rag.mcp.host import OnStep
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
@@ -47,8 +48,6 @@ from rag.settings import Settings, Steps, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
 from rag.types.question_kinds import HISTORY
 
-OnStep = Callable[[TraceStep], Awaitable[None]]
-"""Receives a step of a second look as soon as it was made."""
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 _START_AFTER_S = 0.25
 _READ_KEYS_EVERY_S = 1.0
@@ -83,8 +82,12 @@ class Service:
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
         self._env_keys = named_keys(settings.keys, mine.namespace, shared)
-        with opened_keys(mine) as stored:
-            keys = self._env_keys + stored.keys()
+        with opened_keys(mine) as records:
+            stored = records.read()
+        if stored.damaged:
+            raise SettingsError("; ".join(stored.damaged))
+        self._damaged_keys: frozenset[str] = frozenset()
+        keys = self._env_keys + stored.keys
         self._read_keys_at, self._reading_keys = 0.0, asyncio.Lock()
         self._key_reader = ThreadPoolExecutor(1, thread_name_prefix="rag-keys")
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
@@ -155,15 +158,20 @@ class Service:
     async def reread_keys(self) -> None:
         """Accept the keys that are stored now. They are read at most once a second, in a thread of their own.
 
-        Requests wait for it, so that none is accepted with a key that was removed before.
+        Requests wait for it, so that none is accepted with a key that was removed before. A damaged key is
+        not accepted, and is logged once.
         """
         async with self._reading_keys:
             if monotonic() < self._read_keys_at:
                 return
-            read = KeyRecords(self.engine.turns).keys
             try:
-                keys = await asyncio.get_running_loop().run_in_executor(self._key_reader, read)
-                self.keyring.replace(self._env_keys + keys)
+                stored = await asyncio.get_running_loop().run_in_executor(
+                    self._key_reader, lambda: KeyRecords(self.engine.turns).read()
+                )
+                self.keyring.replace(self._env_keys + stored.keys)
+                for damage in set(stored.damaged) - self._damaged_keys:
+                    log.error("%s", damage)
+                self._damaged_keys = frozenset(stored.damaged)
             except (SettingsError, StoreError) as error:
                 log.error("%s; the keys that were read before stay", error)
             self._read_keys_at = monotonic() + _READ_KEYS_EVERY_S

@@ -79,3 +79,16 @@ def test_every_interface_takes_auto_and_it_is_the_default(looking, provider):
     assert looking.post("/api/ask", {"question": QUESTION, "steps": "auto"}).status == 200
     assert looking.post("/v1/responses", {"model": "rag:sample", "input": QUESTION}).status == 200
     assert all("tools" in chat.body for chat in provider.chats)
+
+
+def test_a_question_of_an_agent_may_leave_the_steps_to_the_model(serve, provider):
+    provider.answers = [READ, ANSWER]
+    served = serve(engine={"model": "m", "base_url": provider.base_url, "steps": 0}).ready()
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    headers = {"Mcp-Session-Id": served.post("/mcp", message).headers["mcp-session-id"]}
+    asked = {"name": "ask_question", "arguments": {"question": QUESTION, "steps": "auto"}}
+    message |= {"method": "tools/call", "params": asked}
+    result = served.post("/mcp", message, headers=headers).json["result"]
+    assert not result["isError"], result
+    assert "look read" in names(result["structuredContent"]["trace"])

@@ -24,6 +24,15 @@ def test_a_place_may_be_written_in_every_common_form(given: dict[str, Any], expe
     assert checked(TOOLS["read_span"], given) == expected
 
 
+def test_steps_are_a_number_or_auto() -> None:
+    ask = TOOLS["ask_question"]
+    for given, expected in (("auto", "auto"), (4, 4), ("4", 4), (0, 0)):
+        assert checked(ask, {"question": "q", "steps": given}) == {"question": "q", "steps": expected}
+    for wrong in (21, -1, True, "many", ["auto"]):
+        with pytest.raises(ConfigError, match="must be a number from 0 to 20 or auto"):
+            checked(ask, {"question": "q", "steps": wrong})
+
+
 def test_near_synonyms_are_understood_and_others_are_named() -> None:
     assert checked(TOOLS["who_calls"], {"name": "f", "repo": "r"}) == {"symbol": "f", "repoName": "r"}
     assert checked(TOOLS["turns_about"], {"path": "a.py#L7"}) == {"path": "a.py", "line": 7}

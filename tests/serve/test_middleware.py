@@ -164,7 +164,7 @@ def test_only_the_hash_of_a_key_is_kept(tmp_path):
 def test_keys_that_cannot_be_read_stop_the_server(tmp_path):
     memory = memory_in(tmp_path)
     with_keys(memory, lambda keys: keys.swap("x", None, {"name": "x", "sha256": "short"}))
-    with pytest.raises(SettingsError, match="cannot read the stored keys"):
+    with pytest.raises(SettingsError, match="the stored key x is damaged"):
         Service(ServerSettings(engine=Settings(home=tmp_path, memory=memory), port=0))
 
 

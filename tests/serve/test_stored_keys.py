@@ -156,11 +156,24 @@ def test_a_file_of_version_02_is_imported_by_the_command_that_the_error_names(
     assert not file.exists()
 
 
-def test_a_damaged_key_can_be_removed(key: str, tmp_path: Path) -> None:
-    with opened(memory_in(tmp_path)) as store:
-        store.put_records({"bob": b"[" * 9_999}, shelf="keys", namespace=KEYS_NAMESPACE)
-    refused = rag("keys", "list")
-    assert refused.code == 2 and "rag keys remove" in refused.err
+DAMAGED = (b"[" * 9_999, b"[]", b"null", b'"text"', b"{}", b'{"name": "bob"}', b'{"name": 3}', b"\xff")
+
+
+def store_key(memory: str, name: str, record: bytes) -> None:
+    with opened(memory) as store:
+        store.put_records({name: record}, shelf="keys", namespace=KEYS_NAMESPACE)
+
+
+@pytest.mark.parametrize("record", DAMAGED)
+def test_a_damaged_key_is_named_and_can_be_removed(key: str, tmp_path: Path, record: bytes) -> None:
+    store_key(memory_in(tmp_path), "bob", record)
+    listed = rag("keys", "list", "--json")
+    assert listed.code == 2 and "`rag keys remove bob`" in listed.err
+    assert [one["name"] for one in json.loads(listed.out)] == ["ann"]
+    for changed in (("renew", "bob", "--expires", "9d"), ("rotate", "bob", "--overlap", "1d")):
+        refused = rag("keys", *changed)
+        assert refused.code == 2 and "the stored key bob is damaged" in refused.err
+    assert rag("keys", "renew", "ann", "--expires", "9d").code == 0
     assert rag("keys", "remove", "bob").code == 0
     assert rag("keys", "remove", "bob").code == 2
     assert [one["name"] for one in rag("keys", "list", "--json").json] == ["ann"]
@@ -187,6 +200,33 @@ def test_no_request_gets_in_with_a_removed_key_while_another_reads_the_keys(tmp_
     assert "unknown" in why
 
 
+def test_a_damaged_key_keeps_no_removed_key_valid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = memory_in(tmp_path)
+    ann, bob = add_key(memory, "ann"), add_key(memory, "bob")
+    service = Service(ServerSettings(engine=Settings(home=tmp_path, memory=memory), port=0))
+    store_key(memory, "eve", b"[]")
+    with_keys(memory, lambda keys: remove_key(keys, "ann"))
+    asyncio.run(service.reread_keys())
+    assert service.keyring.caller(f"Bearer {bob}").name == "bob"
+    with pytest.raises(Unauthorized):
+        service.keyring.caller(f"Bearer {ann}")
+    assert "the stored key eve is damaged" in caplog.text
+
+
+def test_keys_stay_if_the_turn_store_cannot_be_opened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = memory_in(tmp_path)
+    ann = add_key(memory, "ann")
+    service = Service(ServerSettings(engine=Settings(home=tmp_path, memory=memory), port=0))
+    for file in tmp_path.glob("turns-of-the-server.db*"):
+        file.unlink()
+    (tmp_path / "turns-of-the-server.db").mkdir()
+    asyncio.run(service.reread_keys())
+    assert service.keyring.caller(f"Bearer {ann}").name == "ann"
+    assert "the keys that were read before stay" in caplog.text
+
+
 def test_keys_are_compared_by_their_hashes(tmp_path: Path) -> None:
     memory = memory_in(tmp_path)
     key = add_key(memory, "ann")
@@ -195,4 +235,4 @@ def test_keys_are_compared_by_their_hashes(tmp_path: Path) -> None:
         with pytest.raises(Unauthorized):
             service.keyring.caller(f"Bearer {guess}")
     with opened(memory) as store:
-        assert key not in str(KeyRecords(store).entries())
+        assert key not in str(KeyRecords(store).entry("ann"))

@@ -52,7 +52,7 @@ def renew_key(keys: KeyRecords, name: str, expires: datetime | None) -> None:
 
     Raises:
         NotFound: there is no such key.
-        SettingsError: another process has changed it at the same time.
+        SettingsError: it is damaged, or another process has changed it at the same time.
     """
     old = _found(keys, name)
     new = {key: value for key, value in old.items() if key != "expires"}
@@ -106,8 +106,7 @@ def import_keys(keys: KeyRecords, file: Path) -> list[str]:
         added = {keys_of(one)[0].name: json.loads(json.dumps(one, default=str)) for one in entries}
         if len(added) < len(entries):
             raise ValueError("two keys have the same name")
-        there = keys.entries()
-        if taken := [name for name, entry in added.items() if there.get(name, entry) != entry]:
+        if taken := [name for name, entry in added.items() if keys.entry(name) not in (None, entry)]:
             raise ValueError(f"other keys named {', '.join(taken)} are stored")
         for name, entry in added.items():
             keys.swap(name, None, entry)
@@ -124,17 +123,13 @@ def _secret() -> str:
 
 
 def _found(keys: KeyRecords, name: str) -> Entry:
-    entry = keys.entries().get(name)
+    entry = keys.entry(name)
     if entry is None:
         raise _unknown(name)
     return entry
 
 
 def _replace(keys: KeyRecords, name: str, old: Entry, new: Entry) -> None:
-    try:
-        keys_of(new)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise SettingsError(f"the key {name} is damaged: {error}; remove it and add it again") from error
     if not keys.swap(name, old, new):
         raise SettingsError(f"another process has just changed the key {name}; try again")
 

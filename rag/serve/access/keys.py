@@ -165,6 +165,14 @@ def key_hash(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """The keys of a turn store. `damaged` says for each record that is no valid key what is wrong with it."""
+
+    keys: tuple[Key, ...]
+    damaged: tuple[str, ...] = ()
+
+
 class KeyRecords:
     """The keys of all servers that use a turn store: records there, by name. None contains a secret.
 
@@ -175,30 +183,26 @@ class KeyRecords:
     def __init__(self, store: RecordStore) -> None:
         self._store = store
 
-    def entries(self) -> dict[str, Entry]:
-        """Return the entries of all keys, by name. Raises SettingsError, StoreError."""
-        found = self._store.scan_records(shelf=_SHELF, namespace=KEYS_NAMESPACE)
-        try:
-            return {name: parse_json(value) for name, value in found}
-        except ValueError as error:
-            names = ", ".join(name for name, _ in found)
-            raise SettingsError(
-                f"cannot read the stored keys {names}: {error}; use `rag keys remove` on the damaged one"
-            ) from error
+    def read(self) -> StoredKeys:
+        """Return all keys; one that was replaced follows its successor. Raises StoreError."""
+        keys: list[Key] = []
+        damaged: list[str] = []
+        for name, value in self._store.scan_records(shelf=_SHELF, namespace=KEYS_NAMESPACE):
+            try:
+                keys += keys_of(_read_entry(name, value))
+            except SettingsError as error:
+                damaged.append(str(error))
+        return StoredKeys(tuple(keys), tuple(damaged))
 
-    def keys(self) -> tuple[Key, ...]:
-        """Return all keys; one that was replaced follows its successor.
+    def entry(self, name: str) -> Entry | None:
+        """Return the entry of a key; None if there is none.
 
         Raises:
-            SettingsError: an entry is incomplete.
+            SettingsError: it is damaged.
             StoreError: the store cannot be used.
         """
-        try:
-            return tuple(key for entry in self.entries().values() for key in keys_of(entry))
-        except (ValueError, TypeError, AttributeError) as error:
-            raise SettingsError(
-                f"cannot read the stored keys: {error}; remove that key with `rag keys remove`"
-            ) from error
+        found = self._store.records([name], shelf=_SHELF, namespace=KEYS_NAMESPACE)
+        return _read_entry(name, found[name]) if name in found else None
 
     def swap(self, name: str, old: Entry | None, new: Entry) -> bool:
         """Replace an entry that is still `old` (None for none); False if it is not, and nothing changed."""
@@ -215,6 +219,18 @@ class KeyRecords:
         return bool(self._store.delete_records([name], shelf=_SHELF, namespace=KEYS_NAMESPACE))
 
 
+def _read_entry(name: str, record: bytes) -> Entry:
+    """Return the entry of a record. Raises SettingsError: it is damaged."""
+    try:
+        entry: Entry = parse_json(record)
+        keys_of(entry)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SettingsError(
+            f"the stored key {name} is damaged: {error}; use `rag keys remove {name}`, and add it again"
+        ) from error
+    return entry
+
+
 def _encoded(entry: Entry) -> bytes:
     return json.dumps(entry, sort_keys=True).encode()
 
@@ -225,6 +241,8 @@ def keys_of(entry: Mapping[str, Any]) -> list[Key]:
     Raises:
         ValueError: the entry is incomplete or invalid.
     """
+    if not isinstance(entry, Mapping):
+        raise ValueError("it is not a mapping")
     name = entry.get("name", "")
     namespace, sha256 = entry.get("namespace", name), entry.get("sha256", "")
     if not (NAME.fullmatch(name) and isinstance(namespace, str) and _SHA256.fullmatch(sha256)):

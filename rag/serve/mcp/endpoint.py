@@ -112,11 +112,9 @@ class McpEndpoint:
             return await self._begun(message, caller)
         _, opened = self._named(request, caller)
         if message is None or message.id is None:
-            if message is not None and message.method == "notifications/cancelled":
-                asked = message.params.get("requestId")
-                task = opened.running.get(asked) if isinstance(asked, str | int) else None
-                if task is not None:
-                    task.cancel()
+            cancelled = None if message is None else message.cancels
+            if cancelled is not None and (task := opened.running.get(cancelled)):
+                task.cancel()
             return Response(status_code=202)
         if message.progress_token is not None and _EVENTS in request.headers.get("accept", ""):
             await self._streamed(opened, message, send)

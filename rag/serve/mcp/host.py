@@ -17,6 +17,7 @@ from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Engine, Repository
 from rag.service.groups import is_group
+from rag.settings import Steps
 from rag.types import Answer, Citation, CodeFact, Hit
 from rag.wiki import WikiStructure
 from rag.wiki.pages.known_structures import Structures
@@ -68,7 +69,7 @@ class ServedHost:
         ref: str | None,
         conversation: str | None,
         about: str | None,
-        steps: int | None,
+        steps: Steps | None,
         progress: Progress,
     ) -> Dialog:
         """Return a conversation about repositories or groups."""

@@ -169,7 +169,7 @@ def test_a_changed_repository_is_answered_from_its_new_lines(opened, sample_repo
 
 def test_pieces_joined_are_the_answer(opened, sample_repo, server):
     server.answers = ["Sessions are signed with *HMAC* [1], and [77] not otherwise [2].\n\n```\na[9]\n```\n"]
-    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    dialog = begun(opened(base_url=server.base_url, steps=0), sample_repo)
     *pieces, answer = converse(dialog, SIGNED, dialog.engine.generator())
     assert len(pieces) > 3
     assert "".join(pieces) == answer.text == dialog.turns()[0].answer
@@ -182,7 +182,7 @@ async def test_an_event_loop_is_told_the_same(sample_repo, server):
         "When do sessions expire?",
         "After their lifetime [1] [88].",
     ]
-    rag = RAG(base_url=server.base_url)
+    rag = RAG(base_url=server.base_url, steps=0)
     rag.prepare_retriever(str(sample_repo))
     whole = await rag.acall(SIGNED)
     assert whole.text == "Sessions are signed [1]."
@@ -535,7 +535,7 @@ def test_a_template_of_ones_own_is_what_the_model_is_sent(sample_repo, server, t
         None: "Always",
     }
     for template, beginning in given.items():
-        rag = RAG(base_url=server.base_url, template=template)
+        rag = RAG(base_url=server.base_url, template=template, steps=0)
         rag.prepare_retriever(str(sample_repo))
         rag(SIGNED)
         assert server.chats[-1].prompt.startswith(f"{beginning}: {SIGNED}")

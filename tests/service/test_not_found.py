@@ -115,8 +115,9 @@ async def test_every_way_of_asking_warns_the_model_and_not_before_its_answer(sam
         assert "The sources lack these words of the question: Kafka." in chat.prompt
 
 
-async def test_every_way_of_asking_finds_nothing_alike_and_sends_nothing(sample_repo, server):
-    dialog = dialog_on(sample_repo, base_url=server.base_url)
+async def test_every_way_of_asking_finds_nothing_alike_and_sends_nothing(sample_repo, server, monkeypatch):
+    monkeypatch.setenv("RAG_STEPS", "0")  # a model that looks further would be asked
+    dialog = dialog_on(sample_repo, base_url=server.base_url, steps=0)
     texts = [ask(dialog, ZEBRA).text]
     async for piece in aconverse(dialog, ZEBRA, dialog.engine.generator()):
         if isinstance(piece, Answer):

@@ -85,7 +85,8 @@ async def test_an_event_loop_asks_too(opened, sample_repo, server):
         ("Where is `RateLimiter` used at all?", {}, 1),
         ("Who calls sign_session?", {}, 1),
         ("What does snip/sessions.py:10 do?", {}, 1),
-        ("Zebras?", {}, 0),
+        ("Zebras?", {}, 1),  # it may look further
+        ("Zebras?", {"steps": 0}, 0),
     ],
 )
 def test_a_model_is_asked_only_where_it_can_help(opened, sample_repo, server, question, flags, requests):

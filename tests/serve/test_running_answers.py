@@ -17,7 +17,8 @@ QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"
 HELD = (
     "It is made in `codes` [2], which draws as many letters as the settings say and asks the storage whether "
     "the code is taken, so that the same one is never given to two links, however many of them are made at "
-    "the same time by all of the workers of the program, and each of its letters comes from the alphabet [1]."
+    "the same time by all of the workers of the program, and each of its letters is drawn from the alphabet "
+    "of the settings, which leaves out those that look alike [1]."
 )
 
 
@@ -111,14 +112,15 @@ def test_the_question_is_stored_before_the_sources_and_the_sources_come_before_t
         second = sources["sources"][1]
         provider.go_on.set()
         renumbered, before = stream.until("sources")
-        assert "".join(data["text"] for _, data in before).startswith("It is made in")
         first = renumbered["sources"][0]
         assert (first["path"], first["start_line"], first["used"]) == (
             second["path"],
             second["start_line"],
             True,
         )
-        answer, _ = stream.until("answer")
+        answer, after = stream.until("answer")
+    pieces = [data["text"] for name, data in (*before, *after) if name == "piece"]
+    assert "".join(pieces).startswith("It is made in")
     assert answer["turn"] == asked["turn"]
     assert answer["sources"][0]["path"] == second["path"]
     assert set(renumbered["sources"][0]) == set(answer["sources"][0])

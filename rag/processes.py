@@ -282,7 +282,9 @@ def collect_garbage_rarely() -> None:
 
 
 def drop_current_folder() -> None:
-    """Stop importing from the current folder in this process, as far as still possible.
+    """Stop importing from the current folder in this process, as far as still possible, and starting from it.
+
+    Libraries start programs by name, such as `uname`, so PATH loses its empty and relative entries.
 
     `python -m rag`, and an empty entry in PYTHONPATH, add it to the import path before any of our code runs.
     The folder that contains this package stays.
@@ -291,6 +293,8 @@ def drop_current_folder() -> None:
     if here and not is_current_folder(str(_ROOT)):
         sys.path[:] = [entry for entry in sys.path if entry not in here]
         _dropped.extend(here)
+    if "PATH" in os.environ:
+        os.environ["PATH"] = search_path(os.environ["PATH"]) or os.defpath
 
 
 def began_with_current_folder() -> bool:

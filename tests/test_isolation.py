@@ -19,7 +19,7 @@ def test_only_loopback_can_be_reached() -> None:
 
 def test_no_setting_of_the_machine_is_seen(tmp_path: Path) -> None:
     assert Path(os.environ["HOME"]).is_relative_to(tmp_path)
-    assert [name for name in os.environ if name.startswith(("RAG_", "OPENAI_"))] == ["RAG_HOME"]
+    assert [name for name in os.environ if name.startswith(("RAG_", "OPENAI_"))] == ["RAG_HOME", "RAG_REWORD"]
 
 
 def test_the_sample_repository_is_the_same_every_time(sample_repo: Path) -> None:

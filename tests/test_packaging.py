@@ -144,7 +144,7 @@ def test_adalflow_can_be_imported_first_without_a_network(package, tmp_path):
     options = {"TMPDIR": str(tmp_path), "HOME": str(tmp_path), "before": str(tmp_path / "blocked")}
     for _ in range(2):
         assert python(code, package, tmp_path, **options).split() == ["1"]
-    assert [path.name for path in (tmp_path / "data-gym-cache").iterdir()] == [Path(SHIPPED[6]).name]
+    assert [path.name for path in (tmp_path / "data-gym-cache").iterdir()] == [Path(SHIPPED[5]).name]
 
 
 def test_offline_in_an_empty_home_everything_works(package, tmp_path, sample_repo):

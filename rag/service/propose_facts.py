@@ -24,7 +24,7 @@ _BATCH_TURNS = 20
 _LINE = re.compile(
     r"^\s*(?:[-*•]\s*)?\[(\d+)\]\s*(?:(decision|convention|constraint|definition)\s*:\s*)?(\S.*)$", re.I
 )
-_CITED = re.compile(r"\s*\[(\d+)(?::\d+(?:-\d+)?)?\]")
+_CITED = re.compile(r"(?<!\s)\s*+\[(\d+)(?::\d+(?:-\d+)?)?\]")
 
 
 def note_statements(engine: Engine, turn: DialogTurn, repositories: Sequence[Repository]) -> list[Fact]:

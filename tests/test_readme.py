@@ -163,10 +163,16 @@ def test_a_recorded_session_is_what_the_commands_print(name: str, start: int, co
         assert shows(shown, done.out.splitlines()), done.out
 
 
+READS = [
+    ("read", json.dumps({"path": "snip/app.py", "start": 31, "end": 38})),
+    ("read", json.dumps({"path": "snip/errors.py", "start": 16, "end": 31})),
+]
+
+
 def test_the_session_with_a_model_is_what_the_commands_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model repeats the answer shown, with the numbers that its sources have in the prompt."""
+    """The model reads what it lacks, and repeats the answer shown with the numbers of its sources."""
     repository = tmp_path / "snip"
     shutil.copytree(ROOT / "data/sample_repo", repository)
     for words in (["init"], ["add", "."], ["commit", "-m", "snip"]):
@@ -177,12 +183,13 @@ def test_the_session_with_a_model_is_what_the_commands_print(
         ask += ["--base-url", server.base_url, "--model", server.models[0]]
         with monkeypatch.context() as elsewhere:
             elsewhere.setenv("RAG_HOME", str(tmp_path / "elsewhere"))
+            server.answers[:] = [READS, "Nothing."]
             run_rag(*ask, cwd=repository)
         places = re.findall(r"^\[(\d+)\] (\S+)", server.chats[-1].prompt, re.MULTILINE)
         in_prompt = {place: number for number, place in places}
         cited = dict(re.findall(r"^\[(\d+)\] (\S+)", "\n".join(shown), re.MULTILINE))
         said = "\n".join(line for line in shown if not line.startswith("["))
-        server.answers[:] = [re.sub(r"\[(\d+)\]", lambda n: f"[{in_prompt[cited[n[1]]]}]", said)]
+        server.answers[:] = [READS, re.sub(r"\[(\d+)\]", lambda n: f"[{in_prompt[cited[n[1]]]}]", said)]
         answer = run_rag(*ask, cwd=repository)
     assert answer.out.splitlines() == shown
     changed = repository / "snip/auth.py"

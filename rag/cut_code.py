@@ -10,6 +10,7 @@ begins inside one cannot be known for certain; it is assumed where a closing mar
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -150,14 +151,15 @@ def _spanning(lines: Sequence[str], language: str) -> Iterator[tuple[int, int, b
         )
         at = inside
     token = _pattern(family)
+    newlines = [at for at, char in enumerate(text) if char == "\n"]
     while found := token.search(text, at if text[at - 1 : at] != "\n" else at - 1):
         mark = found[0]
         if found.lastgroup == "single":
             at = max(found.end(), at + 1)
             continue
         end = _end(text, found, family)
-        begins = text.count("\n", 0, found.start() + mark.startswith("\n")) - 1
-        ends = text.count("\n", 0, end) - 1 if end >= 0 else len(lines)
+        begins = bisect_left(newlines, found.start() + mark.startswith("\n")) - 1
+        ends = bisect_left(newlines, end) - 1 if end >= 0 else len(lines)
         if ends > begins:
             yield begins, ends, mark in family.runs_on
         if end < 0:

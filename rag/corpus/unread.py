@@ -14,8 +14,9 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import AnyStr
 
@@ -36,6 +37,7 @@ _MAX_BLOBS = 20_000
 _BLOBS_AT_ONCE = 4 << 20
 _CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".parcel-cache"})
 """Folders of tools, which repeat names of the code and are no code."""
+_NARROW = ("cp1252", "koi8-r", "gb18030")
 _WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _LINKS = frozenset({skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP})
 """They lead to files that are searched themselves."""
@@ -133,11 +135,13 @@ class _Words:
         self.ignore_case = ignore_case
         folded = [name.lower() if ignore_case else name for name in names if name]
         forms = {unicodedata.normalize(form, name) for name in folded for form in ("NFC", "NFD")}
-        self._plain = {form.encode() for form in forms}
-        for form in forms:
-            if not form.isascii():
-                self._plain |= {form.encode(one, "ignore") for one in ("cp1252", "koi8-r", "gb18030")} - {b""}
-        self._wide = [(form.encode(encoding), encoding) for form in sorted(forms) for encoding in _WIDE]
+        self._plain = {form.encode(errors="surrogatepass") for form in forms}
+        for form, encoding in product(forms, _NARROW):
+            with suppress(UnicodeEncodeError):
+                self._plain.add(form.encode(encoding))
+        self._wide = [
+            (form.encode(encoding, "surrogatepass"), encoding) for form in sorted(forms) for encoding in _WIDE
+        ]
         before, after = (r"(?<![\w$])", r"(?![\w$])") if whole else ("", "")
         text = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
         self._text = re.compile(f"{before}(?:{text}){after}")

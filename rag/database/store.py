@@ -45,6 +45,7 @@ Array = npt.NDArray[Any]
 _KEPT_POSTINGS = 1024
 _KEPT_COPIED = 1 << 20
 """Postings merged from several segments are copies: at most this many numbers of them are cached."""
+_NO_POSTINGS = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.uint8))
 
 
 class Store:
@@ -329,7 +330,7 @@ class Store:
             chunks, body, head = (segment.columns[f"posting_{n}"][a:b] for n in ("chunk", "body", "head"))
             found.append(Postings(chunks + np.int32(first) if first else chunks, body, head))
         if not found:
-            return Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.uint8))
+            return _NO_POSTINGS
         chunks, body, head = found[0]
         if len(found) > 1:
             chunks, body, head = (np.concatenate(columns) for columns in zip(*found, strict=True))

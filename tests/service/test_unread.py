@@ -244,6 +244,12 @@ def test_names_are_found_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     assert found_in(tmp_path, "prüfe") == ["a.py:3"]
 
 
+@pytest.mark.parametrize("name", ["\ud800", "prüfe\udcff", "\udcff", "prƒfe"])
+def test_a_name_that_is_no_text_is_found_nowhere(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.py").write_bytes(b"x\n\xff prfe\n" + "prüfe(1)\n".encode())
+    assert found_in(tmp_path, name) == []
+
+
 def test_the_files_of_other_repositories_and_links_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/ship.py").write_text(CALLING)

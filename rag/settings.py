@@ -123,7 +123,8 @@ class Settings:
     `openai:MODEL`."""
     reranker: str = "auto"
     """The second stage of the search, which orders the first 50 hits again: `student` (part of rag), `minilm`
-    (needs the extra `minilm`; a question waits up to 1 s for it) or `none`. `auto` is `none`."""
+    (needs the extra `minilm`; a question waits up to 1 s for it) or `none`. `auto` is `student` where a
+    question is searched in several phrasings, else `none`."""
     embedding_base_url: str | None = None
     """The address of the server for `openai:MODEL`. Default: OpenAI's."""
     embedding_api_key: str | None = field(default=None, repr=False)

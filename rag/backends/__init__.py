@@ -56,11 +56,14 @@ def open_embedder(settings: Settings) -> Embedder:
     )
 
 
-def open_reranker(settings: Settings) -> Reranker | None:
-    """Return the second stage of the search that `settings.reranker` names; None for none."""
-    if settings.reranker in ("auto", "none"):
+def open_reranker(settings: Settings, *, fused: bool = False) -> Reranker | None:
+    """Return the second stage of the search that `settings.reranker` names; None for none.
+
+    `fused` is for what several phrasings of a question find together.
+    """
+    if settings.reranker == "none" or (settings.reranker == "auto" and not fused):
         return None
-    if settings.reranker == "student":
+    if settings.reranker in ("auto", "student"):
         from rag.backends.student_reranker import StudentReranker
 
         return StudentReranker()

@@ -3,6 +3,7 @@
 The rankings of the question and of each phrasing are fused by reciprocal ranks. The question itself counts
 the more, the more likely its own first place is right: in everyday words it leads elsewhere. What the rules
 find for the question, such as the members of a list, and the places that it refers to, still come first.
+The first hits of the fused ranking are ordered again by the words of all phrasings (`rag.retrieval.rerank`).
 
 The constants were chosen on half of the 36 everyday questions of `tools/questions/kinds/dev.jsonl`, with
 three phrasings written from the question and the repository's name alone, and with worse ones: without
@@ -16,6 +17,9 @@ from dataclasses import replace
 
 from rag.retrieval.answerability import judge
 from rag.retrieval.kinds.asked import merged_hits
+from rag.retrieval.lexical import Rarity
+from rag.retrieval.question import parse_question
+from rag.retrieval.rerank import rerank
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, Searcher, search
 from rag.types import Hit
 
@@ -47,8 +51,13 @@ def with_phrasings(
     depth, right = max(k, FURTHER_HITS), judge(searchers, found).first_right or 0.0
     own = found.ranked if found.code_facts else (*found.hits, *found.further)
     rankings = [(own, _OWN_WEIGHT * right**2)]
-    rankings += [(search(searchers, text, k=depth).ranked, 1.0) for text in texts]
+    plain = [replace(searcher, reranker=None) for searcher in searchers]
+    rankings += [(search(plain, text, k=depth).ranked, 1.0) for text in texts]
     ranked = _fused([hit for hit in own if hit.legs.get("pointed")], rankings)
+    if searchers and (reranker := searchers[0].fused_reranker) is not None:
+        terms = dict.fromkeys(term for text in texts for term in parse_question(text).terms)
+        wanted = Rarity([searcher.index for searcher in searchers]).of(terms)
+        ranked = rerank(reranker, " ".join(texts), ranked, wanted)
     facts, indexes = found.code_facts, [searcher.index for searcher in searchers]
     hits = merged_hits(facts, ranked, indexes, depth) if facts else tuple(ranked[:depth])
     further = hits[k:] if found.further else ()
@@ -58,7 +67,8 @@ def with_phrasings(
 def _fused(first: Sequence[Hit], rankings: Sequence[tuple[Sequence[Hit], float]]) -> list[Hit]:
     """Return the hits of weighted rankings, best first, those in `first` before all others.
 
-    Scores are from 0 to 1, and above 1 for those in `first`.
+    Scores are from 0 to 1, and above 1 for those in `first`, which alone count as places that the question
+    refers to: names in a phrasing are guesses.
     """
     best = sum(weight for _, weight in rankings) / (_OFFSET + 1)
     scores = {_key(hit): best for hit in first}
@@ -68,7 +78,13 @@ def _fused(first: Sequence[Hit], rankings: Sequence[tuple[Sequence[Hit], float]]
             hits.setdefault(_key(hit), hit)
             scores[_key(hit)] = scores.get(_key(hit), 0.0) + weight / (_OFFSET + rank)
     ordered = sorted(hits, key=lambda key: -scores[key])
-    return [replace(hits[key], score=scores[key] / best) for key in ordered]
+    keep = {_key(hit) for hit in first}
+    return [_scored(hits[key], scores[key] / best, is_first=key in keep) for key in ordered]
+
+
+def _scored(hit: Hit, score: float, *, is_first: bool) -> Hit:
+    legs = hit.legs if is_first else {name: leg for name, leg in hit.legs.items() if name != "pointed"}
+    return replace(hit, score=score, legs=legs)
 
 
 def _key(hit: Hit) -> tuple[str, str, int]:

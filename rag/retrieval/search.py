@@ -70,6 +70,8 @@ class Searcher:
     weights: rank.RankingWeights = rank.DEFAULT
     carry: Carry = CARRY
     reranker: Reranker | None = None
+    fused_reranker: Reranker | None = None
+    """The second stage of what a question and its phrasings found together."""
 
     def defines(self, name: str) -> bool:
         """Return whether the store has a definition of a name."""

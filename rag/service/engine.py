@@ -386,7 +386,13 @@ class Engine(OpenBackends):
             searcher = replace(known.searcher, index=store)
         else:
             vectors = backends.open_vector_index(store.vectors)
-            searcher = Searcher(store, self.embedder, vectors, reranker=self.reranker)
+            searcher = Searcher(
+                store,
+                self.embedder,
+                vectors,
+                reranker=self.reranker,
+                fused_reranker=self.fused_reranker,
+            )
         skipped = stored_skips(store) if report is None else reasons(report.skipped)
         coverage = Coverage(
             repository=source.name,

@@ -39,6 +39,11 @@ class OpenBackends:
         return backends.open_reranker(self.settings)
 
     @cached_property
+    def fused_reranker(self) -> Reranker | None:
+        """The second stage of what several phrasings find together."""
+        return self.reranker or backends.open_reranker(self.settings, fused=True)
+
+    @cached_property
     def turns(self) -> MemoryStore:
         """The conversation store that the settings name."""
         return backends.open_turn_store(self.settings)

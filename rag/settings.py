@@ -123,8 +123,9 @@ class Settings:
     `openai:MODEL`."""
     reranker: str = "auto"
     """The second stage of the search, which orders the first 50 hits again: `student` (part of rag), `minilm`
-    (needs the extra `minilm`; a question waits up to 1 s for it) or `none`. `auto` is `student` where a
-    question is searched in several phrasings, else `none`."""
+    (needs the extra `minilm`), `openai:MODEL` (an embedding model of a server; it gets these hits) or `none`.
+    For the vectors of a model a question waits up to 1 s. `auto` is `student` where a question is searched in
+    several phrasings, else `none`."""
     embedding_base_url: str | None = None
     """The address of the server for `openai:MODEL`. Default: OpenAI's."""
     embedding_api_key: str | None = field(default=None, repr=False)
@@ -220,6 +221,11 @@ class Settings:
     def has_model(self) -> bool:
         """Whether a language model is configured."""
         return bool(self.model or self.base_url or self.api_key)
+
+    @property
+    def embeds_on_a_server(self) -> bool:
+        """Whether texts are embedded by a server, for the index or for the second stage."""
+        return any(name.startswith("openai:") for name in (self.embedder, self.reranker))
 
     @property
     def local_model(self) -> Path | None:

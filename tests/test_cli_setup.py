@@ -77,10 +77,26 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_a_server_of_this_machine_is_found_with_its_models(ollama):
-    first, second = listed("ollama")
+    first, second, third = listed("ollama")
+    assert (third["model"], third["reranks"]) == ("nomic-embed-text:latest", True)
     assert (first["model"], first["base_url"], first["sends_to"]) == ("qwen3:8b", ollama.base_url, "")
     assert (second["model"], second["sends_to"]) == ("gpt-oss:120b-cloud", "ollama.com")
-    assert rag("setup", "--json").json["embedding_models"]["ollama"] == ["nomic-embed-text:latest"]
+
+
+def test_an_embedding_model_is_stored_as_second_stage_and_leaves_the_model(ollama, tmp_path):
+    rag("setup", "--use", "ollama")
+    number = listed("ollama")[-1]["number"]
+    done = rag("setup", "--use", str(number))
+    assert done.code == 0
+    assert "stay on this machine" in done.err
+    assert "orders the first 50 results" in done.err
+    settings = load_settings()
+    assert (settings.reranker, settings.model) == ("openai:nomic-embed-text:latest", "qwen3:8b")
+    assert settings.embedding_base_url == ollama.base_url
+    store_settings(config(tmp_path), {"embedder": "openai:e", "embedding_base_url": "http://127.0.0.1:9/v1"})
+    refused = rag("setup", "--use", str(number))
+    assert refused.code == 2
+    assert "the embedder asks http://127.0.0.1:9/v1" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,21 @@ def open_reranker(settings: Settings, *, fused: bool = False) -> Reranker | None
         from rag.backends.student_reranker import StudentReranker
 
         return StudentReranker()
+    cache = settings.home / "hit_vectors.db"
     if settings.reranker == "minilm":
-        from rag.backends.minilm_reranker import MiniLmReranker
+        from rag.backends.minilm_reranker import minilm_reranker
 
-        return MiniLmReranker(settings.home / "minilm_vectors.db")
+        return minilm_reranker(cache)
+    if settings.reranker.startswith("openai:"):
+        from rag.backends.embedding_reranker import EmbeddingReranker
+
+        where = settings.embedding_base_url or settings.base_url or "openai"
+        fingerprint = f"{settings.reranker}:{settings.embedding_dim}:{without_secrets(where)}"
+        served = replace(settings, embedder=settings.reranker)
+        return EmbeddingReranker(lambda: open_embedder(served), fingerprint, cache)
     raise SettingsError(
         f"unknown reranker {settings.reranker!r}{settings.source_of('reranker')}; "
-        "use auto, none, student, or minilm"
+        "use auto, none, student, minilm, or openai:MODEL"
     )
 
 
@@ -284,7 +292,7 @@ def remote_model_host(settings: Settings) -> str | None:
 
 def remote_embedder_host(settings: Settings) -> str | None:
     """Return the host that receives texts for embedding; None for this machine."""
-    if not settings.embedder.startswith("openai:"):
+    if not settings.embeds_on_a_server:
         return None
     named = "embedding_base_url" if settings.embedding_base_url else "base_url"
     return _remote(getattr(settings, named), settings.source_of(named))

@@ -60,7 +60,7 @@ def setup(
             choice = found.chosen(use) if use is not None else _asked(found)
             if choice is not None:
                 settings = _stored(choice, json=json and not check)
-                if not check:
+                if not check and not choice.reranks:
                     say("rag: `rag setup --check` sends it one small question")
         if check:
             _check(settings, json=json)
@@ -71,7 +71,7 @@ def setup(
 def _as_json(found: FoundModels) -> dict[str, object]:
     """Return what was found as JSON values."""
     choices = [{"number": n, **asdict(choice)} for n, choice in enumerate(found.choices, start=1)]
-    return {"choices": choices, "embedding_models": dict(found.embedding)}
+    return {"choices": choices}
 
 
 def _asked(found: FoundModels) -> ModelChoice | None:
@@ -86,10 +86,11 @@ def _asked(found: FoundModels) -> ModelChoice | None:
         )
         say('rag: install or start one of them, or name another command: rag setup --use cmd:"COMMAND"')
         return None
-    rows = [(n, one.name, one.model or "…", _meaning(one)) for n, one in enumerate(found.choices, start=1)]
+    rows = [
+        (n, one.name, one.model or "…", _meaning(one) + ("; it orders what is found" if one.reranks else ""))
+        for n, one in enumerate(found.choices, start=1)
+    ]
     table("", ("", "name", "model", "questions and excerpts of the code"), rows)
-    for server, models in found.embedding.items():
-        say(f"rag: {server} has models for embeddings too: {visible(', '.join(models))}")
     if not sys.stdin.isatty():
         say("rag: choose one with: rag setup --use NUMBER")
         return None
@@ -112,7 +113,7 @@ def _stored(choice: ModelChoice, *, json: bool) -> Settings:
     """Store a choice, with the model of `--model` if that is given; return the settings as they are then."""
     given = settings_from()
     how, model = given.set_by.get("model", ("", ""))
-    if how == "--model":
+    if how == "--model" and not choice.reranks:
         choice = choice.with_model(model)
     if not choice.model:
         raise ConfigError(f"{choice.name} needs a model: rag setup --use {choice.name} --model NAME")
@@ -124,10 +125,13 @@ def _stored(choice: ModelChoice, *, json: bool) -> Settings:
         out_json(asdict(choice))
     say(f"rag: stored in {given.config_file}: {visible(choice.model)}")
     say(f"rag: questions and excerpts of the code {_meaning(choice)}")
-    if (server := changes.get("embedding_base_url")) is not None:
+    if choice.reranks:
+        say("rag: it orders the first 50 results of a search again, as far as it is ready within a second")
+    elif (server := changes.get("embedding_base_url")) is not None:
         say(f"rag: the embedder still sends the code to {visible(server)} (embedding_base_url)")
     settings = load_settings()
-    for name in ("model",) if settings.command is not None else ("model", "base_url", "client"):
+    names = ("model",) if settings.command is not None else ("model", "base_url", "client")
+    for name in tuple(choice.settings) if choice.reranks else names:
         if settings.source_of(name) and getattr(settings, name) != choice.settings[name]:
             say(f"rag: {name} is {getattr(settings, name)}{settings.source_of(name)}, not what was stored")
     return settings

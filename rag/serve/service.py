@@ -517,4 +517,4 @@ def _models_by_name(settings: ServerSettings) -> dict[str, str]:
 
 def _children_can_prepare(engine: Settings) -> bool:
     """Whether child processes see the same conversations, and send nothing to an external service."""
-    return engine.memory != "memory:" and not engine.embedder.startswith("openai:")
+    return engine.memory != "memory:" and not engine.embeds_on_a_server

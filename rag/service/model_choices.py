@@ -28,7 +28,7 @@ _MAX_MODELS = 8
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model that can be configured.
+    """A language model that can be configured, or an embedding model as second stage of the search.
 
     Attributes:
         name: its provider, server or command.
@@ -36,6 +36,7 @@ class ModelChoice:
         base_url: the address of its server; None for OpenAI's, and for a command.
         api_key_variable: the name of the environment variable with the key.
         sends_to: who receives questions and excerpts of the code; "" if they stay on this machine.
+        reranks: it is an embedding model.
     """
 
     name: str
@@ -43,10 +44,13 @@ class ModelChoice:
     base_url: str | None = None
     api_key_variable: str = ""
     sends_to: str = ""
+    reranks: bool = False
 
     @property
     def settings(self) -> dict[str, str | None]:
         """Return the values of the settings file for this choice; None removes one."""
+        if self.reranks:
+            return {"reranker": f"openai:{self.model}", "embedding_base_url": self.base_url}
         return {
             "model": self.model,
             "base_url": self.base_url,
@@ -55,8 +59,19 @@ class ModelChoice:
         }
 
     def changes(self, before: Settings) -> dict[str, str | None]:
-        """Return the changes of the settings file. Embeddings keep the server that they share now."""
-        shares = before.embedder.startswith("openai:") and not before.embedding_base_url
+        """Return the changes of the settings file. Embeddings keep the server that they share now.
+
+        Raises:
+            SettingsError: the index is embedded by another server, and there is one address for both.
+        """
+        if self.reranks:
+            server = before.embedding_base_url or before.base_url
+            if before.embedder.startswith("openai:") and server != self.base_url:
+                raise SettingsError(
+                    f"the embedder asks {server or OPENAI_URL}; the second stage can only ask the same server"
+                )
+            return self.settings
+        shares = before.embeds_on_a_server and not before.embedding_base_url
         if not shares or self.base_url == before.base_url:
             return self.settings
         return {**self.settings, "embedding_base_url": before.base_url or OPENAI_URL}
@@ -73,10 +88,9 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class FoundModels:
-    """What was found: the choices in their order, and the embedding models of each server, by its name."""
+    """What was found: the choices in their order, embedding models last."""
 
     choices: tuple[ModelChoice, ...]
-    embedding: Mapping[str, tuple[str, ...]]
 
     def chosen(self, wanted: str) -> ModelChoice:
         """Return the choice with this number, counted from 1, or name; or any command, as `cmd:LINE`.
@@ -137,13 +151,13 @@ def find_models(environ: Mapping[str, str] | None = None) -> FoundModels:
     addresses = _addresses(environ)
     with ThreadPoolExecutor(len(addresses)) as pool:
         listed = dict(zip(addresses, pool.map(_models_at, addresses.values()), strict=True))
-    embedding = {name: tuple(filter(_embeds, models)) for name, models in listed.items()}
     choices = [
         *(_of_servers(addresses, listed)),
         *(_of_commands(environ, has_ollama=bool(listed[_OLLAMA]))),
         *(_of_keys(environ)),
+        *(_of_embeddings(addresses, listed)),
     ]
-    return FoundModels(tuple(choices), {name: models for name, models in embedding.items() if models})
+    return FoundModels(tuple(choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +214,12 @@ def _of_servers(addresses: Mapping[str, str], listed: Mapping[str, list[str]]) -
         for model in [model for model in models if not _embeds(model)][:_MAX_MODELS]:
             sends_to = _ollama_sends_to(model) if server == _OLLAMA else ""
             yield ModelChoice(server, model, addresses[server], sends_to=sends_to)
+
+
+def _of_embeddings(addresses: Mapping[str, str], listed: Mapping[str, list[str]]) -> Iterator[ModelChoice]:
+    for server, models in listed.items():
+        for model in list(filter(_embeds, models))[:_MAX_MODELS]:
+            yield ModelChoice(server, model, addresses[server], reranks=True)
 
 
 def _ollama_sends_to(model: str) -> str:

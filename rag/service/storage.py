@@ -207,7 +207,7 @@ def _cache(home: Path) -> DiskCache:
 def _rest(settings: Settings) -> Iterator[StorageItem]:
     home = settings.home
     own = {f"turns.db{suffix}" for suffix in _SQLITE_SUFFIXES}
-    vectors = {f"minilm_vectors.db{suffix}" for suffix in _SQLITE_SUFFIXES}
+    vectors = {f"hit_vectors.db{suffix}" for suffix in _SQLITE_SUFFIXES}
     groups: dict[tuple[StorageKind, str], list[Path]] = {}
     for path in _entries(home):
         if path.name in ("stores", "repos", FETCHED):
@@ -216,7 +216,7 @@ def _rest(settings: Settings) -> Iterator[StorageItem]:
         if path.name in own:
             key = "turns", "turns.db"
         elif path.name in vectors:
-            key = "vectors", "minilm_vectors.db"
+            key = "vectors", "hit_vectors.db"
         elif path.name == LINEAGES:
             key = "renames", path.name
         elif path.name == "deepwiki":

@@ -50,7 +50,7 @@ def test_everything_in_the_data_folder_is_listed(indexed: dict[str, Path]) -> No
     (home / "config.toml").write_text("gate = true\n")
     (home / "notes").mkdir()
     (home / "notes" / "a.txt").write_bytes(b"x" * 1000)
-    (home / "minilm_vectors.db").write_bytes(b"x" * 10)
+    (home / "hit_vectors.db").write_bytes(b"x" * 10)
     found = rag("storage", "--json").json
     assert found["cap_bytes"] is None and found["held_in_turns"]["facts"] > 0
     assert sorted((one["kind"], one["name"], one["removable"]) for one in found["items"]) == [
@@ -60,7 +60,7 @@ def test_everything_in_the_data_folder_is_listed(indexed: dict[str, Path]) -> No
         ("other", "notes", False),
         ("settings", "config.toml", False),
         ("turns", "turns.db", False),
-        ("vectors", "minilm_vectors.db", True),
+        ("vectors", "hit_vectors.db", True),
     ]
     sizes = [one["size_bytes"] for one in found["items"]]
     assert sizes == sorted(sizes, reverse=True)

@@ -416,6 +416,13 @@ def test_a_request_needs_no_question_mark(request_: str, kind: str):
     assert kind in kinds_of(request_)
 
 
+def test_an_issue_is_no_question_for_a_setting():
+    asked = "Which option sets the default heat of the kiln?"
+    report = "The door stays open.\n\n" + "kiln: 1.2.3 at https://kilns.example.com\n" * 20
+    assert "setting" in kinds_of(asked)
+    assert "setting" not in kinds_of(f"{asked}\n{report}")
+
+
 @pytest.mark.parametrize(
     ("question", "kind"),
     [

@@ -223,6 +223,8 @@ _WAYS = re.compile(
 """What asks how one place leads to another, perhaps for data: answered only where calls lead there."""
 _EACH_END = 5_000
 """A longer text asks something at its beginning or at its end; the rest is what it asks about."""
+_MAX_SETTING_CHARS = 600
+"""A longer text, such as an issue, has words of settings in what it reports."""
 _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", re.I)
 
 
@@ -320,7 +322,8 @@ def _asks_for_all(text: str) -> bool:
 
 def _asks_for_setting(text: str) -> bool:
     return (
-        _is_request(text)
+        len(text) <= _MAX_SETTING_CHARS
+        and _is_request(text)
         and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
         and not _NO_SETTING.search(text)
     )

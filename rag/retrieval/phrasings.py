@@ -52,7 +52,7 @@ def with_phrasings(
     own = found.ranked if found.code_facts else (*found.hits, *found.further)
     rankings = [(own, _OWN_WEIGHT * right**2)]
     plain = [replace(searcher, reranker=None) for searcher in searchers]
-    rankings += [(search(plain, text, k=depth).ranked, 1.0) for text in texts]
+    rankings += [(search(plain, text, k=depth, with_facts=False).ranked, 1.0) for text in texts]
     ranked = _fused([hit for hit in own if hit.legs.get("pointed")], rankings)
     if searchers and (reranker := searchers[0].fused_reranker) is not None:
         terms = dict.fromkeys(term for text in texts for term in parse_question(text).terms)

@@ -156,6 +156,7 @@ def search(
     past: Sequence[Exchange] = (),
     k: int = 10,
     with_further: bool = False,
+    with_facts: bool = True,
 ) -> RetrievalResult:
     """Find the k best chunks for a question in one or more stores, best first.
 
@@ -168,12 +169,14 @@ def search(
         past: the earlier exchanges of the conversation, oldest first.
         k: at least 1.
         with_further: whether the result has `further` hits, up to `FURTHER_HITS` together.
+        with_facts: whether the rules of the question's kind look for facts.
 
     Raises:
         StoreCorrupt: a store is damaged where the search had to read it.
     """
     try:
-        return _search_stores(searchers, question, past, k, max(k, FURTHER_HITS) if with_further else k)
+        every = max(k, FURTHER_HITS) if with_further else k
+        return _search_stores(searchers, question, past, k, every, with_facts=with_facts)
     except (IndexError, ValueError, OverflowError, MemoryError):
         # Stores are memory-mapped, not read: damage is first noticed here.
         for searcher in searchers:
@@ -182,7 +185,13 @@ def search(
 
 
 def _search_stores(
-    searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int, every: int
+    searchers: Sequence[Searcher],
+    question: str,
+    past: Sequence[Exchange],
+    k: int,
+    every: int,
+    *,
+    with_facts: bool,
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
     question, changed = _changed(searchers, question)
@@ -206,7 +215,7 @@ def _search_stores(
     if is_pointed and is_pasted(sought.question.text):
         kinds = [MESSAGE]  # the lines of a traceback may be those of another version
     kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
-    kinds = [] if changed else kinds
+    kinds = [] if changed or not with_facts else kinds
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)

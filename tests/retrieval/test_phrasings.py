@@ -84,3 +84,11 @@ def test_the_settings_decide(engine: Engine) -> None:
     assert none.fused_reranker is None
     student = Engine(replace(engine.settings, reranker="student"))
     assert student.fused_reranker is student.reranker
+
+
+def test_a_search_without_facts_ranks_the_same(searcher: Searcher) -> None:
+    question = "Which functions call sign?"
+    with_facts, without = (search([searcher], question, with_facts=wanted) for wanted in (True, False))
+    assert with_facts.code_facts is not None
+    assert without.code_facts is None
+    assert without.ranked == without.hits == with_facts.ranked

@@ -87,7 +87,7 @@ def test_the_settings_decide(engine: Engine) -> None:
 
 
 def test_a_search_without_facts_ranks_the_same(searcher: Searcher) -> None:
-    question = "Which functions call sign?"
+    question = "Who calls authenticate?"
     with_facts, without = (search([searcher], question, with_facts=wanted) for wanted in (True, False))
     assert with_facts.code_facts is not None
     assert without.code_facts is None

@@ -75,11 +75,16 @@ def warning_paragraph(warned: str) -> str:
     return f"{warned}\n\n" if warned else ""
 
 
+def removed_references(count: int) -> str:
+    """Return in words how many references were removed from a text."""
+    what = "1 reference" if count == 1 else f"{count} references"
+    return f"{what} to sources or lines that were not shown {'was' if count == 1 else 'were'} removed"
+
+
 def _notes(resolved: Resolved) -> tuple[str, ...]:
     notes = []
-    if invented := resolved.invented:
-        what = "1 reference" if invented == 1 else f"{invented} references"
-        notes.append(f"{what} to sources that were never shown {'was' if invented == 1 else 'were'} removed")
+    if resolved.invented:
+        notes.append(removed_references(resolved.invented))
     if resolved.by_name:
         notes.append("the answer cites no source by number; the sources are those whose code it names")
     return tuple(notes)

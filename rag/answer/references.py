@@ -2,7 +2,7 @@
 
 A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`, and with lines of
 the source `[1:37]` or `[1:37-40, 2]`. Known numbers are renumbered, unknown ones are removed and counted.
-Lines that the source does not show are those of another source of its file, or else removed. Code between
+Lines that the source does not show are those of another source of its file, or else unknown. Code between
 backticks and indexing such as `a[1]` are not references.
 
 Each character is examined a bounded number of times, however the line is split into pieces. A part of the
@@ -46,6 +46,9 @@ _ITEM = re.compile(
     r"(?P<source>\d{1,3})(?::L?(?P<line>\d{1,7})(?:[ \t]*[–-][ \t]*L?(?P<last_line>\d{1,7})(?!:))?"
     r"|[ \t]*[–-][ \t]*\^?(?P<last>\d{1,3})(?!:))?"
 )
+_WORD = re.compile(r"\w")
+_MAX_WORD_CHARS = 20
+_LAST_WORD = re.compile(rf"(?<!\w)[^\W\d_]{{1,{_MAX_WORD_CHARS}}}\Z")
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
 _BLOCK_BEGINS = frozenset("`~>-0123456789")
@@ -298,10 +301,22 @@ class LineEditor:
             self._shown.add(_REMOVED)
         elif not following or following in _NO_SPACE_BEFORE:
             self._shown.drop_spaces()
+            if (word := self._shown.last_word()) and following in " \t":
+                return self._after_repeated(word, at, whole)
         return at
+
+    def _after_repeated(self, word: str, at: int, whole: bool) -> int | None:
+        """Return the position after a word that is the last one that was shown ("and [9] and"), else `at`."""
+        behind = self._rest[at:].lstrip(" \t")
+        if not whole and len(behind) <= len(word) and word.startswith(behind):
+            return None
+        is_repeated = behind.startswith(word) and not _WORD.match(behind[len(word) : len(word) + 1])
+        return len(self._rest) - len(behind) + len(word) if is_repeated else at
 
     def _pass_on(self) -> str:
         """Return the part of `_rest` before its first reference, which will be shown as it is."""
+        if self._group is not None:
+            return ""
         while not self._blocked and (bracket := _BRACKET.search(self._rest, self._searched)):
             at = bracket.start()
             reference = _REFERENCE.match(self._rest, at)
@@ -367,6 +382,11 @@ class _ShownText:
         chars = self._chars + len(self._spaces)
         return chars <= MAX_BEGINNING_CHARS and begins_line(self._end + self._spaces)
 
+    def last_word(self) -> str:
+        """Return the word at the end, "" if it ends otherwise or is a long one."""
+        found = _LAST_WORD.search(self.end(_MAX_WORD_CHARS + 1))
+        return found[0] if found else ""
+
     def within_bracket(self) -> bool:
         """Return whether a reference has begun at the end."""
         return _BEGUN.search(self.end(_MAX_REFERENCE_CHARS)) is not None
@@ -389,8 +409,9 @@ def _items_of(reference: str, known: Mapping[int, ShownLines]) -> tuple[list[Lin
     for item in _ITEM.finditer(reference.partition("†")[0]):
         number = int(item["source"])
         if item["line"]:
-            unknown += number not in known
-            used.update({_of_lines(number, item, known): None} if number in known else {})
+            shown = _of_lines(number, item, known)
+            unknown += shown is None
+            used.update({} if shown is None else {shown: None})
             continue
         ends = {number, int(item["last"] or number)}
         unknown += len(ends - known.keys())
@@ -398,12 +419,14 @@ def _items_of(reference: str, known: Mapping[int, ShownLines]) -> tuple[list[Lin
     return list(used), unknown
 
 
-def _of_lines(number: int, item: re.Match[str], known: Mapping[int, ShownLines]) -> LineReference:
-    """Return the reference to lines of a known source, or of the source of its file that shows them."""
+def _of_lines(number: int, item: re.Match[str], known: Mapping[int, ShownLines]) -> LineReference | None:
+    """Return the lines of a source, or of another source of its file, that are shown; None if none of them is."""
+    if number not in known:
+        return None
     first = int(item["line"])
     last = max(first, int(item["last_line"] or first))
     others = (n for n, lines in known.items() if lines.file == known[number].file)
     for n in (number, *others):
-        if known[n].start <= first <= known[n].end:
-            return LineReference(n, first, min(last, known[n].end))
-    return LineReference(number)
+        if known[n].start <= last and first <= known[n].end:
+            return LineReference(n, max(first, known[n].start), min(last, known[n].end))
+    return None

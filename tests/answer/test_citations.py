@@ -59,7 +59,11 @@ THREE = [source(1), source(2), source(3)]
         ("In xf1.py:3 and dir/f1.py:3", "In xf1.py:3 and dir/f1.py:3", [], 0),
         ("Signed [2:4] and [1:3-5, 2].", "Signed [1:4] and [1, 2:3-5].", [2, 1], 0),
         ("Signed [1:L3–L99], 【2:4】, [ 3:1 ].", "Signed [1:3-9], [2:4], [3:1].", [1, 2, 3], 0),
-        ("Signed [1:77] and [9:4].", "Signed [1] and.", [1], 1),
+        ("Signed [1:77] and [9:4].", "Signed and.", [], 2),
+        ("Signed [2:900], [2:0] and [2:5-900].", "Signed, [2:0] and [1:5-9].", [2], 1),
+        ("A [1] and [99:1] and B.", "A [1] and B.", [1], 1),
+        ("A [1] und\t[9][8] und [2]", "A [1] und [2]", [1, 2], 2),
+        ("An andy [9] and B, and [9], and C", "An andy and B, and, and C", [], 2),
         (
             "Take x[1:3] and `y[1:3]` and [0:3] and [:3].",
             "Take x[1:3] and `y[1:3]` and [0:3] and [:3].",
@@ -83,9 +87,10 @@ def test_a_line_that_its_source_does_not_show_leads_to_the_source_of_the_file_th
     sources[2] = replace(
         sources[2], hit=replace(sources[2].hit, span=replace(sources[2].hit.span, blob="b2"))
     )
-    resolved = resolve("See [2:24-40], [3:4], [2:15] and [1:24].", sources)
-    assert resolved.text == "See [1:24-29], [2:4], [2] and [3]."
-    assert [c.place for c in resolved.used] == ["lib/key.py:20-29", "lib/key.py:1-9", "f1.py:1-9"]
+    resolved = resolve("See [2:24-40], [3:4], [2:15-21] and [1:24].", sources)
+    assert resolved.text == "See [1:24-29], [2:4], [1:20-21] and."
+    assert [c.place for c in resolved.used] == ["lib/key.py:20-29", "lib/key.py:1-9"]
+    assert resolved.invented == 1
 
 
 def test_links_lead_to_the_first_cited_lines() -> None:

@@ -420,7 +420,7 @@ def _items_of(reference: str, known: Mapping[int, ShownLines]) -> tuple[list[Lin
 
 
 def _of_lines(number: int, item: re.Match[str], known: Mapping[int, ShownLines]) -> LineReference | None:
-    """Return the lines of a source, or of another source of its file, that are shown; None if none of them is."""
+    """Return the lines that a source shows, or another source of its file; None if neither shows any."""
     if number not in known:
         return None
     first = int(item["line"])

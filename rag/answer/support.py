@@ -6,8 +6,8 @@ stemmed, identifiers split. Examples of the question, names that the repositorie
 not missed. This cannot see that words are in the wrong order ("A calls B" for "B calls A"), so a supported
 statement is not proved, and a paraphrase in quite other words is flagged wrongly.
 
-Lines that are too few to judge a statement, such as the one line of a search result, are compared together
-with all else that the model was given.
+A source of one line, such as a search result, does not have all that can be said of its place: a statement
+that cites one is compared with all that the model was given.
 
 A statement that cites nothing is unsupported if it names what the model was not given. Else it is supported
 if the source that has most of its words is cited elsewhere in the answer, no claim if it introduces
@@ -48,8 +48,6 @@ _MAX_NAMES = 200
 _MAX_SOURCE_CHARS = 40_000
 _MIN_WORDS = 3
 """A statement with this number of words that shares none with its lines is unsupported."""
-_MIN_LINES = 3
-"""Fewer lines than these, without blank ones, do not have all that is said of their place."""
 _NEAREST_SHARE = 0.5
 _LITERALS = frozenset("true false none null nil undefined".split())
 """Values that a statement in code font may have only if its lines have them."""
@@ -244,14 +242,12 @@ class _Gathered:
         return _evidence_of("\n".join([self._given, *map(_text, self._sources)]))
 
     def _cited(self, statement: AnswerStatement) -> _Evidence | None:
-        """Return what a statement's sources have, all sources if these have too few lines; None if it cites
-        none that was shown.
-        """
+        """Return what is compared with a statement; None if it cites no source that was shown."""
         cited = self._shown(statement.cited) or self._by_place(statement)
         if not cited:
             return None
-        lines = sum(bool(line.strip()) for n in cited for line in self._sources[n - 1].text.splitlines())
-        return self._of_sources(cited) if lines >= _MIN_LINES else self._everything
+        is_short = any(len(self._sources[n - 1].text.splitlines()) < 2 for n in cited)
+        return self._everything if is_short else self._of_sources(cited)
 
     def _shown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(n for n in numbers if 0 < n <= len(self._sources))

@@ -162,7 +162,7 @@ class Look:
             shown += text
             room -= self._counter.count(text)
             if taken:
-                self._found.append(taken)
+                self._found.append(replace(taken, score=1.0))
                 # A score of 0: a look does not say how well a place fits the question.
                 self._take(replace(taken, score=0.0), part)
         return shown.strip() or _NO_ROOM

@@ -17,14 +17,14 @@ from rag.agent.protocol import StepRequest, ToolSpec
 from rag.code.languages import kind_of_path
 from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
-from rag.lines import whole_lines_of, without_blank_end
+from rag.lines import whole_lines_of
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain
 from rag.quoting import counted, visible
 from rag.retrieval.lookup import definitions, similar_names
 from rag.retrieval.overview import outline_of_file
 from rag.retrieval.question import last_part
-from rag.retrieval.shown_definition import lines_of_hit
+from rag.retrieval.shown_definition import hit_of_lines
 from rag.retrieval.uses import indexed_files, summary, uses_of_name
 from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
 
@@ -402,34 +402,3 @@ def _listed(what: str, lines: Sequence[str], *, of: int | None = None) -> Found:
     more = f" (the first {_LISTED} lines)" if len(lines) > _LISTED else ""
     said = counted(len(lines) if of is None else of, what)
     return Found((FoundPart(f"{said}{more}:", text=plain("\n".join(lines[:_LISTED]))),), said)
-
-
-def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int) -> Hit | None:
-    """Return lines of an indexed file as a hit, clipped to the file; None if it has no text there.
-
-    The hit has the names of the chunk that holds most of the lines; a single line those of its definition.
-    Lines of several definitions have the name of none of them.
-    """
-    content = index.file_text(path)
-    chunks = index.chunks_of(path)
-    if content is None or not len(chunks):
-        return None
-    spans = {chunk: index.lines(chunk) for chunk in chunks}
-    chunk = max(spans, key=lambda chunk: min(end, spans[chunk][1]) - max(start, spans[chunk][0]))
-    hit = index.hit(chunk, 1.0, {})
-    text, blank_end = without_blank_end("".join(whole_lines_of(content[0])[start - 1 : end]))
-    if not text.strip():
-        return None
-    last = start + len(whole_lines_of(text)) - 1
-    if start == last:
-        hit = lines_of_hit(index, hit, start, last)
-    elif hit.kind in ("code", "test") and _has_several(index, hit, start, last):
-        hit = replace(hit, span=replace(hit.span, symbol="", scope=""), unit="block")
-    return replace(hit, span=replace(hit.span, start=start, end=last), text=text, blank_end=blank_end)
-
-
-def _has_several(index: ChunkIndex, hit: Hit, start: int, last: int) -> bool:
-    """Return whether lines go on beyond the definition of a hit, and have others."""
-    inside = [one for one in index.graph.defined_in(hit.path) if one.start <= last and start <= one.end]
-    own = [one for one in inside if (one.scope, one.name) == (hit.scope, hit.symbol)]
-    return any(one.end < other.start or other.end < one.start for one in own for other in inside)

@@ -25,7 +25,7 @@ from rag.retrieval.overview import outline_of, outlines
 from rag.retrieval.rank import is_aside
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.shown_definition import definition_at, hit_of_lines
-from rag.types import CodeDefinition, DialogTurn, FileOutline, Hit, Kind, Span
+from rag.types import CodeDefinition, DialogTurn, FileOutline, Hit
 
 MAX_BLOCKS = 20
 _WHOLE, _BEFORE_RELATED = 5, 10
@@ -67,8 +67,8 @@ def cited_code(searchers: Sequence[Searcher], turns: Sequence[DialogTurn]) -> li
             index = _index_of(searchers, cited.location, cited.path)
             if index is None or not cited.used or check.state not in ("fresh", "moved", "reformatted"):
                 continue
-            span = replace(cited.span, end=last)
-            if piece := hit_of_lines(index, span, "block", f"cited in turn {turn.number}"):
+            reason = f"cited in turn {turn.number}"
+            if piece := hit_of_lines(index, cited.path, cited.start, last, reason=reason):
                 found.append(piece)
     return found[:_MAX_CARRIED]
 
@@ -87,7 +87,7 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
         or _facts_in(found, hit)
         or any(path in hit.path for path in paths)
         or not (
-            (_is_test(hit.kind, hit) and asks.isdisjoint({"tests", "test_code"}))
+            (_is_test(hit) and asks.isdisjoint({"tests", "test_code"}))
             or (hit.kind == "doc" and is_translated(hit.path))
             or (_is_aside(hit.path) and "example" not in asks)
             or _is_imports(searchers, hit)
@@ -96,9 +96,9 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
     return kept if len(kept) >= _WHOLE else list(every)
 
 
-def _is_test(kind: Kind, place: Span | Hit) -> bool:
+def _is_test(hit: Hit) -> bool:
     """Return whether a place is a test; languages such as Rust have them next to the code."""
-    return kind == "test" or place.scope.split(".")[0] == "tests" or place.symbol.startswith("test_")
+    return hit.kind == "test" or hit.scope.split(".")[0] == "tests" or hit.symbol.startswith("test_")
 
 
 def _is_aside(path: str) -> bool:
@@ -157,8 +157,7 @@ class _Chosen:
             return hit
         if around.end < hit.end or hit.start < around.start:
             return hit
-        span = Span(hit.repo, hit.path, around.start, around.end, symbol=hit.symbol, scope=hit.scope)
-        piece = hit_of_lines(index, span, hit.unit, hit.reason)
+        piece = hit_of_lines(index, hit.path, around.start, around.end, of=around, reason=hit.reason)
         return replace(piece, score=hit.score, kind=hit.kind) if piece else hit
 
     def _window(self, hit: Hit, weights: Mapping[str, float], size: int) -> Hit:
@@ -202,9 +201,9 @@ def _called(index: ChunkIndex, hit: Hit, within: Sequence[CodeDefinition]) -> It
             if key in followed or not (use.certain and is_short and hit.start <= use.line <= hit.end):
                 continue
             followed[key] = None
-            span = Span(hit.repo, target.path, target.start, target.end, "", None, target.name, target.scope)
             reason = f"called by `{one_line(caller.name)}` in line {use.line}"
-            if piece := hit_of_lines(index, span, target.unit, reason):
+            piece = hit_of_lines(index, target.path, target.start, target.end, of=target, reason=reason)
+            if piece:
                 yield piece
             if len(followed) >= _MAX_CALLED:
                 return
@@ -219,9 +218,9 @@ def _callers(index: ChunkIndex, hit: Hit, targets: Sequence[CodeDefinition]) -> 
             continue
         first = max(around.start, use.line - _CALLER_LINES // 2)
         last = min(around.end, first + _CALLER_LINES - 1)
-        span = Span(hit.repo, use.path, first, last, symbol=around.name, scope=around.scope)
-        piece = hit_of_lines(index, span, around.unit, f"calls `{one_line(hit.symbol)}` in line {use.line}")
-        if piece is not None and not _is_test(piece.kind, span) and not _is_aside(use.path):
+        reason = f"calls `{one_line(hit.symbol)}` in line {use.line}"
+        piece = hit_of_lines(index, use.path, first, last, of=around, reason=reason)
+        if piece is not None and not _is_test(piece) and not _is_aside(use.path):
             yield piece
             shown += 1
         if shown >= _MAX_CALLERS:

@@ -32,7 +32,7 @@ from rag.retrieval.shown_code import cited_code, shown_code
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
-from rag.service.frame import frame_of
+from rag.service.frame import frames_of
 from rag.service.history import History
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
@@ -79,7 +79,6 @@ _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 SHOWN_HITS = 12
 AS_TYPED = Rewording()
-_MAX_FRAMES = 3
 _SOURCE_CHARS = 13_000
 """How much a model is shown of the sources after the first: about 3,200 tokens of code."""
 STOPPED = "stopped before the answer began"
@@ -304,7 +303,7 @@ class Dialog:
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
-                frames=self._frames(),
+                frames=frames_of(self.repositories) if settings.has_model else [],
                 outlines=outlines,
                 known=known,
                 warning=warned,
@@ -332,12 +331,6 @@ class Dialog:
             warning=warned,
             rewording=rewording,
         )
-
-    def _frames(self) -> list[str]:
-        """Return what each repository is, for a model; nothing for many, which would take the room."""
-        if not self.engine.settings.has_model or len(self.repositories) > _MAX_FRAMES:
-            return []
-        return [frame_of(repository).text for repository in self.repositories]
 
     def _to_show(
         self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool

@@ -14,7 +14,7 @@ from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.relations import is_relation
 from rag.service.dialog import HISTORY_SHARE, SHOWN_HITS, Dialog, answered
-from rag.service.frame import frame_of
+from rag.service.frame import frames_of
 from rag.service.trace import STANDALONE
 from rag.types import DialogTurn, Rewording
 from rag.types.question_kinds import LIST
@@ -24,7 +24,6 @@ MAX_TOKENS = 160
 MAX_SECONDS = 30.0
 """A slower reply is not waited for."""
 _PHRASINGS = 3
-_MAX_FRAMES = 3
 _SURE = 0.6
 """The probability of a right first place from which a search needs no other words: of 31 such questions of
 `tools/questions/kinds/dev.jsonl`, 30 found their place first.
@@ -54,7 +53,7 @@ def reword_prompt(dialog: Dialog, question: str) -> str | None:
         question=question,
         turns=window(answered(dialog.past()), budget_tokens=budget, counter=dialog.engine.counter),
         is_foreign=dialog.is_foreign(question),
-        frames=[frame_of(repository).text for repository in dialog.repositories[:_MAX_FRAMES]],
+        frames=frames_of(dialog.repositories),
         phrasings=_PHRASINGS if settings.reword else 0,
     )
 

@@ -9,13 +9,14 @@ from rag.agent.budget import REPLY_TOKENS
 from rag.agent.look import LookLimits, Surroundings
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
-from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools, hit_of_lines
+from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
 from rag.corpus.refs import allowed_commit
 from rag.errors import SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.quoting import counted
+from rag.retrieval.shown_definition import hit_of_lines
 from rag.service.dialog import Dialog
 from rag.service.explore import explore
 from rag.service.explored_places import ExploredPlace

@@ -17,7 +17,7 @@ from rag.lines import whole_lines_of
 from rag.ports import TokenCounter
 from rag.prompt.compose import first_lines
 from rag.prompt.merge import is_within
-from rag.prompt.views import numbered_text, plain, view_of
+from rag.prompt.views import numbered_text, place_line, plain, view_of
 from rag.quoting import fence, visible
 from rag.types import Hit, NumberedSource, Prepared, TraceStep
 
@@ -200,13 +200,12 @@ class Look:
 
     def _few_lines(self, n: int, hit: Hit, part: FoundPart) -> str:
         """Return a place of which a few lines are shown: `[7] path:37 name — line`, or its lines below."""
-        label = part.head or (visible(plain(hit.label)) if hit.label else "")
-        (number, text), *others = part.lines
+        (last, text), *others = part.lines
         if not others:
-            head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}"
-            return f"{head} — {visible(plain(text.strip()))}\n"
-        head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}\n"
-        shown, last = "", part.lines[0][0]
+            source, several = NumberedSource(n, hit), len(self._tools.indexes) > 1
+            return place_line(source, name_repository=several, about=part.head, line=text) + "\n"
+        label = part.head or visible(plain(hit.label))
+        head, shown = f"[{n}] {self._place(hit)} {label}".rstrip() + "\n", ""
         for number, text in part.lines:
             shown += ("…\n" if number > last + 1 else "") + f"{number} {visible(plain(text))}\n"
             last = number

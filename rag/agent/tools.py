@@ -19,12 +19,12 @@ from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
 from rag.lines import whole_lines_of
 from rag.ports import ChunkIndex
-from rag.prompt.views import plain
+from rag.prompt.views import plain, short_line
 from rag.quoting import counted, visible
 from rag.retrieval.lookup import definitions, similar_names
 from rag.retrieval.overview import outline_of_file
 from rag.retrieval.question import last_part
-from rag.retrieval.shown_definition import hit_of_lines
+from rag.retrieval.shown_definition import hit_of_lines, line_of
 from rag.retrieval.uses import indexed_files, summary, uses_of_name
 from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
 
@@ -81,7 +81,6 @@ _MEANT = 3
 _CALLS, _CALLS_IN_TESTS = 30, 4
 _LISTED = 60
 _NAMES_OF_FILE = 4
-_MAX_LINE_CHARS = 200
 _ANSWER_CHARS = 600
 _NEAREST = 3
 
@@ -331,7 +330,7 @@ class Tools:
                     reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
                     doubt = "" if use.certain else " (possibly)"
                     within = f"in {use.within or 'the file'}{reason}{doubt}"
-                    line = short(hit.text.strip("\r\n"), last_part(name))
+                    line = short_line(hit.text.strip("\r\n"), last_part(name))
                     parts.append(FoundPart(visible(plain(within)), hit, ((use.line, line),)))
                     count += 1
         if not parts:
@@ -366,21 +365,10 @@ def _first_uses(uses: Sequence[CodeUse]) -> list[CodeUse]:
     return [*code, *tests[: _CALLS if not code else _CALLS_IN_TESTS]][:_CALLS]
 
 
-def short(line: str, name: str) -> str:
-    """Return a line as it is shown; a very long one is cut around a name."""
-    if len(line) <= _MAX_LINE_CHARS:
-        return line
-    at = max(0, min(line.find(name) - _MAX_LINE_CHARS // 4, len(line) - _MAX_LINE_CHARS))
-    return f"{'…' if at else ''}{line[at : at + _MAX_LINE_CHARS]}…"
-
-
 def headed(hit: Hit) -> FoundPart:
     """Return a place of which one line is shown: the first with its name."""
-    lines = whole_lines_of(hit.text)
-    at = next((n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line), 0)
-    if not lines:
-        return FoundPart("", hit)
-    return FoundPart("", hit, ((hit.start + at, short(lines[at].strip("\r\n"), hit.symbol)),))
+    one = line_of(hit)
+    return FoundPart("", one, ((one.start, short_line(one.text.strip("\r\n"), one.symbol)),))
 
 
 def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:

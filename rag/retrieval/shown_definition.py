@@ -6,7 +6,7 @@ Small definitions share a chunk, which is named after the longest of them or aft
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -107,6 +107,16 @@ def hit_of_lines(
         hit = replace(hit, span=replace(hit.span, symbol="", scope=""), unit="block")
     span = replace(hit.span, start=start, end=last)
     return replace(hit, span=span, text=text, blank_end=blank_end, reason=reason)
+
+
+def line_of(hit: Hit, best: Callable[[str], float] = lambda line: 0.0) -> Hit:
+    """Return the line of a hit that has its name; of lines without a name the first of the `best` ones."""
+    lines = whole_lines_of(hit.text)
+    named = (n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line)
+    text = (n for n, line in enumerate(lines) if line.strip())
+    at = next(named, max(text, key=lambda n: best(lines[n]), default=0))
+    span = replace(hit.span, start=hit.start + at, end=hit.start + at)
+    return replace(hit, span=span, text=lines[at], blank_end="") if lines else hit
 
 
 def _has_several(index: ChunkIndex, hit: Hit, start: int, last: int) -> bool:

@@ -160,7 +160,8 @@ class LookUp:
             return None
         shown = {(c.location, c.path, c.blob) for c in self._found.citations}
         rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
-        ranked = [*(source.hit for source in prepared.prompt.sources), *prepared.hits]
+        blocks = [one.hit for one in prepared.prompt.sources if one.hit.end > one.hit.start]
+        ranked = [*blocks, *prepared.hits]  # places of one line are further down
         now = [(hit.location, hit.path, hit.blob) for hit in ranked]
         doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
         if doubtful or not (self._has_only_read or rests_on <= set(now)):

@@ -28,7 +28,7 @@ from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.phrasings import with_phrasings
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, search
-from rag.retrieval.shown_code import cited_code, shown_code
+from rag.retrieval.shown_code import ShownCode, cited_code, lines_of_facts, shown_code
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
@@ -59,7 +59,6 @@ from rag.types import (
     Confidence,
     Conversation,
     DialogTurn,
-    FileOutline,
     GenerationOptions,
     Hit,
     Prepared,
@@ -292,19 +291,20 @@ class Dialog:
         searched, looking = time.perf_counter(), {"look": looked.seconds} if looked else {}
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        hits, outlines = self._to_show(found, turns, as_found=as_found, leads=leads)
+        code = self._to_show(found, turns, as_found=as_found, leads=leads)
         warned = "" if is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
                 standalone_question=found.sought.standalone,
-                hits=hits,
+                hits=code.blocks,
+                places=code.places,
                 turns=[*check_turns(older, now), *shown],
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
                 frames=frames_of(self.repositories) if settings.has_model else [],
-                outlines=outlines,
+                outlines=code.outlines,
                 known=known,
                 warning=warned,
                 missing_words=confidence.missing_words if confidence else (),
@@ -334,17 +334,18 @@ class Dialog:
 
     def _to_show(
         self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool
-    ) -> tuple[Sequence[Hit], Sequence[FileOutline]]:
-        """Return the lines that the prompt shows, the most important first, and outlines of files.
+    ) -> ShownCode:
+        """Return the code that the prompt shows, the most important first.
 
         What a model has asked to read is shown `as_found`, and so is what is quoted without a model. A model
         that looks further is shown `leads`, the first places: it reads the others if they matter.
         """
         searchers = [repository.searcher for repository in self.searched]
         if as_found:
-            return [*found.hits, *other_parts(searchers, found.hits)], ()
-        hits, outlines = shown_code(searchers, found, cited_code(searchers, turns))
-        return (self._first(hits), ()) if leads else (hits, outlines)
+            facts = lines_of_facts(searchers, found.code_facts) if self.engine.settings.has_model else ()
+            return ShownCode([*found.hits, *other_parts(searchers, found.hits)], facts)
+        code = shown_code(searchers, found, cited_code(searchers, turns))
+        return ShownCode(self._first(code.blocks), code.places) if leads else code
 
     def _first(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the first hits, and as many as there is room for in the first request of a look."""

@@ -34,8 +34,8 @@ def source_of(fact: CodeFact, sources: Iterable[NumberedSource]) -> int:
 class Prompt:
     """The prompt for a model, with a record of what it contains.
 
-    `text` is the rendered template; `sources` are the numbered sources and `turns` the earlier turns (oldest
-    first) that fit into it; `dropped_*` count those that did not.
+    `text` is the rendered template; `sources` are the numbered sources (best first) and `turns` the earlier
+    turns (oldest first) that fit into it; `dropped_*` count those that did not.
     """
 
     text: str

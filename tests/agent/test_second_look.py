@@ -233,9 +233,11 @@ def test_an_answer_after_a_look_is_cached_until_its_files_change(begun, server, 
     assert len(server.chats) == 2
 
 
-def ask_with_a_step(engine: Engine, server: ProviderServer, folder: Path, step: tuple[str, str]) -> Answer:
-    """Ask, with the cache, a model that makes this step and cites what it found."""
-    server.answers = [[step], "It is there [13]."]
+def ask_with_a_step(
+    engine: Engine, server: ProviderServer, folder: Path, step: tuple[str, str], place: str
+) -> Answer:
+    """Ask, with the cache, a model that makes this step and names the place that it found."""
+    server.answers = [[step], f"It is in {place}."]
     dialog = Dialog(engine, [engine.repository(str(folder))])
     *_, answer = converse(dialog, QUESTION, engine.generator(), cache=True)
     assert isinstance(answer, Answer)
@@ -250,6 +252,7 @@ def test_an_answer_from_lines_that_a_step_read_is_cached_until_a_place_is_found(
         server,
         sample_repo,
         call("read", path="till.py", start=1, end=2),
+        "till.py:1-2",
     )
 
     first = again()
@@ -268,7 +271,12 @@ def test_an_answer_from_a_list_of_callers_is_not_repeated_when_there_is_another(
     (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pulled()\n")
     (sample_repo / "counter.py").write_text("from till import open_till\n\nopen_till(None)\n")
     again = partial(
-        ask_with_a_step, begun(cache=True).engine, server, sample_repo, call("callers", name="open_till")
+        ask_with_a_step,
+        begun(cache=True).engine,
+        server,
+        sample_repo,
+        call("callers", name="open_till"),
+        "counter.py:3",
     )
 
     first = again()

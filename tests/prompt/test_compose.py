@@ -399,9 +399,7 @@ def test_places_that_no_source_shows_follow_with_one_line_and_a_number() -> None
     lines = [
         Hit(Span("shop", "shop/sessions.py", 12, 12, "b1"), "    key = self.key\n", 0.0),
         Hit(Span("shop", "shop/keys.py", 3, 3), "def key_of(shop):\n", 0.0),
-        Hit(
-            Span("shop", "shop/clerk.py", 5, 5, symbol="renew", scope="Clerk"), "    def renew(self):\n", 0.1
-        ),
+        Hit(Span("shop", "shop/clerk.py", 5, 5, symbol="renew", scope="Clerk"), "    def renew():\n", 0.1),
     ]
     prompt = made(code_facts=facts, places=[*lines, lines[2]])
     assert [(s.n, s.hit.path, s.hit.start) for s in prompt.sources[2:]] == [
@@ -409,10 +407,10 @@ def test_places_that_no_source_shows_follow_with_one_line_and_a_number() -> None
         (4, "shop/clerk.py", 5),
     ]
     assert (
-        "- shop/sessions.py:12 [1]: key = self.key\n- shop/keys.py:3 [3] (possibly): def key" in prompt.text
+        "- shop/sessions.py:12 [1]: key = self.key\n- shop/keys.py:3 [3] (possibly): def" in prompt.text
     )
     assert (
-        "Further places, one line of each:\n\n[4] shop/clerk.py:5 Clerk.renew — def renew(self):\n\nQuestion: "
+        "Further places, one line of each:\n\n[4] shop/clerk.py:5 Clerk.renew — def renew():\n\nQuestion: "
     ) in prompt.text
     assert prompt.text.count("def key_of") == 1
     deepwiki = made(template=load_template(RAG_TEMPLATE, Path("/nonexistent")), places=lines)

@@ -14,6 +14,7 @@ from itertools import groupby
 import numpy as np
 
 from rag.agent.protocol import StepRequest, ToolSpec
+from rag.answer.references import with_places
 from rag.code.languages import kind_of_path
 from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
@@ -344,7 +345,8 @@ class Tools:
             return failed("no earlier question matches")
         parts = []
         for turn in turns:
-            answer = turn.answer[:_ANSWER_CHARS] + (" …" if len(turn.answer) > _ANSWER_CHARS else "")
+            text = with_places(turn).answer
+            answer = text[:_ANSWER_CHARS] + (" …" if len(text) > _ANSWER_CHARS else "")
             parts.append(FoundPart(f"Asked before: {visible(plain(turn.question))}", text=plain(answer)))
             cited = (self._still(one) for one in turn.citations if one.used)
             parts += [headed(hit) for hit in cited if hit]

@@ -26,7 +26,8 @@ from rag.answer.markdown import (
     may_become_fence,
     opened_fence,
 )
-from rag.types import Citation
+from rag.quoting import one_line
+from rag.types import Citation, DialogTurn
 
 _MAX_NUMBERS_CHARS = 200
 _MAX_DAGGER_CHARS = 60
@@ -113,6 +114,58 @@ def at_cited_lines(text: str, citations: Iterable[Citation]) -> list[Citation]:
         else one
         for one in citations
     ]
+
+
+def with_places(turn: DialogTurn) -> DialogTurn:
+    """Return a turn whose answer has places instead of numbers, which mean other sources in another prompt.
+
+    `[1:37]` becomes `[shop/sessions.py:37]`, where these lines are now; a file that was named before in the
+    answer has only its last name. Numbers of no citation are removed.
+    """
+    if turn.assistant_response is None or not may_refer(turn.answer):
+        return turn
+    now = turn.with_current_citations().citations
+    names = _Names({old.n: (old, new) for old, new in zip(turn.citations, now, strict=True)})
+    text, end = "", 0
+    for offset, match in _references(turn.answer):
+        before = turn.answer[end : offset + match.start()]
+        places = ", ".join(dict.fromkeys(names.of(match[0])))
+        text += f"{before}[{places}]" if places else before.rstrip(" \t")
+        end = offset + match.end()
+    response = replace(turn.assistant_response, response_str=text + turn.answer[end:])
+    return replace(turn, assistant_response=response)
+
+
+class _Names:
+    """The places of the citations of a text by number: each as it was cited, and where it is now."""
+
+    def __init__(self, cited: Mapping[int, tuple[Citation, Citation]]) -> None:
+        self._cited = cited
+        self._are_several = len({now.repo for _, now in cited.values()}) > 1
+        self._full: dict[str, str] = {}
+
+    def of(self, reference: str) -> Iterator[str]:
+        """Yield the places of a reference."""
+        for item in _ITEM.finditer(reference.partition("†")[0]):
+            number = int(item["source"])
+            for n in range(number, min(int(item["last"] or number), number + len(self._cited)) + 1):
+                if n in self._cited:
+                    yield self._place(*self._cited[n], item)
+
+    def _place(self, old: Citation, now: Citation, item: re.Match[str]) -> str:
+        first, last = old.start, old.end
+        if item["line"]:
+            first = int(item["line"])
+            last = int(item["last_line"] or first)
+        lines = f"{first + now.start - old.start}-{last + now.start - old.start}"
+        return f"{self._path(now)}:{lines if last > first else lines.partition('-')[0]}"
+
+    def _path(self, now: Citation) -> str:
+        path = one_line(f"{now.repo}:{now.path}" if self._are_several else now.path)
+        name = path.rpartition("/")[2]
+        is_known = self._full.get(name) == path
+        self._full.setdefault(name, path)
+        return name if is_known else path
 
 
 def _references(text: str) -> Iterator[tuple[int, re.Match[str]]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rag.agent.look import Look
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
+from rag.answer.references import with_places
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt, StoreReadOnly
@@ -299,7 +300,7 @@ class Dialog:
                 standalone_question=found.sought.standalone,
                 hits=code.blocks,
                 places=code.places,
-                turns=[*check_turns(older, now), *shown],
+                turns=[with_places(turn) for turn in (*check_turns(older, now), *shown)],
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),

@@ -6,6 +6,7 @@ question itself, without its conversation. The reply is untrusted text; it only 
 
 from __future__ import annotations
 
+from rag.answer.references import with_places
 from rag.memory.recent_turns import window
 from rag.prompt.rewording import read_rewording
 from rag.prompt.templates import render_reword
@@ -48,10 +49,11 @@ def reword_prompt(dialog: Dialog, question: str) -> str | None:
     if is_alone(dialog, question) and (not settings.reword or _needs_no_words(dialog, question)):
         return None
     budget = int(settings.context_tokens * HISTORY_SHARE)
+    turns = window(answered(dialog.past()), budget_tokens=budget, counter=dialog.engine.counter)
     return render_reword(
         settings.home,
         question=question,
-        turns=window(answered(dialog.past()), budget_tokens=budget, counter=dialog.engine.counter),
+        turns=[with_places(turn) for turn in turns],
         is_foreign=dialog.is_foreign(question),
         frames=frames_of(dialog.repositories),
         phrasings=_PHRASINGS if settings.reword else 0,

@@ -10,8 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rag.answer.citations import CitationFilter, Resolved, resolve
-from rag.answer.references import at_cited_lines, reference_spans
-from rag.types import Citation, Hit, NumberedSource, Span
+from rag.answer.references import at_cited_lines, reference_spans, with_places
+from rag.types import (
+    AssistantResponse,
+    Citation,
+    DialogTurn,
+    Freshness,
+    Hit,
+    NumberedSource,
+    Span,
+    UserQuery,
+)
 
 
 def source(n: int, path: str = "", start: int = 1, end: int = 9) -> NumberedSource:
@@ -98,6 +107,42 @@ def test_links_lead_to_the_first_cited_lines() -> None:
     cited = at_cited_lines(resolved.text, resolved.shown)
     assert [c.place for c in cited] == ["f2.py:7-7", "f1.py:3-4", "f3.py:1-9"]
     assert reference_spans(resolved.text) == {1: (4, 7), 2: (21, 33)}
+
+
+def asked(answer: str, *citations: Citation, checks: tuple[Freshness, ...] = ()) -> DialogTurn:
+    return DialogTurn(
+        user_query=UserQuery("Why?"),
+        assistant_response=AssistantResponse(answer),
+        citations=citations,
+        checks=checks,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ("So [1:12].", "So [shop/sessions.py:12]."),
+        (
+            "So [1], [2:3-4] and [1:11].",
+            "So [shop/sessions.py:10-13], [lib/keys.py:3-4] and [sessions.py:11].",
+        ),
+        ("So [2, 3] [3]", "So [lib/keys.py:1-9, other/keys.py:4] [other/keys.py:4]"),
+        ("So [2-3], x[1] and `y[2]` [9].", "So [lib/keys.py:1-9, other/keys.py:4], x[1] and `y[2]`."),
+        ("```\n[1]\n```\nSo.", "```\n[1]\n```\nSo."),
+    ],
+)
+def test_an_earlier_answer_has_places_for_its_numbers(answer: str, shown: str) -> None:
+    places = [("shop/sessions.py", 10, 13), ("lib/keys.py", 1, 9), ("other/keys.py", 4, 4)]
+    cited = [Citation(n, Span("shop", *place)) for n, place in enumerate(places, 1)]
+    assert with_places(asked(answer, *cited)).answer == shown
+
+
+def test_the_places_of_an_earlier_answer_are_where_the_lines_are_now() -> None:
+    moved = Freshness("moved", "", "new/keys.py", 3, 11)
+    turn = asked("So [1:5].", Citation(1, Span("shop", "keys.py", 1, 9)), checks=(moved,))
+    assert with_places(turn).answer == "So [new/keys.py:7]."
+    both = asked("So [1][2].", *(Citation(n, Span(f"r{n}", "a/b.py", 1, 2)) for n in (1, 2)))
+    assert with_places(both).answer == "So [r1:a/b.py:1-2][r2:a/b.py:1-2]."
 
 
 def test_a_citation_says_which_bytes_were_shown() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag.answer.references import with_places
 from rag.backends.tiktoken_counter import EstimateCounter, TiktokenCounter
 from rag.errors import ContextTooSmall
 from rag.messages import split_messages
@@ -151,7 +152,7 @@ def made(
         "repositories": ["shop"],
     }
     return compose(
-        PromptInput(**{**given_, **more}),
+        PromptInput(**{**given_, **more, "turns": [with_places(turn) for turn in more.get("turns", ())]}),
         template=template,
         counter=counter or TiktokenCounter(),
         context_tokens=context_tokens,
@@ -406,9 +407,7 @@ def test_places_that_no_source_shows_follow_with_one_line_and_a_number() -> None
         (3, "shop/keys.py", 3),
         (4, "shop/clerk.py", 5),
     ]
-    assert (
-        "- shop/sessions.py:12 [1]: key = self.key\n- shop/keys.py:3 [3] (possibly): def" in prompt.text
-    )
+    assert "- shop/sessions.py:12 [1]: key = self.key\n- shop/keys.py:3 [3] (possibly): def" in prompt.text
     assert (
         "Further places, one line of each:\n\n[4] shop/clerk.py:5 Clerk.renew — def renew():\n\nQuestion: "
     ) in prompt.text

@@ -289,7 +289,9 @@ class Dialog:
         leads = self.leads and looked is None
         for remark in () if looked else found.remarks:
             self.engine.notice(remark)
-        searched, looking = time.perf_counter(), {"look": looked.seconds} if looked else {}
+        searched = time.perf_counter()
+        asking = {"reword": rewording.seconds} if rewording.seconds else {}
+        asking |= {"look": looked.seconds} if looked else {}
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
@@ -323,7 +325,7 @@ class Dialog:
             conversation=self.conversation,
             hits=found.hits,
             prompt=prompt,
-            seconds={"search": searched - began, **looking, "prompt": time.perf_counter() - searched},
+            seconds={"search": searched - began, **asking, "prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
             subject=found.sought.subject if found.sought.share == 1 else None,
@@ -504,6 +506,7 @@ class Dialog:
             model=model,
             state="failed",
             error=_reason(error),
+            usage=self.spending.usage,
             metadata=None,
         )
         self.history.fail(failed)

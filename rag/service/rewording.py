@@ -73,12 +73,12 @@ def _needs_no_words(dialog: Dialog, question: str) -> bool:
     return is_pointed or is_sure or (dialog.engine.settings.gate and not confidence.found)
 
 
-def reworded(dialog: Dialog, question: str, reply: str) -> Rewording:
+def reworded(dialog: Dialog, question: str, reply: str, seconds: float) -> Rewording:
     """Return what a model's reply says. A standalone question must ask for a list if the typed one does."""
     found = read_rewording(reply, question, leans=not is_alone(dialog, question))
     phrasings = found.phrasings if dialog.engine.settings.reword else ()
     is_shorter = LIST in kinds_of(question) and LIST not in kinds_of(found.standalone)
-    return Rewording("" if is_shorter else found.standalone, phrasings)
+    return Rewording("" if is_shorter else found.standalone, phrasings, seconds)
 
 
 def rewording_of(turn: DialogTurn) -> Rewording:

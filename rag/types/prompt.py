@@ -58,10 +58,12 @@ class Rewording:
 
     `standalone` is the question in English and without its conversation; "" if it is searched as typed.
     `phrasings` are texts with the words that the code itself may use, searched besides the question.
+    `seconds` is the time of the model's request, also if nothing came of it.
     """
 
     standalone: str = ""
     phrasings: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

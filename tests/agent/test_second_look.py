@@ -133,6 +133,44 @@ def test_usage_counts_all_requests_of_a_question(begun, server):
     assert not answer.usage.estimated
 
 
+def test_an_estimate_has_the_calls_of_the_model_and_an_answer_that_was_stopped(begun, server):
+    server.behaviours = ["no_stream_options"]
+    server.answers = [[call("search", query="many words " * 80)], ANSWER]
+    _, answer = ask(begun())
+    assert answer.usage.estimated
+    assert answer.usage.answer_tokens > 160
+    server.answers = [ANSWER * 9]
+    dialog = begun(memory="memory:", steps=0)
+    with closing(converse(dialog, QUESTION, dialog.engine.generator())) as pieces:
+        next(pieces)
+    (turn,) = dialog.turns()
+    assert turn.state == "partial"
+    assert turn.usage.prompt_tokens > 100
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_a_question_whose_model_failed_after_requests_has_their_usage(begun, server):
+    server.behaviours = ["good", "fails"]
+    server.answers = [[READ]]
+    dialog = begun()
+    with pytest.raises(ProviderError) as failed:
+        ask(dialog)
+    assert dialog.conversation
+    (turn,) = dialog.engine.turns.turns(dialog.conversation.id)
+    assert turn.state == "failed"
+    assert turn.usage.prompt_tokens > 100
+    assert failed.value.quotes.usage.prompt_tokens == turn.usage.prompt_tokens
+
+
+def test_a_step_says_how_much_of_its_result_was_shown(begun, server, sample_repo):
+    (sample_repo / "big.py").write_text("".join(f"value_{n} = call_{n}(value_{n})\n" for n in range(1, 301)))
+    server.answers = [[call("read", path="big.py", start=1, end=120)], ANSWER]
+    (step, _), _ = ask(begun(context_tokens=4000))
+    shown = int(results(server)[0].split("big.py:1-")[1].split()[0])
+    assert shown < 120
+    assert step.result.endswith(f"; shown to line {shown}")
+
+
 def test_no_source_is_sent_twice(begun, server):
     server.answers = [
         [call("definition", name="sign_session"), call("definition", name="sign_session")],
@@ -705,6 +743,9 @@ def test_an_interrupt_gives_the_quotes_of_what_was_found(begun, server):
     assert (turn.state, turn.model) == ("partial", "extractive")
     assert [step.name for step in turn.trace] == ["search", "look read", "look", "prompt", "answer"]
     assert turn.trace[2].result.endswith("interrupted")
+    sent = sum(len(str(message["content"]).split()) for message in server.chats[0].body["messages"])
+    assert turn.usage.prompt_tokens > 2 * sent  # the interrupted request is estimated
+    assert answer.usage == turn.usage
     assert any(piece == answer.text for piece in pieces)
 
 

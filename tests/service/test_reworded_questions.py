@@ -218,12 +218,18 @@ class _Once:
 def test_a_slow_reply_is_not_waited_for(server, sample_repo, monkeypatch):
     monkeypatch.setattr("rag.service.ask.MAX_SECONDS", 0.3)
     server.behaviours = ["slow", "good"]
-    with closing(Engine(load_settings({"base_url": server.base_url, "reword": True}))) as engine:
+    said: list[str] = []
+    settings = load_settings({"base_url": server.base_url, "reword": True})
+    with closing(Engine(settings, notice=said.append)) as engine:
         dialog = begun(engine, sample_repo)
         began = time.perf_counter()
         answer = ask(dialog, VAGUE)
         assert time.perf_counter() - began < 10
     assert answer.found
+    (notice,) = (one for one in said if "not rewritten" in one)
+    assert "timeout_s" not in notice  # no setting changes this limit
+    assert answer.seconds["reword"] >= 0.3
+    assert (answer.trace[0].name, answer.trace[0].seconds) == ("reword", answer.seconds["reword"])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from rag.service.explored_places import ExploredPlace
 from rag.service.recall import recall
 from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories
-from rag.service.unread import uses_note
+from rag.service.unread import WARNING_SECONDS, uses_note
 from rag.settings import AUTO_STEPS, MAX_STEPS
 from rag.types import DialogTurn, Hit, Prepared, SearchMode
 
@@ -99,7 +99,10 @@ def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
         return found.hits, "; ".join((note, *found.remarks))
 
     def unread(name: str, count: int) -> str:
-        notes = (uses_note(repository, name, count, around=around) for repository in dialog.repositories)
+        notes = (
+            uses_note(one, name, count, around=around, max_seconds=WARNING_SECONDS)
+            for one in dialog.repositories
+        )
         return "; ".join(filter(None, dict.fromkeys(notes)))
 
     return Tools(

@@ -613,8 +613,9 @@ def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):
         (("read", "{}"), "path is missing"),
         (("search", '{"query": ["__import__(\'os\')"]}'), "query is not of type string"),
         (("read", '{"path": "a", "start": "__import__(\'os\')"}'), "start is not of type integer"),
-        (("read", '{"path": "a", "mode": "w"}'), "there is no argument 'mode'"),
-        (("execute", "{}"), "there is no such tool"),
+        (("read", '{"path": "a", "mode": "w"}'), "there is no argument 'mode'; there are path, start, end"),
+        (("execute", "{}"), "there is no such tool; there are search, find_text, read, outline, definition,"),
+        (call("read", path="a", notes=["x" * 3000]), "the arguments are longer than 2,000 characters"),
         (call("read", path="/etc/passwd"), "no file '/etc/passwd' is indexed"),
         (call("read", path="../../etc/passwd"), "no file '../../etc/passwd' is indexed"),
         (call("read", path="snip/app.py", start=9_999_999), "there is no text in 9999999"),
@@ -632,6 +633,19 @@ def test_a_call_that_cannot_be_run_is_an_error_for_the_model(begun, server, want
     assert error in step.error
     assert error in results(server)[0]
     assert answer.complete
+
+
+def test_a_call_that_cannot_be_run_is_sent_back_as_it_was_made(begun, server):
+    wrong = [call("execute", command="ls -l"), call("read", path="a", mode="w"), ("read", "{not json")]
+    server.answers = [wrong, ANSWER]
+    steps, _ = ask(begun())
+    (sent,) = (m for m in server.chats[-1].body["messages"] if m["role"] == "assistant")
+    assert [one["function"] for one in sent["tool_calls"]] == [
+        {"name": "execute", "arguments": '{"command": "ls -l"}'},
+        {"name": "read", "arguments": '{"path": "a", "mode": "w"}'},
+        {"name": "read", "arguments": "{}"},
+    ]
+    assert [step.query for step in steps[:2]] == ["command=ls -l", "path=a, mode=w"]
 
 
 def test_a_file_that_the_filter_excludes_cannot_be_read(begun, server):

@@ -76,7 +76,7 @@ _LOOK = re.compile(r"LOOK ([a-z_]{1,40}):[ \t]*(\S.*)")
 _ANSWER = re.compile(r"ANSWER\b[ \t]*(?P<numbers>[\d, \t]*)")
 _MAX_CHOSEN = 40
 _LINES = re.compile(r"(.+?):(\d{1,7})(?:-(\d{1,7}))?")
-_MAX_ARGUMENT_CHARS, _MAX_ARGUMENTS_CHARS, _MAX_NAME_CHARS = 1_000, 2_000, 40
+_MAX_ARGUMENT_CHARS, _MAX_ARGUMENTS_CHARS, _MAX_NAME_CHARS = 1_000, 3_000, 40
 
 
 def read_text(reply: str, shown: Sequence[str], specs: Sequence[ToolSpec]) -> list[StepRequest]:
@@ -129,7 +129,7 @@ def read_call(call: ToolCall, specs: Sequence[ToolSpec]) -> StepRequest:
         return StepRequest(name, error="the arguments are not JSON")
     if not isinstance(values, dict):
         return StepRequest(name, error="the arguments are not an object")
-    if len(call.arguments) > _MAX_ARGUMENTS_CHARS:
+    if len(json.dumps(values, ensure_ascii=False)) > _MAX_ARGUMENTS_CHARS:
         return StepRequest(name, error=f"the arguments are longer than {_MAX_ARGUMENTS_CHARS:,} characters")
     values = {name: value for name, value in values.items() if value is not None}
     return _checked(StepRequest(name, values, _unknown(specs) if spec is None else _wrong(spec, values)))

@@ -32,8 +32,8 @@ _NAMED_PLACES = 6
 _READ_BYTES = 1 << 20
 """How much of the files that were read and not indexed is searched with every count."""
 WARNING_SECONDS = 0.3
-"""The time of the search before a warning, and in a step of a look: both come far more often than a count of 0
-that is an answer.
+"""The time of the search before a warning, which only doubts, and in a step of a look: both come far more
+often than an answer that counts 0.
 """
 
 

@@ -615,7 +615,7 @@ def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):
         (("read", '{"path": "a", "start": "__import__(\'os\')"}'), "start is not of type integer"),
         (("read", '{"path": "a", "mode": "w"}'), "there is no argument 'mode'; there are path, start, end"),
         (("execute", "{}"), "there is no such tool; there are search, find_text, read, outline, definition,"),
-        (call("read", path="a", notes=["x" * 3000]), "the arguments are longer than 2,000 characters"),
+        (call("read", path="a", notes=["x" * 4000]), "the arguments are longer than 3,000 characters"),
         (call("read", path="/etc/passwd"), "no file '/etc/passwd' is indexed"),
         (call("read", path="../../etc/passwd"), "no file '../../etc/passwd' is indexed"),
         (call("read", path="snip/app.py", start=9_999_999), "there is no text in 9999999"),

@@ -279,11 +279,11 @@ class Dialog:
         """
         check_question(question)
         began = time.perf_counter()
-        settings = self.engine.settings
-        now = self._now()
+        settings, now = self.engine.settings, self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
-        as_found = not settings.has_model or (looked is not None and bool(looked.hits(())))
+        has_looked = looked is not None and bool(looked.hits(()))
+        as_found = has_looked or not settings.has_model
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
         leads = self.leads and looked is None
@@ -295,8 +295,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
-        is_found = is_about_conversation(question) or (looked is not None and bool(looked.hits(())))
-        warned = "" if is_found else self._warning(confidence, found)
+        warned = "" if has_looked or is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,

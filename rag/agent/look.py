@@ -17,7 +17,7 @@ from rag.lines import whole_lines_of
 from rag.ports import TokenCounter
 from rag.prompt.compose import first_lines
 from rag.prompt.merge import is_within
-from rag.prompt.views import numbered_text, plain, view_of
+from rag.prompt.views import numbered_text, place_line, plain, view_of
 from rag.quoting import fence, visible
 from rag.types import Hit, NumberedSource, Prepared, TraceStep
 
@@ -125,16 +125,17 @@ class Look:
         began = self._clock()
         key = request.tool, request.shown
         if key in self._results and not request.error:
-            found, result = Found((), "asked before"), _AGAIN
+            found, result, cut = Found((), "asked before"), _AGAIN, ""
         else:
             seen = self._seen if len(self._tools.indexes) == 1 else {}
             found = self._tools.run(request, seen)
-            result = self._results[key] = self._fitting(found)
+            result, cut = self._fitting(found)
+            self._results[key] = result
         self._budget.steps -= 1
         step = TraceStep(
             f"look {visible(request.tool)}",
             visible(plain(request.shown)),
-            found.summary,
+            "; ".join(filter(None, (found.summary, cut))),
             found.error,
             round(self._clock() - began, 3),
         )
@@ -150,22 +151,27 @@ class Look:
 
     # ------------------------------------------------------------ what the model is shown
 
-    def _fitting(self, found: Found) -> str:
-        """Return what the model is shown of a result: as many parts and lines as there is room for."""
-        shown, room = "", self._budget.room
+    def _fitting(self, found: Found) -> tuple[str, str]:
+        """Return what the model is shown of a result, as many parts and lines as there is room for, and in
+        words what it is not shown.
+        """
+        shown, room, cut = "", self._budget.room, ""
         for at, part in enumerate(found.parts):
             text, taken = self._shown(part, room)
             if not text:
                 left = len(found.parts) - at
+                cut = f"{left} of {len(found.parts)} parts not shown"
                 shown += f"… {left} more did not fit\n" if shown else ""
                 break
             shown += text
             room -= self._counter.count(text)
             if taken:
-                self._found.append(taken)
+                if part.hit and not part.lines and taken.end < part.hit.end:
+                    cut = f"shown to line {taken.end}"
+                self._found.append(replace(taken, score=1.0))
                 # A score of 0: a look does not say how well a place fits the question.
                 self._take(replace(taken, score=0.0), part)
-        return shown.strip() or _NO_ROOM
+        return shown.strip() or _NO_ROOM, cut
 
     def _shown(self, part: FoundPart, room: int) -> tuple[str, Hit | None]:
         """Return a part as text that fits into the room, "" if it does not; and the place that it shows."""
@@ -200,13 +206,12 @@ class Look:
 
     def _few_lines(self, n: int, hit: Hit, part: FoundPart) -> str:
         """Return a place of which a few lines are shown: `[7] path:37 name — line`, or its lines below."""
-        label = part.head or (visible(plain(hit.label)) if hit.label else "")
-        (number, text), *others = part.lines
+        (last, text), *others = part.lines
         if not others:
-            head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}"
-            return f"{head} — {visible(plain(text.strip()))}\n"
-        head = f"[{n}] {self._place(hit)}{f' {label}' if label else ''}\n"
-        shown, last = "", part.lines[0][0]
+            source, several = NumberedSource(n, hit), len(self._tools.indexes) > 1
+            return place_line(source, name_repository=several, about=part.head, line=text) + "\n"
+        label = part.head or visible(plain(hit.label))
+        head, shown = f"[{n}] {self._place(hit)} {label}".rstrip() + "\n", ""
         for number, text in part.lines:
             shown += ("…\n" if number > last + 1 else "") + f"{number} {visible(plain(text))}\n"
             last = number

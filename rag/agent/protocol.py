@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,10 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """A step that a model asks for. `error` says why it cannot be run, "" if it can."""
+    """A step that a model asks for. `error` says why it cannot be run, "" if it can.
+
+    `arguments` are checked if there is no error; else they are those of the model, unless they are too long.
+    """
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class StepRequest:
         if "path" in values and "start" in values:
             last = f"-{values['end']}" if "end" in values else ""
             return f"{values['path']}:{values['start']}{last}"
-        if len(values) == 1:
+        if len(values) == 1 and not self.error:
             return str(next(iter(values.values())))
         return ", ".join(f"{name}={value}" for name, value in values.items())
 
@@ -73,7 +76,7 @@ _LOOK = re.compile(r"LOOK ([a-z_]{1,40}):[ \t]*(\S.*)")
 _ANSWER = re.compile(r"ANSWER\b[ \t]*(?P<numbers>[\d, \t]*)")
 _MAX_CHOSEN = 40
 _LINES = re.compile(r"(.+?):(\d{1,7})(?:-(\d{1,7}))?")
-_MAX_ARGUMENT_CHARS = 1_000
+_MAX_ARGUMENT_CHARS, _MAX_ARGUMENTS_CHARS, _MAX_NAME_CHARS = 1_000, 3_000, 40
 
 
 def read_text(reply: str, shown: Sequence[str], specs: Sequence[ToolSpec]) -> list[StepRequest]:
@@ -119,32 +122,37 @@ def _of_line(tool: str, argument: str, specs: Sequence[ToolSpec]) -> StepRequest
 def read_call(call: ToolCall, specs: Sequence[ToolSpec]) -> StepRequest:
     """Return the step of a tool call. Its arguments are parsed as JSON, never evaluated."""
     spec = _spec(call.name, specs)
-    if spec is None:
-        return StepRequest(call.name[:40], error=_unknown(specs))
+    name = call.name[:_MAX_NAME_CHARS] if spec is None else spec.name
     try:
         values = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):
-        return StepRequest(spec.name, error="the arguments are not JSON")
+        return StepRequest(name, error="the arguments are not JSON")
     if not isinstance(values, dict):
-        return StepRequest(spec.name, error="the arguments are not an object")
-    if unknown := sorted(set(values) - set(spec.parameters)):
-        return StepRequest(spec.name, error=f"there is no argument {unknown[0][:40]!r}")
+        return StepRequest(name, error="the arguments are not an object")
+    if len(json.dumps(values, ensure_ascii=False)) > _MAX_ARGUMENTS_CHARS:
+        return StepRequest(name, error=f"the arguments are longer than {_MAX_ARGUMENTS_CHARS:,} characters")
     values = {name: value for name, value in values.items() if value is not None}
+    return _checked(StepRequest(name, values, _unknown(specs) if spec is None else _wrong(spec, values)))
+
+
+def _wrong(spec: ToolSpec, values: Mapping[str, Any]) -> str:
+    """Return what is wrong with arguments, "" for nothing."""
+    if unknown := sorted(set(values) - set(spec.parameters)):
+        return (
+            f"there is no argument {unknown[0][:_MAX_NAME_CHARS]!r}; there are {', '.join(spec.parameters)}"
+        )
     for name, value in values.items():
         said, expected = spec.kind(name)
         if type(value) is not expected:
-            return StepRequest(spec.name, error=f"{name} is not of type {said}")
+            return f"{name} is not of type {said}"
     required = next(iter(spec.parameters))
-    if not str(values.get(required, "")).strip():
-        return StepRequest(spec.name, error=f"{required} is missing")
-    return _checked(StepRequest(spec.name, values))
+    return "" if str(values.get(required, "")).strip() else f"{required} is missing"
 
 
 def _checked(request: StepRequest) -> StepRequest:
     if any(isinstance(v, str) and len(v) > _MAX_ARGUMENT_CHARS for v in request.arguments.values()):
-        return StepRequest(
-            request.tool, error=f"an argument is longer than {_MAX_ARGUMENT_CHARS:,} characters"
-        )
+        error = f"an argument is longer than {_MAX_ARGUMENT_CHARS:,} characters"
+        return StepRequest(request.tool, error=request.error or error)
     return request
 
 

@@ -12,15 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings, at_lines
+from rag.agent.look import STEP_TOKENS, Look, LookLimits, Surroundings
 from rag.agent.protocol import StepRequest, read_call
-from rag.agent.tools import Tools, headed
+from rag.agent.tools import Tools
 from rag.messages import split_messages
 from rag.prompt.templates import render_look
-from rag.types import Hit, Prepared, Prompt, ToolCall, ToolChat, TraceStep
+from rag.types import Prepared, Prompt, ToolCall, ToolChat, TraceStep
 
-_PLACES_SHARE = 0.25
-"""The share of the room for the lines of places that the search found, but that are not among the sources."""
 _LAST = "\n\nNo step is left: answer now."
 
 
@@ -34,8 +32,6 @@ class ToolLook(Look):
         self._schemas = tuple(spec.schema() for spec in tools.specs)
         self._messages = self._begun(prepared)
         self._window = limits.window - prepared.prompt.answer_tokens
-        places = self._more_places(prepared.hits, int(self._room() * _PLACES_SHARE))
-        self._messages[-1]["content"] += places
         self._budget.tokens = self._room()
         self._check()
 
@@ -103,21 +99,6 @@ class ToolLook(Look):
         else:
             messages.insert(0, {"role": "system", "content": rules})
         return messages
-
-    def _more_places(self, hits: Sequence[Hit], room: int) -> str:
-        """Return one line of each hit that is not among the sources, while there is room."""
-        rows = ""
-        for hit in hits:
-            part = headed(hit)
-            if self._number_of(at_lines(hit, part.lines), part):
-                continue
-            text, taken = self._shown(part, room)
-            if not taken:
-                break
-            room -= self._counter.count(text)
-            rows += text
-            self._take(taken, part)
-        return f"\n\nFurther places of the search, one line of each:\n{rows}".rstrip() if rows else ""
 
     def _chat(self) -> ToolChat:
         messages = [dict(message) for message in self._messages]

@@ -14,17 +14,18 @@ from itertools import groupby
 import numpy as np
 
 from rag.agent.protocol import StepRequest, ToolSpec
+from rag.answer.references import with_places
 from rag.code.languages import kind_of_path
 from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
-from rag.lines import whole_lines_of, without_blank_end
+from rag.lines import whole_lines_of
 from rag.ports import ChunkIndex
-from rag.prompt.views import plain
+from rag.prompt.views import plain, short_line
 from rag.quoting import counted, visible
 from rag.retrieval.lookup import definitions, similar_names
 from rag.retrieval.overview import outline_of_file
 from rag.retrieval.question import last_part
-from rag.retrieval.shown_definition import lines_of_hit
+from rag.retrieval.shown_definition import hit_of_lines, line_of
 from rag.retrieval.uses import indexed_files, summary, uses_of_name
 from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
 
@@ -81,7 +82,6 @@ _MEANT = 3
 _CALLS, _CALLS_IN_TESTS = 30, 4
 _LISTED = 60
 _NAMES_OF_FILE = 4
-_MAX_LINE_CHARS = 200
 _ANSWER_CHARS = 600
 _NEAREST = 3
 
@@ -331,7 +331,7 @@ class Tools:
                     reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
                     doubt = "" if use.certain else " (possibly)"
                     within = f"in {use.within or 'the file'}{reason}{doubt}"
-                    line = short(hit.text.strip("\r\n"), last_part(name))
+                    line = short_line(hit.text.strip("\r\n"), last_part(name))
                     parts.append(FoundPart(visible(plain(within)), hit, ((use.line, line),)))
                     count += 1
         if not parts:
@@ -345,7 +345,8 @@ class Tools:
             return failed("no earlier question matches")
         parts = []
         for turn in turns:
-            answer = turn.answer[:_ANSWER_CHARS] + (" …" if len(turn.answer) > _ANSWER_CHARS else "")
+            text = with_places(turn).answer
+            answer = text[:_ANSWER_CHARS] + (" …" if len(text) > _ANSWER_CHARS else "")
             parts.append(FoundPart(f"Asked before: {visible(plain(turn.question))}", text=plain(answer)))
             cited = (self._still(one) for one in turn.citations if one.used)
             parts += [headed(hit) for hit in cited if hit]
@@ -366,21 +367,10 @@ def _first_uses(uses: Sequence[CodeUse]) -> list[CodeUse]:
     return [*code, *tests[: _CALLS if not code else _CALLS_IN_TESTS]][:_CALLS]
 
 
-def short(line: str, name: str) -> str:
-    """Return a line as it is shown; a very long one is cut around a name."""
-    if len(line) <= _MAX_LINE_CHARS:
-        return line
-    at = max(0, min(line.find(name) - _MAX_LINE_CHARS // 4, len(line) - _MAX_LINE_CHARS))
-    return f"{'…' if at else ''}{line[at : at + _MAX_LINE_CHARS]}…"
-
-
 def headed(hit: Hit) -> FoundPart:
     """Return a place of which one line is shown: the first with its name."""
-    lines = whole_lines_of(hit.text)
-    at = next((n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line), 0)
-    if not lines:
-        return FoundPart("", hit)
-    return FoundPart("", hit, ((hit.start + at, short(lines[at].strip("\r\n"), hit.symbol)),))
+    one = line_of(hit)
+    return FoundPart("", one, ((one.start, short_line(one.text.strip("\r\n"), one.symbol)),))
 
 
 def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
@@ -402,34 +392,3 @@ def _listed(what: str, lines: Sequence[str], *, of: int | None = None) -> Found:
     more = f" (the first {_LISTED} lines)" if len(lines) > _LISTED else ""
     said = counted(len(lines) if of is None else of, what)
     return Found((FoundPart(f"{said}{more}:", text=plain("\n".join(lines[:_LISTED]))),), said)
-
-
-def hit_of_lines(index: ChunkIndex, path: str, start: int, end: int) -> Hit | None:
-    """Return lines of an indexed file as a hit, clipped to the file; None if it has no text there.
-
-    The hit has the names of the chunk that holds most of the lines; a single line those of its definition.
-    Lines of several definitions have the name of none of them.
-    """
-    content = index.file_text(path)
-    chunks = index.chunks_of(path)
-    if content is None or not len(chunks):
-        return None
-    spans = {chunk: index.lines(chunk) for chunk in chunks}
-    chunk = max(spans, key=lambda chunk: min(end, spans[chunk][1]) - max(start, spans[chunk][0]))
-    hit = index.hit(chunk, 1.0, {})
-    text, blank_end = without_blank_end("".join(whole_lines_of(content[0])[start - 1 : end]))
-    if not text.strip():
-        return None
-    last = start + len(whole_lines_of(text)) - 1
-    if start == last:
-        hit = lines_of_hit(index, hit, start, last)
-    elif hit.kind in ("code", "test") and _has_several(index, hit, start, last):
-        hit = replace(hit, span=replace(hit.span, symbol="", scope=""), unit="block")
-    return replace(hit, span=replace(hit.span, start=start, end=last), text=text, blank_end=blank_end)
-
-
-def _has_several(index: ChunkIndex, hit: Hit, start: int, last: int) -> bool:
-    """Return whether lines go on beyond the definition of a hit, and have others."""
-    inside = [one for one in index.graph.defined_in(hit.path) if one.start <= last and start <= one.end]
-    own = [one for one in inside if (one.scope, one.name) == (hit.scope, hit.symbol)]
-    return any(one.end < other.start or other.end < one.start for one in own for other in inside)

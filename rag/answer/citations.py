@@ -3,7 +3,7 @@
 A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`; or a number and
 lines of the source: `[1:37]`, `[1:37-40]`. A number that has no shown source is invented: it is removed
 from the text and counted. A line that its source does not show leads to the source of the file that shows
-it; if there is none, only the number stays. Numbers in code, fenced or between backticks, and indexing
+it; if there is none, it is invented. Numbers in code, fenced or between backticks, and indexing
 such as `a[1]` are not references. `[^1]` and `【1】` are written as `[1]`. A place such as `path:12-20`
 also refers to a source, when its lines were shown; it is not changed. Small models often omit numbers: an
 answer without any reference refers to the sources whose definitions it names between backticks, else to

@@ -2,7 +2,7 @@
 
 A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`, and with lines of
 the source `[1:37]` or `[1:37-40, 2]`. Known numbers are renumbered, unknown ones are removed and counted.
-Lines that the source does not show are those of another source of its file, or else removed. Code between
+Lines that the source does not show are those of another source of its file, or else unknown. Code between
 backticks and indexing such as `a[1]` are not references.
 
 Each character is examined a bounded number of times, however the line is split into pieces. A part of the
@@ -26,7 +26,8 @@ from rag.answer.markdown import (
     may_become_fence,
     opened_fence,
 )
-from rag.types import Citation
+from rag.quoting import one_line
+from rag.types import Citation, DialogTurn
 
 _MAX_NUMBERS_CHARS = 200
 _MAX_DAGGER_CHARS = 60
@@ -46,6 +47,9 @@ _ITEM = re.compile(
     r"(?P<source>\d{1,3})(?::L?(?P<line>\d{1,7})(?:[ \t]*[–-][ \t]*L?(?P<last_line>\d{1,7})(?!:))?"
     r"|[ \t]*[–-][ \t]*\^?(?P<last>\d{1,3})(?!:))?"
 )
+_WORD = re.compile(r"\w")
+_MAX_WORD_CHARS = 20
+_LAST_WORD = re.compile(rf"(?<!\w)[^\W\d_]{{1,{_MAX_WORD_CHARS}}}\Z")
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
 _BLOCK_BEGINS = frozenset("`~>-0123456789")
@@ -110,6 +114,58 @@ def at_cited_lines(text: str, citations: Iterable[Citation]) -> list[Citation]:
         else one
         for one in citations
     ]
+
+
+def with_places(turn: DialogTurn) -> DialogTurn:
+    """Return a turn whose answer has places instead of numbers, which mean other sources in another prompt.
+
+    `[1:37]` becomes `[shop/sessions.py:37]`, where these lines are now; a file that was named before in the
+    answer has only its last name. Numbers of no citation are removed.
+    """
+    if turn.assistant_response is None or not may_refer(turn.answer):
+        return turn
+    now = turn.with_current_citations().citations
+    names = _Names({old.n: (old, new) for old, new in zip(turn.citations, now, strict=True)})
+    text, end = "", 0
+    for offset, match in _references(turn.answer):
+        before = turn.answer[end : offset + match.start()]
+        places = ", ".join(dict.fromkeys(names.of(match[0])))
+        text += f"{before}[{places}]" if places else before.rstrip(" \t")
+        end = offset + match.end()
+    response = replace(turn.assistant_response, response_str=text + turn.answer[end:])
+    return replace(turn, assistant_response=response)
+
+
+class _Names:
+    """The places of the citations of a text by number: each as it was cited, and where it is now."""
+
+    def __init__(self, cited: Mapping[int, tuple[Citation, Citation]]) -> None:
+        self._cited = cited
+        self._are_several = len({now.repo for _, now in cited.values()}) > 1
+        self._full: dict[str, str] = {}
+
+    def of(self, reference: str) -> Iterator[str]:
+        """Yield the places of a reference."""
+        for item in _ITEM.finditer(reference.partition("†")[0]):
+            number = int(item["source"])
+            for n in range(number, min(int(item["last"] or number), number + len(self._cited)) + 1):
+                if n in self._cited:
+                    yield self._place(*self._cited[n], item)
+
+    def _place(self, old: Citation, now: Citation, item: re.Match[str]) -> str:
+        first, last = old.start, old.end
+        if item["line"]:
+            first = int(item["line"])
+            last = int(item["last_line"] or first)
+        lines = f"{first + now.start - old.start}-{last + now.start - old.start}"
+        return f"{self._path(now)}:{lines if last > first else lines.partition('-')[0]}"
+
+    def _path(self, now: Citation) -> str:
+        path = one_line(f"{now.repo}:{now.path}" if self._are_several else now.path)
+        name = path.rpartition("/")[2]
+        is_known = self._full.get(name) == path
+        self._full.setdefault(name, path)
+        return name if is_known else path
 
 
 def _references(text: str) -> Iterator[tuple[int, re.Match[str]]]:
@@ -298,10 +354,22 @@ class LineEditor:
             self._shown.add(_REMOVED)
         elif not following or following in _NO_SPACE_BEFORE:
             self._shown.drop_spaces()
+            if (word := self._shown.last_word()) and following in " \t":
+                return self._after_repeated(word, at, whole)
         return at
+
+    def _after_repeated(self, word: str, at: int, whole: bool) -> int | None:
+        """Return the position after a word that is the last one that was shown ("and [9] and"), else `at`."""
+        behind = self._rest[at:].lstrip(" \t")
+        if not whole and len(behind) <= len(word) and word.startswith(behind):
+            return None
+        is_repeated = behind.startswith(word) and not _WORD.match(behind[len(word) : len(word) + 1])
+        return len(self._rest) - len(behind) + len(word) if is_repeated else at
 
     def _pass_on(self) -> str:
         """Return the part of `_rest` before its first reference, which will be shown as it is."""
+        if self._group is not None:
+            return ""
         while not self._blocked and (bracket := _BRACKET.search(self._rest, self._searched)):
             at = bracket.start()
             reference = _REFERENCE.match(self._rest, at)
@@ -367,6 +435,11 @@ class _ShownText:
         chars = self._chars + len(self._spaces)
         return chars <= MAX_BEGINNING_CHARS and begins_line(self._end + self._spaces)
 
+    def last_word(self) -> str:
+        """Return the word at the end, "" if it ends otherwise or is a long one."""
+        found = _LAST_WORD.search(self.end(_MAX_WORD_CHARS + 1))
+        return found[0] if found else ""
+
     def within_bracket(self) -> bool:
         """Return whether a reference has begun at the end."""
         return _BEGUN.search(self.end(_MAX_REFERENCE_CHARS)) is not None
@@ -389,8 +462,9 @@ def _items_of(reference: str, known: Mapping[int, ShownLines]) -> tuple[list[Lin
     for item in _ITEM.finditer(reference.partition("†")[0]):
         number = int(item["source"])
         if item["line"]:
-            unknown += number not in known
-            used.update({_of_lines(number, item, known): None} if number in known else {})
+            shown = _of_lines(number, item, known)
+            unknown += shown is None
+            used.update({} if shown is None else {shown: None})
             continue
         ends = {number, int(item["last"] or number)}
         unknown += len(ends - known.keys())
@@ -398,12 +472,14 @@ def _items_of(reference: str, known: Mapping[int, ShownLines]) -> tuple[list[Lin
     return list(used), unknown
 
 
-def _of_lines(number: int, item: re.Match[str], known: Mapping[int, ShownLines]) -> LineReference:
-    """Return the reference to lines of a known source, or of the source of its file that shows them."""
+def _of_lines(number: int, item: re.Match[str], known: Mapping[int, ShownLines]) -> LineReference | None:
+    """Return the lines that a source shows, or another source of its file; None if neither shows any."""
+    if number not in known:
+        return None
     first = int(item["line"])
     last = max(first, int(item["last_line"] or first))
     others = (n for n, lines in known.items() if lines.file == known[number].file)
     for n in (number, *others):
-        if known[n].start <= first <= known[n].end:
-            return LineReference(n, first, min(last, known[n].end))
-    return LineReference(number)
+        if known[n].start <= last and first <= known[n].end:
+            return LineReference(n, max(first, known[n].start), min(last, known[n].end))
+    return None

@@ -6,6 +6,9 @@ stemmed, identifiers split. Examples of the question, names that the repositorie
 not missed. This cannot see that words are in the wrong order ("A calls B" for "B calls A"), so a supported
 statement is not proved, and a paraphrase in quite other words is flagged wrongly.
 
+A source of one line, such as a search result, does not have all that can be said of its place: a statement
+that cites one is compared with all that the model was given.
+
 A statement that cites nothing is unsupported if it names what the model was not given. Else it is supported
 if the source that has most of its words is cited elsewhere in the answer, no claim if it introduces
 statements that cite, or *uncited*.
@@ -239,9 +242,12 @@ class _Gathered:
         return _evidence_of("\n".join([self._given, *map(_text, self._sources)]))
 
     def _cited(self, statement: AnswerStatement) -> _Evidence | None:
-        """Return what a statement's sources have; None if it cites none that was shown."""
+        """Return what is compared with a statement; None if it cites no source that was shown."""
         cited = self._shown(statement.cited) or self._by_place(statement)
-        return self._of_sources(cited) if cited else None
+        if not cited:
+            return None
+        is_short = any(len(self._sources[n - 1].text.splitlines()) < 2 for n in cited)
+        return self._everything if is_short else self._of_sources(cited)
 
     def _shown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(n for n in numbers if 0 < n <= len(self._sources))

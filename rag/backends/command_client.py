@@ -121,7 +121,9 @@ class CommandOutput(Iterator[str]):
         limit, within_s = asked.get("max_completion_tokens"), asked.get("within_s")
         left_s = None if within_s is None else max(round(began + within_s - time.monotonic(), 2), 0.0)
         self._host = client.host
-        self._bounds = RequestBounds(client.host, client.timeout_s, chat_bytes(limit), all_s=left_s)
+        self._bounds = RequestBounds(
+            client.host, client.timeout_s, chat_bytes(limit), within_s is not None, all_s=left_s
+        )
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._bytes, self._characters, self._reason = 0, 0, b""
         with ExitStack() as opened:

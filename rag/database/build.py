@@ -25,12 +25,11 @@ from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
 from rag.errors import NothingToIndex
 from rag.ports import Embedder, Shorten, takes_bags
-from rag.types import INDEXED, Checkout, FileEntry, Skipped
+from rag.types import INDEXED, Checkout, FileEntry, Progress, Skipped
 
 if TYPE_CHECKING:
     from rag.database.groups import Group, GroupsOnDisk
 
-Progress = Callable[[str, int, int], None]
 _MOST_IN_GROUP = 75_000
 """Chunks that are embedded and written at a time: about half a gigabyte of memory."""
 _LEAST_SHORTENED = 16

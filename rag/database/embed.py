@@ -14,12 +14,11 @@ from rag.database.store import Store
 from rag.errors import DimensionMismatch
 from rag.parsing import decompressed
 from rag.ports import Embedder, Vectors, takes_bags
-from rag.types import Span
+from rag.types import Progress, Span
 
 _BAG_BATCH = 4096
 _TEXT_BATCH = 256
 
-Progress = Callable[[str, int, int], None]
 IdfOf = Callable[[TermBags], npt.NDArray[np.float32]]
 """Returns the inverse document frequency of each term of the bags' vocabulary."""
 

@@ -25,7 +25,7 @@ from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.corpus.worktree import git_folder
 from rag.database import format as store_format
-from rag.database.build import Builder, Changes, Progress
+from rag.database.build import Builder, Changes
 from rag.database.build import Options as Options
 from rag.database.build import reasons as reasons
 from rag.database.columns import assemble, skip_columns
@@ -36,7 +36,7 @@ from rag.database.share import sharable, taken
 from rag.database.store import Store
 from rag.errors import NothingToIndex, StoreCorrupt, StoreError, StoreOutdated
 from rag.ports import Embedder
-from rag.types import Checkout, FileEntry, IndexReport, Source, SourceFile
+from rag.types import Checkout, FileEntry, IndexReport, Progress, Source, SourceFile
 
 Action = Literal["built", "rebuilt", "updated", "fresh"]
 

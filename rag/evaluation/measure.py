@@ -22,9 +22,8 @@ from rag.evaluation.systems import OURS, System, read_systems
 from rag.evaluation.trees import plan
 from rag.service import Engine, locate
 from rag.settings import ENVIRONMENT, Settings, load_settings
-from rag.types import now_utc
+from rag.types import Progress, now_utc
 
-Progress = Callable[[str, int, int], None]
 _SHOWN_SETTINGS = ("embedder", "reranker", "embedding_dim")
 """The settings that decide what a search finds."""
 

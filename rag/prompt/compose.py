@@ -10,7 +10,8 @@ of the space for turns and sources;
 4. the latest turns, whole, up to a quarter of the budget;
 5. the other sources in their order, whole, up to `source_chars`; one that does not fit is skipped for a
 smaller one;
-6. more turns, with the remaining budget.
+6. places, one line of each, up to `_PLACES_TOKENS` and a share of the space that is left;
+7. more turns, with the remaining budget.
 
 The size of a source or turn is estimated from its text. The final text is counted, and while it is over the
 budget, the last piece added is removed.
@@ -20,14 +21,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from rag.errors import ContextTooSmall
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
 from rag.prompt.background import Known
-from rag.prompt.merge import merge
+from rag.prompt.merge import is_within, merge
 from rag.prompt.templates import Template
-from rag.prompt.views import facts_view, files_of, numbered_text, outline_view, plain, view_of
+from rag.prompt.views import (
+    by_file,
+    facts_view,
+    files_of,
+    numbered_text,
+    outline_view,
+    place_line,
+    plain,
+    view_of,
+)
 from rag.types import CodeFacts, DialogTurn, FileOutline, Hit, NumberedSource, Prompt
 
 _HISTORY_SHARE = 0.25
@@ -42,6 +53,11 @@ compensate.
 _PIECE_TOKENS = 20
 """An estimate of what a source or a turn takes in addition to its text."""
 
+_PLACES_TOKENS, _PLACES_SHARE, _NUMBER_TOKENS = 600, 0.25, 4
+"""The most tokens of all places, also as a share of the space that is left for them, and the tokens of the
+number of a place that the facts list anyway.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptInput:
@@ -51,6 +67,7 @@ class PromptInput:
         question: as typed.
         standalone_question: as searched; "" means `question`.
         hits: the most important first; those of the same lines are joined.
+        places: hits of one line, those of `code_facts` first. Those that no source shows follow the sources.
         turns: oldest first.
         repositories: names of the repositories; with several, each source names its own.
         instructions: the caller's, put after the system prompt; "" for none.
@@ -67,6 +84,7 @@ class PromptInput:
     question: str
     standalone_question: str = ""
     hits: Sequence[Hit] = ()
+    places: Sequence[Hit] = ()
     turns: Sequence[DialogTurn] = ()
     repositories: Sequence[str] = ()
     instructions: str = ""
@@ -123,8 +141,8 @@ def compose(
             so that all models are shown the same.
 
     Returns:
-        The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each with
-        exactly the lines that are shown.
+        The prompt: `tokens + answer_tokens <= context_tokens`; sources best first, each with exactly the
+        lines that are shown, and numbered 1, 2, … in the order in which the template shows them.
 
     Raises:
         ContextTooSmall: the question, or the question and one line of a source, do not fit.
@@ -139,12 +157,14 @@ def compose(
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
         hits=merge(given.hits) if shows_sources else [],
+        places=given.places if "places" in template.variables else (),
         turns=list(given.turns) if "conversation_history" in template.variables else [],
     )
     draft.begin(given)
     draft.add_best_source()
     draft.add_turns(int(draft.budget * _HISTORY_SHARE))
     draft.add_sources(source_chars)
+    draft.add_places()
     draft.add_turns(draft.budget)
     return draft.finished(0 if shows_sources else len(merge(given.hits)), len(given.turns))
 
@@ -164,6 +184,7 @@ class _Draft:
     context_tokens: int
     answer_tokens: int
     hits: list[Hit]
+    places: Sequence[Hit]
     turns: list[DialogTurn]
     code_facts: CodeFacts | None = None
     best: int = -1
@@ -176,20 +197,27 @@ class _Draft:
         return self.context_tokens - self.answer_tokens - _MESSAGE_TOKENS
 
     def render(
-        self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()
+        self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = (), places: Sequence[Hit] = ()
     ) -> tuple[str, tuple[NumberedSource, ...]]:
-        """Return the text with these hits and turns, and its sources with their numbers."""
-        sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(hits, start=1))
+        """Return the text with these pieces, and its sources with their numbers."""
+        groups = by_file(hits) if "files" in self.template.variables else [range(len(hits))]
+        number = {position: n for n, position in enumerate(chain.from_iterable(groups), start=1)}
+        sources = tuple(NumberedSource(number[position], hit) for position, hit in enumerate(hits))
+        lines = tuple(NumberedSource(n, hit) for n, hit in enumerate(places, start=len(hits) + 1))
         views = [view_of(source, name_repository=self.name_repository) for source in sources]
-        found = facts_view(self.code_facts, sources, name_repository=self.name_repository)
+        found = facts_view(self.code_facts, (*sources, *lines), name_repository=self.name_repository)
+        listed = {item.n for item in found.items} if found else set()
         text = self.template.render(
             **self.variables,
             code_facts=found,
             contexts=views,
-            files=files_of(views, [source.hit for source in sources]),
+            files=files_of(views, hits),
+            places=[
+                place_line(one, name_repository=self.name_repository) for one in lines if one.n not in listed
+            ],
             conversation_history=self.template.history(turns),
         )
-        return text, sources
+        return text, (*sources, *lines)
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of the text with these pieces."""
@@ -252,6 +280,23 @@ class _Draft:
                 chars += len(text)
                 self._add("source", position, size)
 
+    def add_places(self) -> None:
+        """Add the places that no source shows, in their order, while they fit."""
+        shown = [self.hits[n] for n in (self.best, *self._taken("source"))] if self.hits else []
+        items = self.code_facts.items if self.code_facts else ()
+        listed = {(item.location, item.path, item.start) for item in items}
+        room = min(_PLACES_TOKENS, int(self.left * _PLACES_SHARE))
+        for position, hit in enumerate(self.places if shown else ()):
+            if any(is_within(hit, one) for one in shown):
+                continue
+            is_listed = (hit.location, hit.path, hit.start) in listed
+            line = place_line(NumberedSource(len(shown), hit), name_repository=self.name_repository)
+            size = _NUMBER_TOKENS if is_listed else self.counter.count(line) + 1
+            if size <= min(room, self.left):
+                room -= 0 if is_listed else size
+                shown.append(hit)
+                self._add("place", position, size)
+
     def add_turns(self, room: int) -> None:
         """Add turns, the latest first, until one does not fit into the rest of `room` tokens."""
         added = [self.turns[position] for kind, position in self.added if kind == "turn"]
@@ -266,10 +311,10 @@ class _Draft:
     def finished(self, hidden: int, turns_given: int) -> Prompt:
         """Render what was added; while it is over the budget, remove the last piece."""
         while True:
-            taken = sorted(position for kind, position in self.added if kind == "source")
+            taken = self._taken("source")
             hits = [self.hits[position] for position in ([self.best] if self.hits else []) + taken]
-            turns = [self.turns[i] for i in sorted(i for kind, i in self.added if kind == "turn")]
-            text, sources = self.render(hits, turns)
+            turns = [self.turns[position] for position in self._taken("turn")]
+            text, sources = self.render(hits, turns, [self.places[n] for n in self._taken("place")])
             tokens = self.counter.count(text)
             if tokens <= self.budget or not self.added:
                 break
@@ -283,6 +328,10 @@ class _Draft:
             dropped_sources=hidden + len(self.hits) - len(hits),
             dropped_turns=turns_given - len(turns),
         )
+
+    def _taken(self, kind: str) -> list[int]:
+        """Return the positions of the pieces of a kind that were added, in order."""
+        return sorted(position for one, position in self.added if one == kind)
 
     def _size_of_turn(self, turn: DialogTurn) -> int:
         return self._size(f"{turn.question}\n{turn.answer}")

@@ -14,6 +14,7 @@ variable is an error even in a branch that is never taken. Variables of `answer`
                           cannot close)
     files                 the same sources by file: .path .language .fence, .sources, by line, and .text, the
                           lines of all of them with their numbers
+    places                further sources, one line of each: texts such as `[7] path:37 name — line`
     frames                of each repository a text: what it is, its folders, its central names
     outlines              of the files that most sources are in: .path, .definitions (`10-13 Session.sign`),
                           .more
@@ -67,6 +68,7 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "conversation_history",
     "contexts",
     "files",
+    "places",
     "frames",
     "outlines",
     "code_facts",
@@ -227,6 +229,7 @@ def _rendered(
         conversation_history=template.history(turns),
         contexts=[],
         files=[],
+        places=[],
         frames=[],
         outlines=[],
         code_facts=None,

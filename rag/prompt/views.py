@@ -22,6 +22,7 @@ from rag.types import (
 )
 
 _MAX_FACT_CHARS = 160
+_MAX_LINE_CHARS = 200
 _NO_INFO_STRING = re.compile(r"[^A-Za-z0-9+#._-]")
 
 
@@ -83,12 +84,17 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
     )
 
 
+def by_file(hits: Sequence[Hit]) -> list[list[int]]:
+    """Return the positions of hits by file, each file's by line; the file of the first hit comes first."""
+    groups: dict[tuple[str | None, ...], list[int]] = {}
+    for position, hit in enumerate(hits):
+        groups.setdefault((hit.repo, hit.location, hit.path, hit.blob, hit.commit), []).append(position)
+    return [sorted(group, key=lambda position: hits[position].start) for group in groups.values()]
+
+
 def files_of(views: Sequence[SourceView], hits: Sequence[Hit]) -> list[FileView]:
     """Return sources by file, for a template; the file of the best source comes first."""
-    groups: dict[tuple[str | None, ...], list[tuple[Hit, SourceView]]] = {}
-    for hit, view in zip(hits, views, strict=True):
-        groups.setdefault((hit.repo, hit.location, hit.path, hit.blob, hit.commit), []).append((hit, view))
-    return [_file_view(sorted(group, key=lambda one: one[0].start)) for group in groups.values()]
+    return [_file_view([(hits[n], views[n]) for n in group]) for group in by_file(hits)]
 
 
 def _file_view(group: Sequence[tuple[Hit, SourceView]]) -> FileView:
@@ -110,6 +116,29 @@ def numbered_text(hit: Hit) -> str:
     """Return the lines of a hit, each after its number and a space."""
     lines = plain(hit.text).rstrip("\r\n").split("\n")
     return "\n".join(f"{number} {line}".rstrip() for number, line in enumerate(lines, hit.start))
+
+
+def place_line(source: NumberedSource, *, name_repository: bool, about: str = "", line: str = "") -> str:
+    """Return a source of one line for a template: `[7] path:37 Session.sign — def sign(self, token):`.
+
+    Args:
+        source: the place.
+        name_repository: put the repository's name before the path.
+        about: what is said of it; by default its name.
+        line: what is shown of the line; by default all of it, if it is not very long.
+    """
+    hit = source.hit
+    place = f"[{source.n}] {_path(hit, name_repository=name_repository)}:{hit.start}"
+    text = line or short_line(hit.text.strip("\r\n"), hit.symbol)
+    return f"{place}{f' {about or _word(hit.label)}'.rstrip()} — {visible(plain(text.strip()))}"
+
+
+def short_line(line: str, name: str) -> str:
+    """Return a line as it is shown; a very long one is cut around a name."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    at = max(0, min(line.find(name) - _MAX_LINE_CHARS // 4, len(line) - _MAX_LINE_CHARS))
+    return f"{'…' if at else ''}{line[at : at + _MAX_LINE_CHARS]}…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.shown_definition import hit_of_lines
-from rag.types import CodeDefinition, Hit, Span
+from rag.types import CodeDefinition, Hit
 
 _DEFINES = (
     r"\b(?:def|func|fun|function\*?|fn|sub|proc|procedure|class|struct|interface|trait|enum|module|macro)"
@@ -65,8 +65,7 @@ def definitions(index: ChunkIndex, name: str) -> list[Hit]:
 
 
 def _shown(index: ChunkIndex, one: CodeDefinition, end: int) -> list[Hit]:
-    span = Span("", one.path, one.start, end, symbol=one.name, scope=one.scope)
-    hit = hit_of_lines(index, span, one.unit)
+    hit = hit_of_lines(index, one.path, one.start, end, of=one)
     return [] if hit is None else [replace(hit, score=1.0)]
 
 

@@ -21,7 +21,7 @@ from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import parse_question
 from rag.retrieval.rerank import rerank
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, Searcher, search
-from rag.types import Hit
+from rag.types import Confidence, Hit
 
 _OWN_WEIGHT = 10.0
 """The weight of the question itself is this times the square of the probability that its first place is
@@ -52,7 +52,8 @@ def with_phrasings(
     own = found.ranked if found.code_facts else (*found.hits, *found.further)
     rankings = [(own, _OWN_WEIGHT * right**2)]
     plain = [replace(searcher, reranker=None) for searcher in searchers]
-    rankings += [(search(plain, text, k=depth, with_facts=False).ranked, 1.0) for text in texts]
+    phrased = tuple(search(plain, text, k=depth, with_facts=False) for text in texts)
+    rankings += [(one.ranked, 1.0) for one in phrased]
     ranked = _fused([hit for hit in own if hit.legs.get("pointed")], rankings)
     if searchers and (reranker := searchers[0].fused_reranker) is not None:
         terms = dict.fromkeys(term for text in texts for term in parse_question(text).terms)
@@ -61,7 +62,22 @@ def with_phrasings(
     facts, indexes = found.code_facts, [searcher.index for searcher in searchers]
     hits = merged_hits(facts, ranked, indexes, depth) if facts else tuple(ranked[:depth])
     further = hits[k:] if found.further else ()
-    return replace(found, hits=hits[:k], further=further, ranked=tuple(ranked[:k]))
+    return replace(found, hits=hits[:k], further=further, ranked=tuple(ranked[:k]), phrased=phrased)
+
+
+def best_confidence(
+    searchers: Sequence[Searcher], found: RetrievalResult, own: Confidence | None = None
+) -> Confidence:
+    """Return the confidence in the best of a question and its phrasings.
+
+    `own` is that in the question; by default it is judged with the hits of all. A part that the question
+    names and that does not exist exists under no phrasing.
+    """
+    own = own or judge(searchers, found)
+    if own.is_sure or own.missing_part is not None:
+        return own
+    phrased = (judge(searchers, one) for one in found.phrased)
+    return max((one for one in phrased if one.is_sure), key=lambda one: one.value, default=own)
 
 
 def _fused(first: Sequence[Hit], rankings: Sequence[tuple[Sequence[Hit], float]]) -> list[Hit]:

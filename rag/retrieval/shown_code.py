@@ -3,7 +3,8 @@
 The best hits are shown as whole definitions, if these have at most `_MAX_LINES`; of the next ones the lines
 that have most of the question; then what the best hit certainly calls, and who calls it; then further hits.
 Tests, examples, copies, translated documents and imports are left out unless the question asks for them. The
-prompt has as many blocks as fit. Outlines name the definitions of the hits, also of those that do not fit.
+prompt has as many blocks as fit, and one line of other places: of the facts of a rule, and of further hits.
+Outlines name the definitions of the hits, also of those that do not fit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from rag.analysis import term_set
 from rag.code.languages import is_translated
@@ -24,8 +26,8 @@ from rag.quoting import one_line
 from rag.retrieval.overview import outline_of, outlines
 from rag.retrieval.rank import is_aside
 from rag.retrieval.search import RetrievalResult, Searcher
-from rag.retrieval.shown_definition import definition_at, hit_of_lines
-from rag.types import CodeDefinition, DialogTurn, FileOutline, Hit, Kind, Span
+from rag.retrieval.shown_definition import definition_at, hit_of_lines, line_of
+from rag.types import CodeDefinition, CodeFacts, DialogTurn, FileOutline, Hit
 
 MAX_BLOCKS = 20
 _WHOLE, _BEFORE_RELATED = 5, 10
@@ -43,16 +45,32 @@ _RANK_OFFSET = 3
 _MIN_SHARE_OF_IMPORTS = 0.8
 
 
+class ShownCode(NamedTuple):
+    """The code to show, best first: blocks of lines, places of one line each, and outlines of files.
+
+    A block may have lines of another, and a place is the line of a block for if the block is not shown.
+    """
+
+    blocks: Sequence[Hit]
+    places: Sequence[Hit] = ()
+    outlines: Sequence[FileOutline] = ()
+
+
 def shown_code(
     searchers: Sequence[Searcher], found: RetrievalResult, carried: Sequence[Hit] = ()
-) -> tuple[list[Hit], list[FileOutline]]:
-    """Return the blocks to show, best first, and the outlines of the files that most hits are in.
-
-    `carried` are lines that earlier answers cite, see `cited_code`. A block may have lines of another.
-    """
+) -> ShownCode:
+    """Return the code to show; `carried` are lines that earlier answers cite, see `cited_code`."""
     wanted = _wanted(searchers, found)
     outlined = list(outlines(searchers, found)) or _outlines(searchers, wanted)
-    return _Chosen(searchers, found, wanted).blocks(carried), outlined
+    return _Chosen(searchers, found, wanted).shown(carried, outlined)
+
+
+def lines_of_facts(searchers: Sequence[Searcher], facts: CodeFacts | None) -> list[Hit]:
+    """Return the first line of each fact that is listed; of a file that is not indexed there is none."""
+    items = facts.items if facts else ()
+    indexes = ((item, _index_of(searchers, item.location, item.path)) for item in items)
+    found = (hit_of_lines(index, item.path, item.start, item.start) for item, index in indexes if index)
+    return [hit for hit in found if hit]
 
 
 def cited_code(searchers: Sequence[Searcher], turns: Sequence[DialogTurn]) -> list[Hit]:
@@ -67,8 +85,8 @@ def cited_code(searchers: Sequence[Searcher], turns: Sequence[DialogTurn]) -> li
             index = _index_of(searchers, cited.location, cited.path)
             if index is None or not cited.used or check.state not in ("fresh", "moved", "reformatted"):
                 continue
-            span = replace(cited.span, end=last)
-            if piece := hit_of_lines(index, span, "block", f"cited in turn {turn.number}"):
+            reason = f"cited in turn {turn.number}"
+            if piece := hit_of_lines(index, cited.path, cited.start, last, reason=reason):
                 found.append(piece)
     return found[:_MAX_CARRIED]
 
@@ -87,7 +105,7 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
         or _facts_in(found, hit)
         or any(path in hit.path for path in paths)
         or not (
-            (_is_test(hit.kind, hit) and asks.isdisjoint({"tests", "test_code"}))
+            (_is_test(hit) and asks.isdisjoint({"tests", "test_code"}))
             or (hit.kind == "doc" and is_translated(hit.path))
             or (_is_aside(hit.path) and "example" not in asks)
             or _is_imports(searchers, hit)
@@ -96,9 +114,9 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
     return kept if len(kept) >= _WHOLE else list(every)
 
 
-def _is_test(kind: Kind, place: Span | Hit) -> bool:
+def _is_test(hit: Hit) -> bool:
     """Return whether a place is a test; languages such as Rust have them next to the code."""
-    return kind == "test" or place.scope.split(".")[0] == "tests" or place.symbol.startswith("test_")
+    return hit.kind == "test" or hit.scope.split(".")[0] == "tests" or hit.symbol.startswith("test_")
 
 
 def _is_aside(path: str) -> bool:
@@ -139,15 +157,21 @@ class _Chosen:
     found: RetrievalResult
     wanted: Sequence[Hit]
 
-    def blocks(self, carried: Sequence[Hit]) -> list[Hit]:
-        """Return the blocks in their order: see `shown_code`."""
+    def shown(self, carried: Sequence[Hit], outlined: Sequence[FileOutline]) -> ShownCode:
+        """Return the blocks in their order, and the places: see `shown_code`."""
         weights = _weights(self.found.sought.terms, self.wanted)
         shown = [self._whole(hit) for hit in self.wanted[:_WHOLE]]
         shown += [self._window(hit, weights, _WINDOW_LINES) for hit in self.wanted[_WHOLE:_BEFORE_RELATED]]
         shown += [self._window(hit, weights, _FAR_LINES) for hit in self.wanted[_BEFORE_RELATED:MAX_BLOCKS]]
         related = [piece for hit in shown[:1] for piece in self._related(hit)]
         first, further = shown[:_BEFORE_RELATED], shown[_BEFORE_RELATED:]
-        return [*first[:_WHOLE], *carried, *first[_WHOLE:], *related, *further]
+        blocks = [*first[:_WHOLE], *carried, *first[_WHOLE:], *related, *further]
+
+        def score(line: str) -> float:
+            return math.fsum(weights.get(term, 0.0) for term in term_set(line))
+
+        places = [line_of(hit, score) for hit in (*shown, *self.wanted[MAX_BLOCKS:])]
+        return ShownCode(blocks, [*lines_of_facts(self.searchers, self.found.code_facts), *places], outlined)
 
     def _whole(self, hit: Hit) -> Hit:
         """Return the definition that a hit is a part of; of a long one the hit."""
@@ -157,8 +181,7 @@ class _Chosen:
             return hit
         if around.end < hit.end or hit.start < around.start:
             return hit
-        span = Span(hit.repo, hit.path, around.start, around.end, symbol=hit.symbol, scope=hit.scope)
-        piece = hit_of_lines(index, span, hit.unit, hit.reason)
+        piece = hit_of_lines(index, hit.path, around.start, around.end, of=around, reason=hit.reason)
         return replace(piece, score=hit.score, kind=hit.kind) if piece else hit
 
     def _window(self, hit: Hit, weights: Mapping[str, float], size: int) -> Hit:
@@ -202,9 +225,9 @@ def _called(index: ChunkIndex, hit: Hit, within: Sequence[CodeDefinition]) -> It
             if key in followed or not (use.certain and is_short and hit.start <= use.line <= hit.end):
                 continue
             followed[key] = None
-            span = Span(hit.repo, target.path, target.start, target.end, "", None, target.name, target.scope)
             reason = f"called by `{one_line(caller.name)}` in line {use.line}"
-            if piece := hit_of_lines(index, span, target.unit, reason):
+            piece = hit_of_lines(index, target.path, target.start, target.end, of=target, reason=reason)
+            if piece:
                 yield piece
             if len(followed) >= _MAX_CALLED:
                 return
@@ -219,9 +242,9 @@ def _callers(index: ChunkIndex, hit: Hit, targets: Sequence[CodeDefinition]) -> 
             continue
         first = max(around.start, use.line - _CALLER_LINES // 2)
         last = min(around.end, first + _CALLER_LINES - 1)
-        span = Span(hit.repo, use.path, first, last, symbol=around.name, scope=around.scope)
-        piece = hit_of_lines(index, span, around.unit, f"calls `{one_line(hit.symbol)}` in line {use.line}")
-        if piece is not None and not _is_test(piece.kind, span) and not _is_aside(use.path):
+        reason = f"calls `{one_line(hit.symbol)}` in line {use.line}"
+        piece = hit_of_lines(index, use.path, first, last, of=around, reason=reason)
+        if piece is not None and not _is_test(piece) and not _is_aside(use.path):
             yield piece
             shown += 1
         if shown >= _MAX_CALLERS:

@@ -6,13 +6,13 @@ Small definitions share a chunk, which is named after the longest of them or aft
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
-from rag.types import CodeDefinition, Hit, Span, Unit
+from rag.types import CodeDefinition, Hit, Unit
 
 
 def definition_at(index: ChunkIndex, path: str, line: int) -> CodeDefinition | None:
@@ -82,19 +82,48 @@ def named_at(index: ChunkIndex, hit: Hit, line: int) -> Hit:
 
 
 def hit_of_lines(
-    index: ChunkIndex, lines: Span, unit: Unit | Literal["constant"], reason: str = ""
+    index: ChunkIndex, path: str, start: int, end: int, *, of: CodeDefinition | None = None, reason: str = ""
 ) -> Hit | None:
-    """Return lines of a file as a hit; None if they are blank or not in the store."""
-    found, chunks = index.file_text(lines.path), index.chunks_of(lines.path)
-    if found is None or not chunks:
+    """Return lines of an indexed file as a hit with a score of 0; None if they are blank or not in the file.
+
+    The hit is named `of` a definition. Without one it has the names of the chunk that holds most of the
+    lines; a single line those of its definition, and lines of several definitions the name of none of them.
+    """
+    content, chunks = index.file_text(path), index.chunks_of(path)
+    if content is None or not len(chunks):
         return None
-    text, _ = without_blank_end("".join(whole_lines_of(found[0])[lines.start - 1 : lines.end]))
+    text, blank_end = without_blank_end("".join(whole_lines_of(content[0])[start - 1 : end]))
     if not text.strip():
         return None
-    hit = index.hit(chunks[0], 0.0, {})
-    end = lines.start + len(whole_lines_of(text)) - 1
-    span = replace(hit.span, start=lines.start, end=end, symbol=lines.symbol, scope=lines.scope)
-    return replace(hit, span=span, text=text, unit=_unit(unit), blank_end="", reason=reason)
+    last = start + len(whole_lines_of(text)) - 1
+    spans = {chunk: index.lines(chunk) for chunk in chunks}
+    chunk = max(spans, key=lambda chunk: min(last, spans[chunk][1]) - max(start, spans[chunk][0]))
+    hit = index.hit(chunk, 0.0, {})
+    if of is not None:
+        hit = _named(hit, of)
+    elif start == last:
+        hit = lines_of_hit(index, hit, start, last)
+    elif hit.kind in ("code", "test") and _has_several(index, hit, start, last):
+        hit = replace(hit, span=replace(hit.span, symbol="", scope=""), unit="block")
+    span = replace(hit.span, start=start, end=last)
+    return replace(hit, span=span, text=text, blank_end=blank_end, reason=reason)
+
+
+def line_of(hit: Hit, best: Callable[[str], float] = lambda line: 0.0) -> Hit:
+    """Return the line of a hit that has its name; of lines without a name the first of the `best` ones."""
+    lines = whole_lines_of(hit.text)
+    named = (n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line)
+    text = (n for n, line in enumerate(lines) if line.strip())
+    at = next(named, max(text, key=lambda n: best(lines[n]), default=0))
+    span = replace(hit.span, start=hit.start + at, end=hit.start + at)
+    return replace(hit, span=span, text=lines[at], blank_end="") if lines else hit
+
+
+def _has_several(index: ChunkIndex, hit: Hit, start: int, last: int) -> bool:
+    """Return whether lines go on beyond the definition of a hit, and have others."""
+    inside = [one for one in index.graph.defined_in(hit.path) if one.start <= last and start <= one.end]
+    own = [one for one in inside if (one.scope, one.name) == (hit.scope, hit.symbol)]
+    return any(one.end < other.start or other.end < one.start for one in own for other in inside)
 
 
 def _begins_in(hit: Hit, one: CodeDefinition) -> bool:

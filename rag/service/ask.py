@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeVar, Union
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
 from rag.answer.citations import CitationFilter, Resolved, resolve
+from rag.answer.cost import cost
 from rag.answer.fallback import fallback_answer, quotes_so_far
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.statements import whole_sentences
@@ -59,6 +60,7 @@ from rag.types import (
     Rewording,
     ToolCall,
     TraceStep,
+    Usage,
 )
 
 Prepare = Callable[[Dialog, str, Rewording], Awaitable[Prepared]]
@@ -343,9 +345,9 @@ def _written(
                 if (yield from _answered_in_look(look, writing, keep_broken)):
                     return writing
             else:
-                yield from _look_in_text(look, generator)
+                yield from _look_in_text(dialog, look)
         except _Interrupted as interrupted:
-            yield from _quoted(dialog, look, fresh, interrupted.error)
+            yield from _quoted(dialog, look, fresh, generator.model, interrupted.error)
             return "interrupted"
         if isinstance(look, ToolLook) and not look.has_found:
             return "without tools"
@@ -355,10 +357,11 @@ def _written(
         yield _Notify(writing.sources)
         if warned := writing.warning:
             yield _Show(warned)
-        yield _Stream(writing)
+        yield writing.request()
         if shown := writing.rest():
             yield _Show(shown)
     except BaseException as error:
+        writing.stopped(error)
         yield _Store(partial(writing.broke_off, error, keep_broken))
         writing.failed(error)
         raise
@@ -381,7 +384,7 @@ def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _
     try:
         while True:
             yield _Notify(writing.sources)
-            yield _Stream(writing)
+            yield writing.request()
             pending = look.read(writing.calls, writing.text)
             if pending is None:
                 break
@@ -396,6 +399,7 @@ def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _
             writing.prepared = replace(look.begun(), steps=tuple(look.steps))
         return True
     except BaseException as error:
+        writing.stopped(error)
         if not writing.has_text:
             has_begun = look.has_found or look.ended
             if isinstance(error, ProviderError) and (has_begun or not writing.calls_tools):
@@ -410,12 +414,12 @@ def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _
         raise
 
 
-def _look_in_text(look: TextLook, generator: TextGenerator) -> _Steps[None]:
+def _look_in_text(dialog: Dialog, look: TextLook) -> _Steps[None]:
     """Let the model look again in lines of text, until it has enough or a limit is reached."""
     try:
         while not look.ended:
             try:
-                reply: str = yield _Complete(look.prompt())
+                reply = yield from _completed(dialog, look.prompt())
             except ProviderError as error:
                 look.end("the model failed", str(error))
                 continue
@@ -430,13 +434,24 @@ def _look_in_text(look: TextLook, generator: TextGenerator) -> _Steps[None]:
     yield _Show(look.close())
 
 
+def _completed(dialog: Dialog, prompt: str, limits: Mapping[str, Any] | None = None) -> _Steps[str]:
+    """Return the model's reply to a short prompt; an interrupted request is counted as well."""
+    try:
+        reply: str = yield _Complete(prompt, limits or {})
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            dialog.spending.add(None, dialog.engine.counter.count(prompt), "")
+        raise
+    return reply
+
+
 def _quoted(
-    dialog: Dialog, look: ToolLook | TextLook, fresh: Callable[[], Prepared], error: BaseException
+    dialog: Dialog, look: ToolLook | TextLook, fresh: Callable[[], Prepared], model: str, error: BaseException
 ) -> _Steps[None]:
     """Store the quotes of what was found before an interrupt; show them unless the caller has left."""
     look.close()
     prepared: Prepared = yield _Work(fresh)
-    quotes = quotes_so_far(prepared, dialog.engine.counter)
+    quotes = replace(quotes_so_far(prepared, dialog.engine.counter), usage=_spent(dialog, model))
     if not isinstance(error, KeyboardInterrupt):
         yield _Store(partial(dialog.remember, prepared, quotes))
         raise error
@@ -477,13 +492,24 @@ def _reworded(dialog: Dialog, question: str, generator: TextGenerator) -> _Steps
     prompt: str | None = yield _Work(partial(reword_prompt, dialog, question))
     if not prompt:
         return Rewording()
+    began = time.perf_counter()
     try:
-        reply: str = yield _Complete(prompt, {"answer_tokens": MAX_TOKENS, "within_s": MAX_SECONDS})
+        limits = {"answer_tokens": MAX_TOKENS, "within_s": MAX_SECONDS}
+        reply = yield from _completed(dialog, prompt, limits)
     except ProviderError as error:
         dialog.not_rewritten(error)
-        return Rewording()
-    found: Rewording = yield _Work(partial(reworded, dialog, question, reply))
+        return Rewording(seconds=time.perf_counter() - began)
+    took = time.perf_counter() - began
+    found: Rewording = yield _Work(partial(reworded, dialog, question, reply, took))
     return found
+
+
+def _spent(dialog: Dialog, model: str) -> Usage:
+    """Return the tokens of all requests of a question, with their cost if the model's price is known."""
+    usage = dialog.spending.usage
+    if usage.cost_usd is not None:
+        return usage
+    return replace(usage, cost_usd=cost(model, usage, home=dialog.engine.settings.home))
 
 
 def _is_missing(prepared: Prepared) -> bool:
@@ -547,6 +573,7 @@ class _Writing:
         self._dialog, self._generator = dialog, generator
         self.calls: tuple[ToolCall, ...] = ()
         self._held, self._hold = "", 0
+        self._is_asking = False
         self._begin()
         self._numbered = 0
         self._began = time.perf_counter()
@@ -566,11 +593,24 @@ class _Writing:
         """The reply as it was generated so far."""
         return "".join(self._raw) + self._held
 
+    def request(self) -> _Stream:
+        """Return the step that asks the model; `replied` or `stopped` ends it."""
+        self._is_asking = True
+        return _Stream(self)
+
+    def stopped(self, error: BaseException) -> None:
+        """Count a request without an end, unless the server has refused it."""
+        if self._is_asking and (self.text or not isinstance(error, Exception)):
+            self._dialog.spending.add(None, self.prepared.prompt.tokens, self.text)
+        self._is_asking = False
+
     def replied(self, stream: object) -> None:
         """Note how a reply has ended: the tools that it calls, and its tokens."""
         self.calls = tuple(getattr(stream, "calls", ()))
         usage = getattr(stream, "usage", None) if hasattr(stream, "usage") else self._generator.usage
-        self._dialog.spending.add(usage, self.prepared.prompt.tokens, self.text)
+        said = [self.text, *(call.name + call.arguments for call in self.calls)]
+        self._dialog.spending.add(usage, self.prepared.prompt.tokens, "\n".join(said))
+        self._is_asking = False
         counter = self._dialog.engine.counter
         if usage and not usage.estimated and is_learning(counter):
             chat, prompt = self.prepared.chat, self.prepared.prompt
@@ -661,6 +701,7 @@ class _Writing:
         """Add the extractive answer to an error of the model."""
         if isinstance(error, ProviderError):
             quotes = fallback_answer(self.prepared, self._dialog.engine.counter)
+            quotes = replace(quotes, usage=_spent(self._dialog, self._generator.model))
             error.quotes = replace(quotes, trace=trace(self.prepared, quotes))
 
     def _finished(self, *, complete: bool) -> Answer:

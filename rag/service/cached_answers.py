@@ -160,10 +160,12 @@ class LookUp:
             return None
         shown = {(c.location, c.path, c.blob) for c in self._found.citations}
         rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
-        ranked = [*(source.hit for source in prepared.prompt.sources), *prepared.hits]
-        now = [(hit.location, hit.path, hit.blob) for hit in ranked]
+        hits = [one.hit for one in prepared.prompt.sources]
+        files = [(hit.location, hit.path, hit.blob) for hit in hits]
+        # Places of one line are further down.
+        now = [file for file, hit in zip(files, hits, strict=True) if hit.end > hit.start]
         doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
-        if doubtful or not (self._has_only_read or rests_on <= set(now)):
+        if doubtful or not (self._has_only_read or rests_on <= set(files)):
             return self._finish("stale")
         depth = max(_FIRST, *(1 + now.index(one) if one in now else len(now) for one in rests_on))
         return self._finish("hit" if shown.issuperset(now[:depth]) else "stale")

@@ -11,6 +11,7 @@ from typing import Any
 
 from rag.agent.look import Look
 from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
+from rag.answer.references import with_places
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt, StoreReadOnly
@@ -25,14 +26,14 @@ from rag.prompt.templates import load_template, render_instructions
 from rag.retrieval.answerability import judge
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.phrasings import with_phrasings
+from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, search
-from rag.retrieval.shown_code import cited_code, shown_code
+from rag.retrieval.shown_code import ShownCode, cited_code, lines_of_facts, shown_code
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
-from rag.service.frame import frame_of
+from rag.service.frame import frames_of
 from rag.service.history import History
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
@@ -59,7 +60,6 @@ from rag.types import (
     Confidence,
     Conversation,
     DialogTurn,
-    FileOutline,
     GenerationOptions,
     Hit,
     Prepared,
@@ -79,7 +79,6 @@ _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 SHOWN_HITS = 12
 AS_TYPED = Rewording()
-_MAX_FRAMES = 3
 _SOURCE_CHARS = 13_000
 """How much a model is shown of the sources after the first: about 3,200 tokens of code."""
 STOPPED = "stopped before the answer began"
@@ -270,9 +269,9 @@ class Dialog:
         """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
         `rewording` is the question as rewritten by a model. Its standalone form is searched instead, unless
-        the repository seems to answer only the question as typed; its phrasings are searched besides, unless
-        nothing is found without them. A second look that has ended adds what it found. With `leads`, the
-        prompt has only the best places, and leaves room for what the model finds.
+        the repository seems to answer only the question as typed; its phrasings are searched besides. A
+        second look that has ended adds what it found. With `leads`, the prompt has only the best places, and
+        leaves room for what the model finds.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
@@ -280,32 +279,35 @@ class Dialog:
         """
         check_question(question)
         began = time.perf_counter()
-        settings = self.engine.settings
-        now = self._now()
+        settings, now = self.engine.settings, self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
-        as_found = not settings.has_model or (looked is not None and bool(looked.hits(())))
+        has_looked = looked is not None and bool(looked.hits(()))
+        as_found = has_looked or not settings.has_model
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
         leads = self.leads and looked is None
         for remark in () if looked else found.remarks:
             self.engine.notice(remark)
-        searched, looking = time.perf_counter(), {"look": looked.seconds} if looked else {}
+        searched = time.perf_counter()
+        asking = {"reword": rewording.seconds} if rewording.seconds else {}
+        asking |= {"look": looked.seconds} if looked else {}
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
-        hits, outlines = self._to_show(found, turns, as_found=as_found, leads=leads)
-        warned = "" if is_about_conversation(question) else self._warning(confidence, found)
+        code = self._to_show(found, turns, as_found=as_found, leads=leads)
+        warned = "" if has_looked or is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
                 standalone_question=found.sought.standalone,
-                hits=hits,
-                turns=[*check_turns(older, now), *shown],
+                hits=code.blocks,
+                places=code.places,
+                turns=[with_places(turn) for turn in (*check_turns(older, now), *shown)],
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
-                frames=self._frames(),
-                outlines=outlines,
+                frames=frames_of(self.repositories) if settings.has_model else [],
+                outlines=code.outlines,
                 known=known,
                 warning=warned,
                 missing_words=confidence.missing_words if confidence else (),
@@ -323,7 +325,7 @@ class Dialog:
             conversation=self.conversation,
             hits=found.hits,
             prompt=prompt,
-            seconds={"search": searched - began, **looking, "prompt": time.perf_counter() - searched},
+            seconds={"search": searched - began, **asking, "prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
             subject=found.sought.subject if found.sought.share == 1 else None,
@@ -333,25 +335,20 @@ class Dialog:
             rewording=rewording,
         )
 
-    def _frames(self) -> list[str]:
-        """Return what each repository is, for a model; nothing for many, which would take the room."""
-        if not self.engine.settings.has_model or len(self.repositories) > _MAX_FRAMES:
-            return []
-        return [frame_of(repository).text for repository in self.repositories]
-
     def _to_show(
         self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool
-    ) -> tuple[Sequence[Hit], Sequence[FileOutline]]:
-        """Return the lines that the prompt shows, the most important first, and outlines of files.
+    ) -> ShownCode:
+        """Return the code that the prompt shows, the most important first.
 
         What a model has asked to read is shown `as_found`, and so is what is quoted without a model. A model
         that looks further is shown `leads`, the first places: it reads the others if they matter.
         """
         searchers = [repository.searcher for repository in self.searched]
         if as_found:
-            return [*found.hits, *other_parts(searchers, found.hits)], ()
-        hits, outlines = shown_code(searchers, found, cited_code(searchers, turns))
-        return (self._first(hits), ()) if leads else (hits, outlines)
+            facts = lines_of_facts(searchers, found.code_facts) if self.engine.settings.has_model else ()
+            return ShownCode([*found.hits, *other_parts(searchers, found.hits)], facts)
+        code = shown_code(searchers, found, cited_code(searchers, turns))
+        return ShownCode(self._first(code.blocks), code.places) if leads else code
 
     def _first(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the first hits, and as many as there is room for in the first request of a look."""
@@ -422,14 +419,15 @@ class Dialog:
     ) -> tuple[RetrievalResult, Confidence | None]:
         """Return the hits with those of the phrasings, and the confidence that they contain an answer.
 
-        A model finds words for any question, so its phrasings do not prove that an answer exists: the
-        question itself is judged.
+        If only a phrasing has a likely answer, it is the question that was asked in the wrong words.
         """
-        found, confidence = self._judged(question, rewording.standalone, turns, k)
-        if confidence is None or confidence.found:
-            searchers = [repository.searcher for repository in self.searched]
-            found = with_phrasings(searchers, found, rewording.phrasings, k=k)
-        return found, confidence
+        searchers = [repository.searcher for repository in self.searched]
+        found, own = self._judged(question, rewording.standalone, turns, k)
+        phrased = with_phrasings(searchers, found, rewording.phrasings, k=k)
+        if own is None:
+            return phrased, None
+        confidence = best_confidence(searchers, phrased, own)
+        return phrased if confidence.found else found, confidence
 
     def _judged(
         self, question: str, standalone: str, turns: Sequence[DialogTurn], k: int
@@ -509,6 +507,7 @@ class Dialog:
             model=model,
             state="failed",
             error=_reason(error),
+            usage=self.spending.usage,
             metadata=None,
         )
         self.history.fail(failed)

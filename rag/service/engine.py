@@ -33,12 +33,11 @@ from rag.service.named_sources import locate
 from rag.service.open_backends import Notice, OpenBackends
 from rag.service.repository import Repository, covered, without_files
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, Coverage, DialogTurn, IndexReport, Source, now_utc
+from rag.types import Checkout, Conversation, Coverage, DialogTurn, IndexReport, Progress, Source, now_utc
 
 if TYPE_CHECKING:
     from rag.service.shared_stores import Publication, SharedStores
 
-Progress = Callable[[str, int, int], None]
 Confirm = Callable[[Sequence[str], Embedder], None]
 
 _UPDATE_HINT = "; omit --no-refresh to update it"

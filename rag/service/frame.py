@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ _ENDINGS = (".gemspec", ".cabal", ".csproj", ".podspec", ".1")
 """How the names of the files begin, or end, that may describe the project."""
 _MAX_ABOUT_FILES, _MAX_DEPTH = 30, 2
 _KEPT = 64
+_MAX_FRAMES = 3
 
 
 class Folder(NamedTuple):
@@ -65,6 +66,11 @@ class Frame:
 
 _frames: OrderedDict[tuple[str, str], Frame] = OrderedDict()
 _lock = threading.Lock()
+
+
+def frames_of(repositories: Sequence[Repository]) -> list[str]:
+    """Return the text of each frame, for a model; none for many repositories, which would take the room."""
+    return [frame_of(one).text for one in repositories] if len(repositories) <= _MAX_FRAMES else []
 
 
 def frame_of(repository: Repository) -> Frame:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rag.answer.citations import resolve
 from rag.answer.finish import finish
+from rag.answer.references import with_places
 from rag.ports import TextGenerator
 from rag.prompt.compose import PromptInput, compose
 from rag.prompt.templates import load_template
@@ -42,7 +43,7 @@ def prepared_from(
     given = PromptInput(
         question=question,
         hits=hits,
-        turns=turns,
+        turns=[with_places(turn) for turn in turns],
         repositories=list(dict.fromkeys(hit.repo for hit in hits if hit.repo)),
         instructions=instructions,
         output_format_str=output_format_str,

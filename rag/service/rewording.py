@@ -6,6 +6,7 @@ question itself, without its conversation. The reply is untrusted text; it only 
 
 from __future__ import annotations
 
+from rag.answer.references import with_places
 from rag.memory.recent_turns import window
 from rag.prompt.rewording import read_rewording
 from rag.prompt.templates import render_reword
@@ -14,7 +15,7 @@ from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.relations import is_relation
 from rag.service.dialog import HISTORY_SHARE, SHOWN_HITS, Dialog, answered
-from rag.service.frame import frame_of
+from rag.service.frame import frames_of
 from rag.service.trace import STANDALONE
 from rag.types import DialogTurn, Rewording
 from rag.types.question_kinds import LIST
@@ -24,7 +25,6 @@ MAX_TOKENS = 160
 MAX_SECONDS = 30.0
 """A slower reply is not waited for."""
 _PHRASINGS = 3
-_MAX_FRAMES = 3
 _SURE = 0.6
 """The probability of a right first place from which a search needs no other words: of 31 such questions of
 `tools/questions/kinds/dev.jsonl`, 30 found their place first.
@@ -49,12 +49,13 @@ def reword_prompt(dialog: Dialog, question: str) -> str | None:
     if is_alone(dialog, question) and (not settings.reword or _needs_no_words(dialog, question)):
         return None
     budget = int(settings.context_tokens * HISTORY_SHARE)
+    turns = window(answered(dialog.past()), budget_tokens=budget, counter=dialog.engine.counter)
     return render_reword(
         settings.home,
         question=question,
-        turns=window(answered(dialog.past()), budget_tokens=budget, counter=dialog.engine.counter),
+        turns=[with_places(turn) for turn in turns],
         is_foreign=dialog.is_foreign(question),
-        frames=[frame_of(repository).text for repository in dialog.repositories[:_MAX_FRAMES]],
+        frames=frames_of(dialog.repositories),
         phrasings=_PHRASINGS if settings.reword else 0,
     )
 
@@ -72,12 +73,12 @@ def _needs_no_words(dialog: Dialog, question: str) -> bool:
     return is_pointed or is_sure or (dialog.engine.settings.gate and not confidence.found)
 
 
-def reworded(dialog: Dialog, question: str, reply: str) -> Rewording:
+def reworded(dialog: Dialog, question: str, reply: str, seconds: float) -> Rewording:
     """Return what a model's reply says. A standalone question must ask for a list if the typed one does."""
     found = read_rewording(reply, question, leans=not is_alone(dialog, question))
     phrasings = found.phrasings if dialog.engine.settings.reword else ()
     is_shorter = LIST in kinds_of(question) and LIST not in kinds_of(found.standalone)
-    return Rewording("" if is_shorter else found.standalone, phrasings)
+    return Rewording("" if is_shorter else found.standalone, phrasings, seconds)
 
 
 def rewording_of(turn: DialogTurn) -> Rewording:

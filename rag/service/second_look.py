@@ -9,20 +9,21 @@ from rag.agent.budget import REPLY_TOKENS
 from rag.agent.look import LookLimits, Surroundings
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
-from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools, hit_of_lines
+from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
 from rag.corpus.refs import allowed_commit
 from rag.errors import SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.quoting import counted
+from rag.retrieval.shown_definition import hit_of_lines
 from rag.service.dialog import Dialog
 from rag.service.explore import explore
 from rag.service.explored_places import ExploredPlace
 from rag.service.recall import recall
 from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories
-from rag.service.unread import uses_note
+from rag.service.unread import WARNING_SECONDS, uses_note
 from rag.settings import AUTO_STEPS, MAX_STEPS
 from rag.types import DialogTurn, Hit, Prepared, SearchMode
 
@@ -98,7 +99,10 @@ def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
         return found.hits, "; ".join((note, *found.remarks))
 
     def unread(name: str, count: int) -> str:
-        notes = (uses_note(repository, name, count, around=around) for repository in dialog.repositories)
+        notes = (
+            uses_note(one, name, count, around=around, max_seconds=WARNING_SECONDS)
+            for one in dialog.repositories
+        )
         return "; ".join(filter(None, dict.fromkeys(notes)))
 
     return Tools(

@@ -10,11 +10,14 @@ STANDALONE = "standalone"
 def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
     """Return the steps of an answer; a step that was not made is left out.
 
-    "standalone" gives a model's form of the question, "phrasing" a text that was searched besides it, "cache"
-    the turn whose answer was given again. The steps of a second look follow the search.
+    "reword" is a model's request for other words, "standalone" gives its form of the question, "phrasing" a
+    text that was searched besides it, "cache" the turn whose answer was given again. The steps of a second
+    look follow the search.
     """
     seconds, shown = answer.seconds, len(prepared.prompt.sources)
     steps = []
+    if took := prepared.rewording.seconds:
+        steps.append(TraceStep("reword", seconds=took))
     if prepared.rewording.standalone:
         steps.append(TraceStep(STANDALONE, prepared.question, prepared.rewording.standalone))
     steps += [TraceStep("phrasing", phrasing) for phrasing in prepared.rewording.phrasings]

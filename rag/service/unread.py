@@ -32,7 +32,9 @@ _NAMED_PLACES = 6
 _READ_BYTES = 1 << 20
 """How much of the files that were read and not indexed is searched with every count."""
 WARNING_SECONDS = 0.3
-"""The time of the search before a warning: it only doubts, and comes far more often than a count of 0."""
+"""The time of the search before a warning, which only doubts, and in a step of a look: both come far more
+often than an answer that counts 0.
+"""
 
 
 def with_unread(
@@ -52,13 +54,16 @@ def with_unread(
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
 
 
-def uses_note(repository: Repository, name: str, count: int, *, around: bool) -> str:
+def uses_note(
+    repository: Repository, name: str, count: int, *, around: bool, max_seconds: float = MAX_SECONDS
+) -> str:
     """Return what "`name` is used in `count` places" does not cover, "" for nothing; with 0 places, the name
     is searched in all that is not indexed.
     """
     if count:
         return _count_note(repository, name)
-    return unread_note(repository, [name], around=around) or "all files were searched"
+    note = unread_note(repository, [name], around=around, max_seconds=max_seconds)
+    return note or "all files were searched"
 
 
 def _name(facts: CodeFacts) -> str:

@@ -22,7 +22,7 @@ from rag.types.code import (
     UseRole,
 )
 from rag.types.generation import FinishReason, GenerationOptions, Replacement, ToolCall, ToolChat, Usage
-from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, not_indexed
+from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, Progress, not_indexed
 from rag.types.prompt import NumberedSource, Prepared, Prompt, Rewording, source_of
 from rag.types.retrieval import (
     MAX_HISTORY,
@@ -118,6 +118,7 @@ __all__ = [
     "OutlinedDefinition",
     "PatternMatches",
     "Prepared",
+    "Progress",
     "Prompt",
     "RAGAnswer",
     "Replacement",

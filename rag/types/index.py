@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,8 @@ from rag.types.source import ENCODING_GUESSED, OWN_LINES, Filters, Skipped, Sour
 SUBMODULE = "submodule"
 """The `reason` of a skipped submodule."""
 _NAMED = 3
+Progress = Callable[[str, int, int], None]
+"""Receives what is done, how much of it is finished, and the total, 0 if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

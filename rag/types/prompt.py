@@ -34,8 +34,8 @@ def source_of(fact: CodeFact, sources: Iterable[NumberedSource]) -> int:
 class Prompt:
     """The prompt for a model, with a record of what it contains.
 
-    `text` is the rendered template; `sources` are the numbered sources and `turns` the earlier turns (oldest
-    first) that fit into it; `dropped_*` count those that did not.
+    `text` is the rendered template; `sources` are the numbered sources (best first) and `turns` the earlier
+    turns (oldest first) that fit into it; `dropped_*` count those that did not.
     """
 
     text: str
@@ -58,10 +58,12 @@ class Rewording:
 
     `standalone` is the question in English and without its conversation; "" if it is searched as typed.
     `phrasings` are texts with the words that the code itself may use, searched besides the question.
+    `seconds` is the time of the model's request, also if nothing came of it.
     """
 
     standalone: str = ""
     phrasings: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

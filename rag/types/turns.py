@@ -41,8 +41,8 @@ class AssistantResponse:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """A step towards an answer: "standalone", "phrasing", "search", "prompt", "answer"; "look" and the name
-    of a tool for a step of a second look, and "look" alone for its end.
+    """A step towards an answer: "reword", "standalone", "phrasing", "search", "prompt", "answer"; "look" and
+    the name of a tool for a step of a second look, and "look" alone for its end.
 
     `query` is what was sought or passed to the step, `result` what came of it in one line, `error` why it
     failed ("" if it did not).

@@ -133,6 +133,44 @@ def test_usage_counts_all_requests_of_a_question(begun, server):
     assert not answer.usage.estimated
 
 
+def test_an_estimate_has_the_calls_of_the_model_and_an_answer_that_was_stopped(begun, server):
+    server.behaviours = ["no_stream_options"]
+    server.answers = [[call("search", query="many words " * 80)], ANSWER]
+    _, answer = ask(begun())
+    assert answer.usage.estimated
+    assert answer.usage.answer_tokens > 160
+    server.answers = [ANSWER * 9]
+    dialog = begun(memory="memory:", steps=0)
+    with closing(converse(dialog, QUESTION, dialog.engine.generator())) as pieces:
+        next(pieces)
+    (turn,) = dialog.turns()
+    assert turn.state == "partial"
+    assert turn.usage.prompt_tokens > 100
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_a_question_whose_model_failed_after_requests_has_their_usage(begun, server):
+    server.behaviours = ["good", "fails"]
+    server.answers = [[READ]]
+    dialog = begun()
+    with pytest.raises(ProviderError) as failed:
+        ask(dialog)
+    assert dialog.conversation
+    (turn,) = dialog.engine.turns.turns(dialog.conversation.id)
+    assert turn.state == "failed"
+    assert turn.usage.prompt_tokens > 100
+    assert failed.value.quotes.usage.prompt_tokens == turn.usage.prompt_tokens
+
+
+def test_a_step_says_how_much_of_its_result_was_shown(begun, server, sample_repo):
+    (sample_repo / "big.py").write_text("".join(f"value_{n} = call_{n}(value_{n})\n" for n in range(1, 301)))
+    server.answers = [[call("read", path="big.py", start=1, end=120)], ANSWER]
+    (step, _), _ = ask(begun(context_tokens=4000))
+    shown = int(results(server)[0].split("big.py:1-")[1].split()[0])
+    assert shown < 120
+    assert step.result.endswith(f"; shown to line {shown}")
+
+
 def test_no_source_is_sent_twice(begun, server):
     server.answers = [
         [call("definition", name="sign_session"), call("definition", name="sign_session")],
@@ -233,9 +271,11 @@ def test_an_answer_after_a_look_is_cached_until_its_files_change(begun, server, 
     assert len(server.chats) == 2
 
 
-def ask_with_a_step(engine: Engine, server: ProviderServer, folder: Path, step: tuple[str, str]) -> Answer:
-    """Ask, with the cache, a model that makes this step and cites what it found."""
-    server.answers = [[step], "It is there [13]."]
+def ask_with_a_step(
+    engine: Engine, server: ProviderServer, folder: Path, step: tuple[str, str], place: str
+) -> Answer:
+    """Ask, with the cache, a model that makes this step and names the place that it found."""
+    server.answers = [[step], f"It is in {place}."]
     dialog = Dialog(engine, [engine.repository(str(folder))])
     *_, answer = converse(dialog, QUESTION, engine.generator(), cache=True)
     assert isinstance(answer, Answer)
@@ -250,6 +290,7 @@ def test_an_answer_from_lines_that_a_step_read_is_cached_until_a_place_is_found(
         server,
         sample_repo,
         call("read", path="till.py", start=1, end=2),
+        "till.py:1-2",
     )
 
     first = again()
@@ -268,7 +309,12 @@ def test_an_answer_from_a_list_of_callers_is_not_repeated_when_there_is_another(
     (sample_repo / "till.py").write_text("def open_till(drawer):\n    return drawer.pulled()\n")
     (sample_repo / "counter.py").write_text("from till import open_till\n\nopen_till(None)\n")
     again = partial(
-        ask_with_a_step, begun(cache=True).engine, server, sample_repo, call("callers", name="open_till")
+        ask_with_a_step,
+        begun(cache=True).engine,
+        server,
+        sample_repo,
+        call("callers", name="open_till"),
+        "counter.py:3",
     )
 
     first = again()
@@ -567,8 +613,9 @@ def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):
         (("read", "{}"), "path is missing"),
         (("search", '{"query": ["__import__(\'os\')"]}'), "query is not of type string"),
         (("read", '{"path": "a", "start": "__import__(\'os\')"}'), "start is not of type integer"),
-        (("read", '{"path": "a", "mode": "w"}'), "there is no argument 'mode'"),
-        (("execute", "{}"), "there is no such tool"),
+        (("read", '{"path": "a", "mode": "w"}'), "there is no argument 'mode'; there are path, start, end"),
+        (("execute", "{}"), "there is no such tool; there are search, find_text, read, outline, definition,"),
+        (call("read", path="a", notes=["x" * 4000]), "the arguments are longer than 3,000 characters"),
         (call("read", path="/etc/passwd"), "no file '/etc/passwd' is indexed"),
         (call("read", path="../../etc/passwd"), "no file '../../etc/passwd' is indexed"),
         (call("read", path="snip/app.py", start=9_999_999), "there is no text in 9999999"),
@@ -586,6 +633,19 @@ def test_a_call_that_cannot_be_run_is_an_error_for_the_model(begun, server, want
     assert error in step.error
     assert error in results(server)[0]
     assert answer.complete
+
+
+def test_a_call_that_cannot_be_run_is_sent_back_as_it_was_made(begun, server):
+    wrong = [call("execute", command="ls -l"), call("read", path="a", mode="w"), ("read", "{not json")]
+    server.answers = [wrong, ANSWER]
+    steps, _ = ask(begun())
+    (sent,) = (m for m in server.chats[-1].body["messages"] if m["role"] == "assistant")
+    assert [one["function"] for one in sent["tool_calls"]] == [
+        {"name": "execute", "arguments": '{"command": "ls -l"}'},
+        {"name": "read", "arguments": '{"path": "a", "mode": "w"}'},
+        {"name": "read", "arguments": "{}"},
+    ]
+    assert [step.query for step in steps[:2]] == ["command=ls -l", "path=a, mode=w"]
 
 
 def test_a_file_that_the_filter_excludes_cannot_be_read(begun, server):
@@ -697,6 +757,9 @@ def test_an_interrupt_gives_the_quotes_of_what_was_found(begun, server):
     assert (turn.state, turn.model) == ("partial", "extractive")
     assert [step.name for step in turn.trace] == ["search", "look read", "look", "prompt", "answer"]
     assert turn.trace[2].result.endswith("interrupted")
+    sent = sum(len(str(message["content"]).split()) for message in server.chats[0].body["messages"])
+    assert turn.usage.prompt_tokens > 2 * sent  # the interrupted request is estimated
+    assert answer.usage == turn.usage
     assert any(piece == answer.text for piece in pieces)
 
 

@@ -10,8 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rag.answer.citations import CitationFilter, Resolved, resolve
-from rag.answer.references import at_cited_lines, reference_spans
-from rag.types import Citation, Hit, NumberedSource, Span
+from rag.answer.references import at_cited_lines, reference_spans, with_places
+from rag.types import (
+    AssistantResponse,
+    Citation,
+    DialogTurn,
+    Freshness,
+    Hit,
+    NumberedSource,
+    Span,
+    UserQuery,
+)
 
 
 def source(n: int, path: str = "", start: int = 1, end: int = 9) -> NumberedSource:
@@ -59,7 +68,11 @@ THREE = [source(1), source(2), source(3)]
         ("In xf1.py:3 and dir/f1.py:3", "In xf1.py:3 and dir/f1.py:3", [], 0),
         ("Signed [2:4] and [1:3-5, 2].", "Signed [1:4] and [1, 2:3-5].", [2, 1], 0),
         ("Signed [1:L3–L99], 【2:4】, [ 3:1 ].", "Signed [1:3-9], [2:4], [3:1].", [1, 2, 3], 0),
-        ("Signed [1:77] and [9:4].", "Signed [1] and.", [1], 1),
+        ("Signed [1:77] and [9:4].", "Signed and.", [], 2),
+        ("Signed [2:900], [2:0] and [2:5-900].", "Signed, [2:0] and [1:5-9].", [2], 1),
+        ("A [1] and [99:1] and B.", "A [1] and B.", [1], 1),
+        ("A [1] und\t[9][8] und [2]", "A [1] und [2]", [1, 2], 2),
+        ("An andy [9] and B, and [9], and C", "An andy and B, and, and C", [], 2),
         (
             "Take x[1:3] and `y[1:3]` and [0:3] and [:3].",
             "Take x[1:3] and `y[1:3]` and [0:3] and [:3].",
@@ -83,9 +96,10 @@ def test_a_line_that_its_source_does_not_show_leads_to_the_source_of_the_file_th
     sources[2] = replace(
         sources[2], hit=replace(sources[2].hit, span=replace(sources[2].hit.span, blob="b2"))
     )
-    resolved = resolve("See [2:24-40], [3:4], [2:15] and [1:24].", sources)
-    assert resolved.text == "See [1:24-29], [2:4], [2] and [3]."
-    assert [c.place for c in resolved.used] == ["lib/key.py:20-29", "lib/key.py:1-9", "f1.py:1-9"]
+    resolved = resolve("See [2:24-40], [3:4], [2:15-21] and [1:24].", sources)
+    assert resolved.text == "See [1:24-29], [2:4], [1:20-21] and."
+    assert [c.place for c in resolved.used] == ["lib/key.py:20-29", "lib/key.py:1-9"]
+    assert resolved.invented == 1
 
 
 def test_links_lead_to_the_first_cited_lines() -> None:
@@ -93,6 +107,42 @@ def test_links_lead_to_the_first_cited_lines() -> None:
     cited = at_cited_lines(resolved.text, resolved.shown)
     assert [c.place for c in cited] == ["f2.py:7-7", "f1.py:3-4", "f3.py:1-9"]
     assert reference_spans(resolved.text) == {1: (4, 7), 2: (21, 33)}
+
+
+def asked(answer: str, *citations: Citation, checks: tuple[Freshness, ...] = ()) -> DialogTurn:
+    return DialogTurn(
+        user_query=UserQuery("Why?"),
+        assistant_response=AssistantResponse(answer),
+        citations=citations,
+        checks=checks,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ("So [1:12].", "So [shop/sessions.py:12]."),
+        (
+            "So [1], [2:3-4] and [1:11].",
+            "So [shop/sessions.py:10-13], [lib/keys.py:3-4] and [sessions.py:11].",
+        ),
+        ("So [2, 3] [3]", "So [lib/keys.py:1-9, other/keys.py:4] [other/keys.py:4]"),
+        ("So [2-3], x[1] and `y[2]` [9].", "So [lib/keys.py:1-9, other/keys.py:4], x[1] and `y[2]`."),
+        ("```\n[1]\n```\nSo.", "```\n[1]\n```\nSo."),
+    ],
+)
+def test_an_earlier_answer_has_places_for_its_numbers(answer: str, shown: str) -> None:
+    places = [("shop/sessions.py", 10, 13), ("lib/keys.py", 1, 9), ("other/keys.py", 4, 4)]
+    cited = [Citation(n, Span("shop", *place)) for n, place in enumerate(places, 1)]
+    assert with_places(asked(answer, *cited)).answer == shown
+
+
+def test_the_places_of_an_earlier_answer_are_where_the_lines_are_now() -> None:
+    moved = Freshness("moved", "", "new/keys.py", 3, 11)
+    turn = asked("So [1:5].", Citation(1, Span("shop", "keys.py", 1, 9)), checks=(moved,))
+    assert with_places(turn).answer == "So [new/keys.py:7]."
+    both = asked("So [1][2].", *(Citation(n, Span(f"r{n}", "a/b.py", 1, 2)) for n in (1, 2)))
+    assert with_places(both).answer == "So [r1:a/b.py:1-2][r2:a/b.py:1-2]."
 
 
 def test_a_citation_says_which_bytes_were_shown() -> None:

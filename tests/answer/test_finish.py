@@ -32,7 +32,7 @@ def test_an_answer_says_all_that_is_known_about_it() -> None:
     assert answer.usage.answer_tokens > 3
     assert answer.usage.estimated
     assert answer.usage.cost_usd == pytest.approx((1000 * 2.5 + answer.usage.answer_tokens * 10) / 1e6)
-    assert answer.notes == ("1 reference to sources that were never shown was removed",)
+    assert answer.notes == ("1 reference to sources or lines that were not shown was removed",)
     assert answer.prompt_hash == prepared().prompt.hash
     assert answer.found
     assert answer.complete

@@ -70,6 +70,21 @@ def test_what_the_lines_do_not_have_is_unsupported(text, reason):
     assert kind == "unsupported" and reason in why
 
 
+ONE_LINE = Hit(Span("lib", "net/pool.py", 1, 1, "b", "c", "acquire", "Pool"), "def acquire(self):", 1.0)
+
+
+def test_a_source_of_one_line_is_judged_with_all_that_was_given():
+    found = check_support(
+        "`acquire` waits for a connection and locks it [1]. It calls `enable_keepalive()` then [1:1].\n\n"
+        "It also starts the `retry_loop()` there [1].",
+        [ONE_LINE, CACHE],
+        given=POOL.text,
+    )
+    assert [(one.kind, one.reason) for one in found.flagged] == [
+        ("unsupported", "`retry_loop()` does not occur in the cited lines")
+    ]
+
+
 def test_a_reference_covers_its_own_sentence_only():
     found = statements(
         "The pool waits for a connection. It then locks it [1]. The rest is for the caller to do.\n\n"

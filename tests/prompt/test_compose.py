@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag.answer.references import with_places
 from rag.backends.tiktoken_counter import EstimateCounter, TiktokenCounter
 from rag.errors import ContextTooSmall
 from rag.messages import split_messages
@@ -18,6 +19,7 @@ from rag.prompt.compose import PromptInput, compose
 from rag.prompt.merge import merge
 from rag.prompt.templates import Template, load_template, parse_template
 from rag.prompt.views import numbered_text
+from rag.retrieval.shown_definition import line_of
 from rag.types import (
     AssistantResponse,
     Citation,
@@ -150,7 +152,7 @@ def made(
         "repositories": ["shop"],
     }
     return compose(
-        PromptInput(**{**given_, **more}),
+        PromptInput(**{**given_, **more, "turns": [with_places(turn) for turn in more.get("turns", ())]}),
         template=template,
         counter=counter or TiktokenCounter(),
         context_tokens=context_tokens,
@@ -314,6 +316,7 @@ counters = st.sampled_from([EstimateCounter(), TiktokenCounter(), _Characters()]
     template=st.sampled_from([ANSWER, load_template(RAG_TEMPLATE, Path("/nonexistent"))]),
     source_chars=st.none() | st.integers(0, 1500),
     with_outlines=st.booleans(),
+    places=st.lists(a_hit().map(line_of), max_size=6),
 )
 def test_a_prompt_and_its_answer_never_exceed_the_context(
     hits: list[Hit],
@@ -325,6 +328,7 @@ def test_a_prompt_and_its_answer_never_exceed_the_context(
     template: Any,
     source_chars: int | None,
     with_outlines: bool,
+    places: list[Hit],
 ) -> None:
     try:
         prompt = made(
@@ -332,6 +336,7 @@ def test_a_prompt_and_its_answer_never_exceed_the_context(
             outlines=OUTLINES if with_outlines else [],
             source_chars=source_chars,
             hits=hits,
+            places=places,
             turns=turns,
             question=question,
             counter=counter,
@@ -343,7 +348,7 @@ def test_a_prompt_and_its_answer_never_exceed_the_context(
         return
     assert prompt.tokens == counter.count(prompt.text)
     assert prompt.tokens + answer_tokens <= room
-    assert [source.n for source in prompt.sources] == list(range(1, len(prompt.sources) + 1))
+    assert sorted(source.n for source in prompt.sources) == list(range(1, len(prompt.sources) + 1))
     assert bool(prompt.sources) == bool(hits)
     assert list(prompt.turns) == turns[len(turns) - len(prompt.turns) :]
     assert prompt.dropped_turns == len(turns) - len(prompt.turns)
@@ -353,7 +358,8 @@ def test_a_prompt_and_its_answer_never_exceed_the_context(
             line for line in prompt.text.split("\n") if any(line.startswith(s) for s in shown)
         ] != [] or not hits
         for source in prompt.sources:
-            assert numbered_text(source.hit) in prompt.text
+            is_place = f"[{source.n}] {source.hit.path}:{source.hit.start}" in prompt.text
+            assert numbered_text(source.hit) in prompt.text or is_place
 
 
 def numbered(start: int, end: int) -> str:
@@ -382,10 +388,41 @@ def test_sources_of_a_file_are_one_block_with_their_line_numbers() -> None:
     prompt = made(hits=hits)
     assert [source.hit for source in prompt.sources] == hits
     assert (
-        "[3] a.py:4-5\n[1] a.py:11-12 (part f)\n[4] a.py:13-14 (part g)\n```text\n"
+        "[1] a.py:4-5\n[2] a.py:11-12 (part f)\n[3] a.py:13-14 (part g)\n```text\n"
         "4 line 4\n5 line 5\n…\n11 line 11\n12 line 12\n13 line 13\n14 line 14\n```\n\n"
-        "[2] b.py:1-2\n```text\n"
+        "[4] b.py:1-2\n```text\n"
     ) in prompt.text
+    assert [source.n for source in prompt.sources] == [2, 4, 1, 3]
+
+
+def test_places_that_no_source_shows_follow_with_one_line_and_a_number() -> None:
+    facts = replace(FACTS, items=(*FACTS.items, CodeFact(Span("shop", "shop/pay.py", 7, 9), "def pay():\n")))
+    lines = [
+        Hit(Span("shop", "shop/sessions.py", 12, 12, "b1"), "    key = self.key\n", 0.0),
+        Hit(Span("shop", "shop/keys.py", 3, 3), "def key_of(shop):\n", 0.0),
+        Hit(Span("shop", "shop/clerk.py", 5, 5, symbol="renew", scope="Clerk"), "    def renew():\n", 0.1),
+    ]
+    prompt = made(code_facts=facts, places=[*lines, lines[2]])
+    assert [(s.n, s.hit.path, s.hit.start) for s in prompt.sources[2:]] == [
+        (3, "shop/keys.py", 3),
+        (4, "shop/clerk.py", 5),
+    ]
+    assert "- shop/sessions.py:12 [1]: key = self.key\n- shop/keys.py:3 [3] (possibly): def" in prompt.text
+    assert (
+        "Further places, one line of each:\n\n[4] shop/clerk.py:5 Clerk.renew — def renew():\n\nQuestion: "
+    ) in prompt.text
+    assert prompt.text.count("def key_of") == 1
+    deepwiki = made(template=load_template(RAG_TEMPLATE, Path("/nonexistent")), places=lines)
+    assert [source.n for source in deepwiki.sources] == [1, 2]
+
+
+def test_places_take_a_bounded_part_of_the_prompt() -> None:
+    lines = [at(n, n, path=f"{n}.py", symbol=f"name_{n}") for n in range(1, 200)]
+    without, many = made(context_tokens=9000), made(context_tokens=9000, places=lines)
+    assert 20 < len(many.sources) < 60
+    assert many.tokens - without.tokens <= 620
+    long = made(places=[Hit(Span("r", "a.js", 1, 1, symbol="f"), "x" * 9000 + " f() " + "y" * 9000, 0.0)])
+    assert "x f() y" in long.text and "x" * 300 not in long.text
 
 
 def test_sources_after_the_best_take_no_more_than_their_characters() -> None:

@@ -71,7 +71,7 @@ def found(searcher: Searcher, question: str = QUESTION) -> RetrievalResult:
 
 
 def test_blocks_are_exact_lines_and_the_best_is_the_first(searcher: Searcher) -> None:
-    blocks, _ = shown_code([searcher], found(searcher))
+    blocks, _, _ = shown_code([searcher], found(searcher))
     for hit in blocks:
         lines = FILES[hit.path].splitlines(keepends=True)
         assert hit.text == "".join(lines[hit.start - 1 : hit.end])
@@ -80,7 +80,7 @@ def test_blocks_are_exact_lines_and_the_best_is_the_first(searcher: Searcher) ->
 
 
 def test_what_the_best_hit_certainly_calls_and_who_calls_it_are_shown(searcher: Searcher) -> None:
-    blocks, _ = shown_code([searcher], found(searcher))
+    blocks, _, _ = shown_code([searcher], found(searcher))
     assert [(hit.place, hit.label, hit.reason) for hit in blocks if "call" in hit.reason] == [
         ("rates.py:2-3", "tax", "called by `checkout_basket` in line 11"),
         ("till.py:13-14", "Till.fee", "called by `checkout_basket` in line 11"),
@@ -89,7 +89,7 @@ def test_what_the_best_hit_certainly_calls_and_who_calls_it_are_shown(searcher: 
 
 
 def test_later_hits_are_shown_with_the_lines_that_have_most_of_the_question(searcher: Searcher) -> None:
-    blocks, _ = shown_code([searcher], found(searcher))
+    blocks, _, _ = shown_code([searcher], found(searcher))
     last = blocks[-1]
     assert last.end - last.start == 5
     assert last.reason == "of lines 1-62"
@@ -117,7 +117,7 @@ def test_what_is_not_the_code_is_shown_only_if_it_is_asked_for(
 def test_the_best_hit_is_shown_whatever_it_is(searcher: Searcher) -> None:
     asked = found(searcher)
     test = next(hit for hit in (*asked.hits, *asked.further) if hit.kind == "test")
-    blocks, _ = shown_code([searcher], replace(asked, hits=(test, *asked.hits), further=()))
+    blocks, _, _ = shown_code([searcher], replace(asked, hits=(test, *asked.hits), further=()))
     assert blocks[0].path == "tests/test_till.py"
 
 
@@ -147,12 +147,12 @@ def test_the_lines_that_the_last_two_turns_cite_are_shown_again_if_they_are_unch
 
 def test_lines_of_earlier_answers_come_after_the_best_hits(searcher: Searcher) -> None:
     carried = Hit(Span("shop", "base.py", 1, 3), FILES["base.py"], 0.0, reason="cited in turn 1")
-    blocks, _ = shown_code([searcher], found(searcher), [carried])
+    blocks, _, _ = shown_code([searcher], found(searcher), [carried])
     assert blocks.index(carried) == 5
 
 
 def test_outlines_name_the_definitions_of_hits_with_their_lines(searcher: Searcher) -> None:
-    _, outlines = shown_code([searcher], found(searcher))
+    _, _, outlines = shown_code([searcher], found(searcher))
     (till,) = [one for one in outlines if one.path == "till.py"]
     assert [(one.start, one.end, one.name) for one in till.definitions] == [
         (8, 11, "Till.checkout_basket"),
@@ -164,14 +164,14 @@ def test_outlines_name_the_definitions_of_hits_with_their_lines(searcher: Search
 
 
 def test_a_question_about_the_whole_has_the_outlines_of_the_most_used_files(searcher: Searcher) -> None:
-    _, outlines = shown_code([searcher], found(searcher, "How does this project work?"))
+    _, _, outlines = shown_code([searcher], found(searcher, "How does this project work?"))
     assert outlines[0].path == "till.py"
     assert len(outlines) < 10
 
 
 def test_files_that_are_not_searched_are_not_shown(searcher: Searcher) -> None:
     only = replace(searcher, index=filtered(searcher.index, SearchFilter(paths=("/till.py",))))
-    blocks, outlines = shown_code([only], found(only))
+    blocks, _, outlines = shown_code([only], found(only))
     assert {hit.path for hit in blocks} == {one.path for one in outlines} == {"till.py"}
 
 
@@ -191,8 +191,8 @@ def _paths(searcher: Searcher, found: RetrievalResult) -> set[str]:
 
 
 def test_nothing_found_shows_nothing(searcher: Searcher) -> None:
-    assert shown_code([searcher], replace(found(searcher), hits=(), further=())) == ([], [])
-    assert shown_code([], replace(found(searcher), hits=(), further=())) == ([], [])
+    assert shown_code([searcher], replace(found(searcher), hits=(), further=())) == ([], [], [])
+    assert shown_code([], replace(found(searcher), hits=(), further=())) == ([], [], [])
 
 
 @pytest.mark.parametrize("path", ["docs/ja/index.md", "README.zh-CN.md", "i18n/pt-br/a.rst", "CHANGES.ru"])

@@ -324,8 +324,9 @@ class _Handler(BaseHTTPRequestHandler):
         for delta in deltas:
             self._event(self._chunk(delta))
         self._event(self._chunk({}, "tool_calls"))
-        usage = _usage(body, json.dumps(calls))
-        self._event(self._completion("chat.completion.chunk", [], usage))
+        if (body.get("stream_options") or {}).get("include_usage"):
+            usage = _usage(body, json.dumps(calls))
+            self._event(self._completion("chat.completion.chunk", [], usage))
         self._piece(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 

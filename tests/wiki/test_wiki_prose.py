@@ -181,7 +181,7 @@ def test_what_a_reader_should_not_rely_on_is_marked_and_told(sample_repo, tmp_pa
     told = next(one for one in done.json["pages"] if one["id"] == "snip")
     text = page(tmp_path / "wiki", "snip")
     assert "do not occur in the repository: `frobnicate_everything()`, `quantum/teleport.py`" in text
-    assert "1 reference to sources that were never shown was removed" in text
+    assert "1 reference to sources or lines that were not shown was removed" in text
     assert [one["name"] for one in told["unknown"]] == ["frobnicate_everything()", "quantum/teleport.py"]
     assert told["unknown"][0]["sentence"].startswith("It calls `frobnicate_everything()`")
     assert told["invented"] == 1 and len(told["doubts"]) == 3

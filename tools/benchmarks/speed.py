@@ -145,7 +145,7 @@ def installed(commit: str, peers: Path) -> Path:
         (folder / "sources").mkdir()
         subprocess.run(["tar", "x", "-C", folder / "sources"], input=archive, check=True, capture_output=True)
         pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-e", f"{folder / 'sources'}[server,mcp]"], check=True, capture_output=True)
+        subprocess.run([*pip, "-e", f"{folder / 'sources'}[server]"], check=True, capture_output=True)
     except subprocess.CalledProcessError as error:
         raise NotMeasured(f"rag {commit}: {error.stderr.decode(errors='replace').strip()[-300:]}") from error
     (folder / ".installed").touch()

@@ -61,7 +61,7 @@ class RequestBounds:
         host: the server, for messages.
         timeout_s: the time limit of one read; all tries and pauses together may take five times as long.
         max_bytes: the bytes that the server may send in one try, after decompression.
-        setting: the setting to raise, named in the timeout message.
+        is_fixed: whether no setting changes the limits, so that the message names none.
         first_byte_s: if given, the reply begins within this time, and continues within `timeout_s` after each
             piece, of which comments that keep a stream alive are some. After both, it has one more second
             for each 10 bytes that arrived, and at most `answer_s`.
@@ -74,7 +74,7 @@ class RequestBounds:
         host: str,
         timeout_s: float,
         max_bytes: int,
-        setting: str = "",
+        is_fixed: bool = False,
         first_byte_s: float | None = None,
         answer_s: float = math.inf,
         all_s: float | None = None,
@@ -83,7 +83,7 @@ class RequestBounds:
         all_s = timeout_s * _TOTAL_TIMEOUTS if all_s is None else all_s
         self.total_s = all_s if first_byte_s is None else first_byte_s
         self._pause_s = None if first_byte_s is None else timeout_s
-        self._setting = setting or "timeout_s (RAG_TIMEOUT)"
+        self._is_fixed = is_fixed
         self._answer_s = answer_s
         self._began = self._arrived = time.monotonic()
         self._bytes, self._is_slow = 0, False
@@ -107,7 +107,8 @@ class RequestBounds:
             if self._is_slow:
                 what = f"sent only {self._bytes:,} bytes in {time.monotonic() - self._began:,.0f} s"
         return kind(
-            f"{self.host} {what}{so_far}; it may be busy or slow. Try again, or raise {self._setting}",
+            f"{self.host} {what}{so_far}; it may be busy or slow."
+            + ("" if self._is_fixed else " Try again, or raise timeout_s (RAG_TIMEOUT)"),
             provider=self.host,
             retryable=True,
         )

@@ -287,7 +287,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             first_s += whole_answer_s(limit)
         first_s = within_s or first_s
         answer_s = longest_answer_s(limit, self.timeout_s)
-        bounds = RequestBounds(self.host, self.timeout_s, max_bytes, first_byte_s=first_s, answer_s=answer_s)
+        is_fixed = within_s is not None
+        bounds = RequestBounds(self.host, self.timeout_s, max_bytes, is_fixed, first_s, answer_s)
         return Request(model_type, body, bounds, streams)
 
     def init_sync_client(self) -> openai.OpenAI:

@@ -16,9 +16,8 @@ from rag.processes import object_store_environment
 from rag.serve.errors import IndexingFailed
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings, plain_settings
-from rag.types import Checkout, Source
+from rag.types import Checkout, Progress, Source
 
-Progress = Callable[[str, int, int], None]
 Taken = Callable[["Indexed"], None]
 
 _MAX_LINE = 1 << 20

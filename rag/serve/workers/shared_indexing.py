@@ -21,10 +21,10 @@ from rag.errors import ConfigError, StoreError
 from rag.job_queue import Jobs, QueuedJob
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, Progress, Taken, ignore
+from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, Taken, ignore
 from rag.service.jobs import index_request, source_of
 from rag.settings import Settings
-from rag.types import Source
+from rag.types import Progress, Source
 
 _POLL_S = 1.0
 """How often jobs are read although nothing was noticed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag.answer import support
+from rag.answer.finish import removed_references
 from rag.answer.statements import REFERENCE
 from rag.code.survey import Survey
 from rag.markdown import code, plain
@@ -36,9 +37,7 @@ def doubts(prose: Prose, survey: Survey) -> list[str]:
     if prose.unsupported:
         notes.append(f"Of the text below, {prose.unsupported}.")
     if prose.invented:
-        what = "1 reference" if prose.invented == 1 else f"{prose.invented} references"
-        removed = f"{_were(prose.invented)} removed from the text"
-        notes.append(f"{what} to sources that were never shown {removed}.")
+        notes.append(f"{removed_references(prose.invented)} from the text.")
     if prose.cut:
         notes.append("The text below was cut at its token limit and ends with its last whole sentence.")
     return notes
@@ -47,10 +46,6 @@ def doubts(prose: Prose, survey: Survey) -> list[str]:
 def marked(notes: Sequence[str], model: str) -> str:
     """Return the note before such a text; "" without warnings."""
     return f"**{' '.join(notes)}** It was written by {plain(model)}." if notes else ""
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
 
 
 def _occurs(part: str, survey: Survey) -> bool:

@@ -76,7 +76,7 @@ class WikiReport:
         return sum(page.usage.total_tokens for page in self.pages if page.usage is not None)
 
 
-Progress = Callable[[PageResult, int, int], None]
+OnPage = Callable[[PageResult, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

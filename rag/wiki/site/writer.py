@@ -41,7 +41,7 @@ from rag.wiki.prose.rendered_page import ContentHasher, render_page
 from rag.wiki.prose.unsupported_claims import cites, doubts, unknown_names
 from rag.wiki.site.build_state import PageState, WikiState, read_state, write_state
 from rag.wiki.site.output_files import OutputFiles
-from rag.wiki.site.report import PageResult, Progress, WikiOptions, WikiReport
+from rag.wiki.site.report import OnPage, PageResult, WikiOptions, WikiReport
 from rag.wiki.site.site_writer import SiteWriter
 from rag.wiki.site.up_to_date import inputs_hash, is_up_to_date, page_options
 
@@ -75,7 +75,7 @@ class WikiBuilder:
         folder: Path,
         options: WikiOptions | None = None,
         *,
-        progress: Progress = lambda result, done, total: None,
+        progress: OnPage = lambda result, done, total: None,
         cancel: threading.Event | None = None,
     ) -> None:
         self.engine, self.repository = engine, repository
@@ -395,7 +395,7 @@ def write_wiki(
     folder: Path,
     options: WikiOptions | None = None,
     *,
-    progress: Progress = lambda result, done, total: None,
+    progress: OnPage = lambda result, done, total: None,
     cancel: threading.Event | None = None,
 ) -> WikiReport:
     """Write the wiki of a repository, or its changes, into a folder. See `WikiBuilder`."""

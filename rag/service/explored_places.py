@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile, groupby, zip_longest
 
-from rag.analysis import WORD, term_set, terms, words
+from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.identifiers import QUALIFIED, composed
@@ -23,11 +23,13 @@ from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import lines_with
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
-from rag.retrieval.shown_definition import label_at
-from rag.retrieval.uses import uses_of_name
+from rag.retrieval.shown_code import is_test
+from rag.retrieval.shown_definition import definition_at, label_at
+from rag.retrieval.uses import definitions_meant, uses_of_name
+from rag.service.explored_definitions import ExploredPlace, Lead, lead_of_hit, short
 from rag.service.repository import Repository
-from rag.types import CodeDefinition, CodeFact, Hit
-from rag.types.question_kinds import CALLERS, LINES, LIST
+from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit
+from rag.types.question_kinds import CALLERS, LINES, LIST, MESSAGE, SETTING, TRACE
 
 DEPTH = 24
 """Ranked chunks that are considered for each part of a question, if the budget has no room for more."""
@@ -44,18 +46,18 @@ _SUBJECT_LINES = 8
 """Lines of the definition that "it" means."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
-_LINES_BY_RANK = (4, 3)
-"""How many lines the best ranked chunks are shown with; the others, and those after named places, with
-`_FEW_LINES`, and those beyond `DEPTH` with one."""
 _FEW_LINES = 2
-_BEST, _OF_BEST = 8, 4
+"""Lines of a fact that are shown."""
+_MAX_LEADS = 4
+"""Definitions of ranked chunks that may be shown whole."""
+_MAX_USES_NAMED = 24
+"""Callers and tests that are named of a definition that the question names."""
 _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
 _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
 _SHARE_OF_BEST_CHUNK = 0.5
 """The share of it that the best line of a ranked chunk needs, if weak ones are left out."""
-_MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
 _NAME = re.compile(rf"{QUALIFIED}(?:\(\))?")
@@ -63,55 +65,47 @@ _LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
-_LEAVES = re.compile(r"(?:[^#/\"']*\W)?(?:return|raise|throw|panic)\b")
-"""A line of code that ends a function, which says what it decides."""
-_OPENS_SERIES = re.compile(r"[=:(,]\s*[\[{(]$")
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
-
-
-@dataclass(frozen=True, slots=True)
-class ExploredPlace:
-    """A place with those of its lines that matter, as (number, text), in order; at least one."""
-
-    path: str
-    label: str
-    lines: tuple[tuple[int, str], ...]
-
-    @property
-    def place(self) -> str:
-        """Path with the first and last line, such as `app.py:12-40`."""
-        first, last = self.lines[0][0], self.lines[-1][0]
-        return f"{self.path}:{first}-{last}"
 
 
 @dataclass(slots=True)
 class FoundPlaces:
-    """What was found for a part of the question: its facts, other places, best first, and sentences about
-    them."""
+    """What was found for a part of the question: its facts, the definitions that answer it, other places, each
+    best first, and sentences about them."""
 
     facts: list[ExploredPlace] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
     places: list[ExploredPlace] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
 def places_of(
-    repository: Repository, part: str, result: RetrievalResult, more_lines: int, *, with_weak: bool
+    repository: Repository,
+    part: str,
+    result: RetrievalResult,
+    *,
+    with_weak: bool,
+    in_code_words: bool = False,
 ) -> FoundPlaces:
     """Return the places for one part of a question: those in files that it names, then the most certain.
 
-    Ranked chunks have `more_lines` times their usual lines. Those with few of the words are left out unless
-    `with_weak`.
+    Ranked chunks with few of the words are left out unless `with_weak`. The names of a part that is
+    `in_code_words` are guesses: what they name does not come before what the words find.
     """
     found = FoundPlaces(remarks=list(result.remarks))
     names, literals = _names_and_literals(repository, part, result)
-    paths = result.sought.question.paths
+    paths = [path for path in result.sought.question.paths if path not in names]
     matches = list(_matches(repository, literals))
     facts = result.code_facts
     first, last = _facts_by_order(result, named=bool(names))
+    is_name = len(words(part)) == 1
+    answered = bool(first) or (bool(matches) and is_name)
+    wants_tests = "tests" in result.sought.question.asks
     subject = result.sought.subject if result.sought.bare else None
     if subject is not None and subject.symbol:
         found.places += _definitions(repository, [subject.name], [subject.path], lines=_SUBJECT_LINES)
-    defined = _definitions(repository, names, paths, all_of_them=bool(_ASKS_FOR_ALL.search(part)))
+    asks_for_all = bool(_ASKS_FOR_ALL.search(part))
+    defined = _definitions(repository, names, paths, all_of_them=asks_for_all)
     found.places += matches
     if facts is not None and first:
         note = f" ({facts.note})" if facts.note else ""
@@ -119,29 +113,71 @@ def places_of(
         found.facts += _definitions(repository, [facts.subject], ())
         found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
         found.facts += _members(repository, first if facts.kind == LIST else ())
+    ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
+    weights = _weights(part, result.ranked)
+    hits = [lead_of_hit(repository, hit, weights) for hit in ranked]
+    if not in_code_words:
+        uses = 0 if asks_for_all else _MAX_USES_NAMED
+        found.leads += _named_leads(repository, names, weights, uses)
+        found.leads += _leads_around(repository, [*_fact_lines(facts, first), *matches], weights)
+    if not answered and not wants_tests:
+        found.leads += _code_leads(hits, ranked)
     found.places += defined
-    is_name = len(words(part)) == 1
     if is_name and facts is None:
         found.places += _callers(repository, names)
     if facts is None or facts.kind != CALLERS:  # these are all uses already
-        found.places += _mentions(repository, names, paths)
+        known = [name for name in names if repository.store.graph.definitions(name)]
+        found.places += _mentions(repository, known or names, paths)
     if facts is not None and facts.kind == LIST and not first:
         found.places += _mentions(repository, [facts.subject], paths)
-    found.places += _lines_of_files(repository, part, result) if paths or not first else []
-    answered = bool(first) or (bool(matches) and is_name)
-    ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
-    wants_tests = "tests" in result.sought.question.asks
-    few, with_weak = bool(names) or wants_tests, with_weak or wants_tests
-    excerpts = _excerpts(ranked, part, more_lines, few=few, with_weak=with_weak)
+    found.places += _lines_of_files(repository, part, result, paths)
+    excerpts = _excerpts(repository, ranked, hits, weights, with_weak=with_weak or wants_tests)
     worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
     for excerpt, place in zip_longest(excerpts, worded):
-        found.places += _by_definition(repository, excerpt) if excerpt else ()
-        found.places += [place] if place else []
+        found.places += [one for one in (excerpt, place) if one is not None]
     found.places += _grouped(last)
     order = _tests_first(result) if wants_tests else _named_first(paths)
     for places in (found.facts, found.places):
         places.sort(key=order)
     return found
+
+
+def _named_leads(
+    repository: Repository, names: Sequence[str], weights: Mapping[str, float], uses: int
+) -> Iterator[Lead]:
+    """Yield the definitions of names that the question has, if they mean few."""
+    for name in names:
+        meant = definitions_meant(repository.store, name)
+        if 0 < len(meant) <= _MAX_DEFINITIONS:
+            yield Lead(meant[0], weights, uses=uses, is_named=True, meant=tuple(meant))
+
+
+def _fact_lines(facts: CodeFacts | None, first: Sequence[CodeFact]) -> list[ExploredPlace]:
+    """Return where the best fact is, if the definition around it says more: not for lists and calls."""
+    if facts is None or facts.kind not in (MESSAGE, SETTING, TRACE):
+        return []
+    return [*_grouped(first[:1])]
+
+
+def _leads_around(
+    repository: Repository, places: Sequence[ExploredPlace], weights: Mapping[str, float]
+) -> Iterator[Lead]:
+    """Yield the functions in code that have the first lines of places."""
+    for place in places:
+        line = place.lines[0][0]
+        around = definition_at(repository.store, place.path, line)
+        if around is not None and around.unit == "function" and _is_code(place.path):
+            yield Lead(around, weights, line, is_named=True)
+
+
+def _code_leads(found: Sequence[Lead], ranked: Sequence[Hit]) -> list[Lead]:
+    """Return the definitions of the best chunks of code without tests; of documents if there is no code."""
+    code = [
+        lead
+        for lead, hit in zip(found, ranked, strict=True)
+        if hit.kind == "code" and not is_test(hit.kind, lead.definition.scope, lead.definition.name)
+    ]
+    return (code or list(found))[:_MAX_LEADS]
 
 
 def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:
@@ -165,17 +201,19 @@ def _names_and_literals(
 ) -> tuple[list[str], list[str]]:
     """Return the identifiers that a part of a question names, and its quoted strings that are none.
 
-    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it.
+    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it, and
+    so is what looks like a path, such as `trash.Move`.
     """
+    defined = repository.store.graph.definitions
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
     literals = [text for text in quoted if not _NAME.fullmatch(text.strip())]
     named = [text.strip().removesuffix("()") for text in quoted if text not in literals]
     sought = result.sought.question.names
     if len(words(part)) > 1:
         sought = tuple(name for name in sought if not name.isalpha() or not name.isupper())
-    capitalized = [name for name in _CAPITALIZED.findall(part) if repository.store.graph.definitions(name)]
+    capitalized = [name for name in _CAPITALIZED.findall(part) if defined(name)]
     names = dict.fromkeys([*named, *sought, *capitalized])
-    elsewhere = [*literals, *result.sought.question.paths]
+    elsewhere = [*literals, *(path for path in result.sought.question.paths if not defined(path))]
     found = [name for name in names if not any(name in text for text in elsewhere)]
     return found[:_MAX_NAMES], literals[:_MAX_LITERALS]
 
@@ -354,16 +392,12 @@ def _is_code(path: str) -> bool:
 # ---------------------------------------------------------------- the lines that matter
 
 
-def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) -> list[ExploredPlace]:
-    """Return the lines of code with the question's words in the files that it names, and in the file that
-    most of the best ranked chunks are in; rare words weigh more.
-    """
-    paths = result.sought.question.paths
+def _lines_of_files(
+    repository: Repository, part: str, result: RetrievalResult, paths: Sequence[str]
+) -> list[ExploredPlace]:
+    """Return the lines of code with the question's words in the files that it names; rare words weigh more."""
     known = repository.store.known_files()
     named = sorted(path for path in known if any(is_path(path, one) for one in paths))[:_NAMED_FILES]
-    if not named:
-        best = Counter(hit.path for hit in result.ranked[:_BEST])
-        named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
     places = []
     for path in named:
         read = repository.store.file_text(path)
@@ -383,40 +417,28 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
 
 
 def _excerpts(
-    ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool, with_weak: bool
+    repository: Repository,
+    ranked: Sequence[Hit],
+    found: Sequence[Lead],
+    weights: Mapping[str, float],
+    *,
+    with_weak: bool,
 ) -> Iterator[ExploredPlace]:
-    weights = _weights(part, ranked)
-    judged = () if with_weak else ranked
-    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in judged]
-    enough = max(scores, default=0.0) * _SHARE_OF_BEST_CHUNK
-    for rank, hit in enumerate(ranked):
-        if scores and scores[rank] < enough:
+    """Yield a line for each of the ranked chunks: the head of the definition that it was found for, or the line
+    with most of the words."""
+    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in ranked]
+    enough = 0.0 if with_weak else max(scores, default=0.0) * _SHARE_OF_BEST_CHUNK
+    for hit, lead, best in zip(ranked, found, scores, strict=True):
+        if best < enough:
             continue
-        room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not few else _FEW_LINES
-        yield _excerpt(hit, weights, (room if rank < DEPTH else 1) * more_lines)
-
-
-def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace:
-    """Return the lines of a ranked chunk that matter most: its head, then those with the question's words;
-    lines of code before prose, then the members of a series that one of them begins."""
-    lines = lines_of(hit.text)
-    held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
-    of_code = [n for n in held if _is_line_of_code(lines[n])] or held
-    heads = [n for n in of_code if hit.symbol and hit.symbol in lines[n]][:1]
-    others = max(1, room - 1) if room > len(heads) else 0
-    scores = {n: _score(lines[n], weights) for n in held if n not in heads} if others else {}
-    best = sorted(scores, key=lambda n: (-scores[n], n))[:others]
-    chosen = {*heads, *(n for n in best if scores[n])} or {*best[:1]}
-    leaving = [n for n in scores if _LEAVES.match(lines[n])]
-    if others > 1 and hit.unit == "function" and leaving and chosen.isdisjoint(leaving):
-        chosen -= {*best[others - 1 :]}
-        chosen.add(max(leaving, key=lambda n: (scores[n], n)))
-    for n in sorted(chosen):
-        if _OPENS_SERIES.search(lines[n]):
-            chosen |= {*range(n + 1, n + 1 + room - len(chosen))} & {*held}
-    return ExploredPlace(
-        hit.path, hit.label, tuple((hit.start + n, short(lines[n], weights.keys())) for n in sorted(chosen))
-    )
+        one = lead.definition
+        if one.unit == "section":
+            lines = lines_of(hit.text)
+            at = max(range(len(lines)), key=lambda n: (_score(lines[n], weights), bool(lines[n].strip()), -n))
+            numbered = ((hit.start + at, short(lines[at], weights.keys())),)
+            yield ExploredPlace(hit.path, label_at(repository.store, hit.path, hit.start + at), numbered)
+        else:
+            yield from _head(repository, one)
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
@@ -438,14 +460,3 @@ def _weights(part: str, hits: Sequence[Hit]) -> dict[str, float]:
 
 def _numbered(first: int, lines: Sequence[str]) -> tuple[tuple[int, str], ...]:
     return tuple((number, short(line)) for number, line in enumerate(lines, first))
-
-
-def short(line: str, sought: Set[str] = frozenset()) -> str:
-    """Return a line as it is shown: with spaces for tabs; a very long one is cut around a sought term."""
-    text = line.expandtabs(4).rstrip()
-    if len(text) <= _MAX_LINE_CHARS:
-        return text
-    named = (word.start() for word in WORD.finditer(text) if sought and not sought.isdisjoint(terms(word[0])))
-    first = max(0, min(next(named, 0) - _MAX_LINE_CHARS // 4, len(text) - _MAX_LINE_CHARS))
-    end = first + _MAX_LINE_CHARS
-    return f"{'…' if first else ''}{text[first:end]}{'…' if end < len(text) else ''}"

@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby, product, zip_longest
 from typing import TypeVar
 
 from rag.analysis import words
+from rag.code.languages import kind_of_path
 from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.changes import read_change
@@ -22,7 +23,15 @@ from rag.retrieval.context import Exchange
 from rag.retrieval.phrasings import with_phrasings
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
-from rag.service.explored_definitions import MAX_WHOLE, WINDOWS, ExploredPlace, Lead, shown_lead, uses_notes
+from rag.service.explored_definitions import (
+    FEW_USES,
+    MAX_WHOLE,
+    WINDOWS,
+    ExploredPlace,
+    Lead,
+    shown_lead,
+    uses_of_lead,
+)
 from rag.service.explored_places import DEPTH, FoundPlaces, places_of
 from rag.service.repository import Repository
 from rag.service.search import check_code_words, check_question
@@ -30,11 +39,12 @@ from rag.service.unread import with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 from rag.types import CodeDefinition, Source, Subject
 
-_TOKENS_OF_PLACE, _TOKENS_OF_LINE = 40, 15
-"""As many ranked chunks are considered as the budget and the lines that were sent before have room for."""
+_TOKENS_OF_PLACE = 40
+"""As many ranked chunks are considered as the budget has room for, and one for each place that was sent."""
 _MAX_PARTS = 6
-_SHARE_OF_LEADS = 0.65
-"""The share of the budget for the definitions that are shown whole."""
+_SHARES_OF_LEADS = {True: (0.9, 0.65), False: (0.45, 0.45)}
+"""The shares of the budget for the first definition that is shown whole, and for all of them: of a question
+for one place, and for several."""
 _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
@@ -105,8 +115,8 @@ def explore(
     check_code_words(in_code_words)
     budget = max(MIN_EXPLORE_TOKENS, min(budget_tokens, MAX_EXPLORE_TOKENS))
     parts = [question] if changed else parts_of(question)
-    sent = sum(map(len, seen.values())) if seen else 0
-    room = (budget + _TOKENS_OF_LINE * sent) // _TOKENS_OF_PLACE
+    sent = sum(n - 1 not in lines for lines in seen.values() for n in lines) if seen else 0
+    room = budget // _TOKENS_OF_PLACE + sent
     depth = max(DEPTH, room // len(parts))
     results: list[tuple[str, RetrievalResult]] = []
     past: list[Exchange] = []
@@ -122,11 +132,15 @@ def explore(
     found = [places_of(repository, *one, with_weak=weak) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
     remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
-    chosen = _Chosen(repository, counter, budget, {path: set(lines) for path, lines in (seen or {}).items()})
+    known = {path: set(lines) for path, lines in (seen or {}).items()}
+    is_one = len(parts) == 1 and not any(one.asks_for_all for one in found)
+    chosen = _Chosen(repository, counter, budget, _SHARES_OF_LEADS[is_one], known)
     chosen.add(_in_turns([one.facts[:_MAX_FACTS] for one in (*found, *first)]))
-    chosen.add_leads(_leads(first, found))
+    chosen.add_leads(_leads(first, found), WINDOWS[-1:] if changed else (MAX_WHOLE, *WINDOWS))
     chosen.add(_in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in first]))
     chosen.add(_in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found]))
+    if changed:  # its lines are known; what may break is not
+        chosen.places.sort(key=lambda place: kind_of_path(place.path) != "test")
     rest = partial(_rest, repeated=chosen.repeated, next_places=next_places)
     return _within_budget(remarks, chosen.places, rest, counter, budget)
 
@@ -190,6 +204,7 @@ class _Chosen:
     repository: Repository
     counter: TokenCounter
     budget: int
+    shares: tuple[float, float]
     seen: dict[str, set[int]]
     places: list[ExploredPlace] = field(default_factory=list)
     repeated: dict[str, dict[int, None]] = field(default_factory=dict)
@@ -205,33 +220,31 @@ class _Chosen:
             if kept is not None:
                 _add(self.places, kept)
 
-    def add_leads(self, leads: Sequence[Lead]) -> None:
-        """Add definitions, whole where a share of the budget has room, the first ones first."""
+    def add_leads(self, leads: Sequence[Lead], windows: Sequence[int]) -> None:
+        """Add definitions with as many lines as a share of the budget has room for, the first ones first."""
         spent = self.counter.count(_text_of(self.places))
-        room = min(int(self.budget * _SHARE_OF_LEADS), self.budget - spent)
+        first, room = (min(int(self.budget * share), self.budget - spent) for share in self.shares)
         left = max(_MIN_LEADS, self.budget // _TOKENS_OF_LEAD)
         for lead in leads:
-            if left and (place := self._fitting(lead, room)):
-                room -= self._cost(place)
+            if left and (place := self._fitting(lead, max(room, first), windows)):
+                room, first = room - self._cost(place), 0
                 self.places.append(place)
                 left -= 1
 
-    def _fitting(self, lead: Lead, room: int) -> ExploredPlace | None:
-        """Return a definition with as many lines as there is room for; None if it was sent, or has no room."""
-        notes, named = uses_notes(self.repository, lead)
-        for window in (MAX_WHOLE, *WINDOWS):
+    def _fitting(self, lead: Lead, room: int, windows: Sequence[int]) -> ExploredPlace | None:
+        """Return a definition with as many uses and lines as there is room for; None if there is none, or if
+        it was sent."""
+        uses = uses_of_lead(self.repository, lead, self._taken)
+        for most, window in product((lead.uses, min(lead.uses, FEW_USES)), windows):
             place = shown_lead(self.repository, lead, window)
-            if place is None:
+            fresh = self._new(place, keep=False) if place is not None else None
+            if place is None or fresh is None or 2 * len(fresh.lines) < len(place.lines):
                 return None
-            fresh = self._new(place, keep=False)
-            if fresh is None or 2 * len(fresh.lines) < len(place.lines):
-                self._new(place)
-                return None
-            fresh = replace(fresh, notes=(*fresh.notes, *notes))
+            fresh = replace(fresh, notes=(*fresh.notes, *uses.notes(most)), named=uses.named(most))
             if self._cost(fresh) <= room:
                 self._new(place)
-                for path, lines in named.items():
-                    self._named.setdefault(path, set()).update(lines)
+                for path, line in fresh.named:
+                    self._named.setdefault(path, set()).add(line)
                 return fresh
         return None
 
@@ -323,7 +336,8 @@ def _fitting(
         if place in shown:
             continue
         heads = [name for name in ((place.path,), (place.path, place.label)) if name not in named]
-        rows = [*(f"  {visible(name[-1])}" for name in heads), *(f"{n} {text}" for n, text in place.lines)]
+        rows = [*(f"  {visible(row)}" for row in (*(name[-1] for name in heads), *place.notes))]
+        rows += [f"{n} {text}" for n, text in place.lines]
         cost = counter.count("\n".join(rows)) + 1
         if cost <= room:
             room -= cost

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import dropwhile, groupby, zip_longest
 
@@ -26,7 +26,7 @@ from rag.retrieval.search import RetrievalResult
 from rag.retrieval.shown_code import is_test
 from rag.retrieval.shown_definition import definition_at, label_at
 from rag.retrieval.uses import definitions_meant, uses_of_name
-from rag.service.explored_definitions import ExploredPlace, Lead, lead_of_hit, short
+from rag.service.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, short
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit
 from rag.types.question_kinds import CALLERS, LINES, LIST, MESSAGE, SETTING, TRACE
@@ -36,22 +36,24 @@ DEPTH = 24
 _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
 _MAX_LITERALS, _MAX_MATCHES = 4, 12
-_MAX_NAMES, _MAX_CALLERS, _MAX_USES = 6, 30, 16
+_MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
 _MAX_WORDED = 4
 """Definitions whose names are made of the question's words."""
-_SUBJECT_LINES = 8
-"""Lines of the definition that "it" means."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
 _FEW_LINES = 2
 """Lines of a fact that are shown."""
 _MAX_LEADS = 4
 """Definitions of ranked chunks that may be shown whole."""
-_MAX_USES_NAMED = 24
-"""Callers and tests that are named of a definition that the question names."""
+_MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
+"""Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers
+that are named, and the most tests, if the question does not ask for them."""
+_MANY_CALLERS = 8
+"""More callers are named below the definition, without their lines."""
+_BEST, _OF_BEST = 8, 4
 _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
 _SHARE_OF_BEST = 0.3
@@ -70,13 +72,14 @@ _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 @dataclass(slots=True)
 class FoundPlaces:
-    """What was found for a part of the question: its facts, the definitions that answer it, other places, each
-    best first, and sentences about them."""
+    """What was found for a part of the question: its facts, the definitions that answer it, and other places,
+    each best first, and sentences about them. `asks_for_all` says whether it asks for more than one place."""
 
     facts: list[ExploredPlace] = field(default_factory=list)
     leads: list[Lead] = field(default_factory=list)
     places: list[ExploredPlace] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    asks_for_all: bool = False
 
 
 def places_of(
@@ -90,65 +93,72 @@ def places_of(
     """Return the places for one part of a question: those in files that it names, then the most certain.
 
     Ranked chunks with few of the words are left out unless `with_weak`. The names of a part that is
-    `in_code_words` are guesses: what they name does not come before what the words find.
+    `in_code_words` are guesses: what they name comes after what the words find.
     """
-    found = FoundPlaces(remarks=list(result.remarks))
+    found = FoundPlaces(remarks=list(result.remarks), asks_for_all=bool(_ASKS_FOR_ALL.search(part)))
     names, literals = _names_and_literals(repository, part, result)
     paths = [path for path in result.sought.question.paths if path not in names]
     matches = list(_matches(repository, literals))
-    facts = result.code_facts
+    facts, asks_for_all = result.code_facts, found.asks_for_all
     first, last = _facts_by_order(result, named=bool(names))
-    is_name = len(words(part)) == 1
-    answered = bool(first) or (bool(matches) and is_name)
+    answered = bool(first) or (bool(matches) and len(words(part)) == 1)
     wants_tests = "tests" in result.sought.question.asks
-    subject = result.sought.subject if result.sought.bare else None
-    if subject is not None and subject.symbol:
-        found.places += _definitions(repository, [subject.name], [subject.path], lines=_SUBJECT_LINES)
-    asks_for_all = bool(_ASKS_FOR_ALL.search(part))
-    defined = _definitions(repository, names, paths, all_of_them=asks_for_all)
-    found.places += matches
+    are_named = facts is not None and facts.kind == CALLERS and len(first) > _MANY_CALLERS
     if facts is not None and first:
         note = f" ({facts.note})" if facts.note else ""
         found.remarks.append(f"{facts.summary}{note}.")
+    if facts is not None and first and not are_named:
         found.facts += _definitions(repository, [facts.subject], ())
         found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
         found.facts += _members(repository, first if facts.kind == LIST else ())
     ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
     weights = _weights(part, result.ranked)
     hits = [lead_of_hit(repository, hit, weights) for hit in ranked]
-    if not in_code_words:
-        uses = 0 if asks_for_all else _MAX_USES_NAMED
-        found.leads += _named_leads(repository, names, weights, uses)
-        found.leads += _leads_around(repository, [*_fact_lines(facts, first), *matches], weights)
-    if not answered and not wants_tests:
-        found.leads += _code_leads(hits, ranked)
-    found.places += defined
-    if is_name and facts is None:
-        found.places += _callers(repository, names)
-    if facts is None or facts.kind != CALLERS:  # these are all uses already
-        known = [name for name in names if repository.store.graph.definitions(name)]
-        found.places += _mentions(repository, known or names, paths)
-    if facts is not None and facts.kind == LIST and not first:
-        found.places += _mentions(repository, [facts.subject], paths)
-    found.places += _lines_of_files(repository, part, result, paths)
-    excerpts = _excerpts(repository, ranked, hits, weights, with_weak=with_weak or wants_tests)
+    by_rank = [*_excerpts(repository, ranked, weights, with_weak=with_weak or wants_tests)]
     worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
-    for excerpt, place in zip_longest(excerpts, worded):
-        found.places += [one for one in (excerpt, place) if one is not None]
+    by_words = [one for pair in zip_longest(by_rank, worded) for one in pair if one is not None]
+    defined = [*matches, *_definitions(repository, names, paths, all_of_them=asks_for_all)]
+    if in_code_words:
+        found.places += [*by_words, *defined]
+    else:
+        lists_uses = asks_for_all and (facts is None or facts.kind != CALLERS)  # else they are facts
+        named = [facts.subject, *names] if facts is not None and are_named else names
+        tests = _NAMED_CALLERS if wants_tests else _NAMED_TESTS
+        uses = NO_USES if lists_uses else (_NAMED_CALLERS, 0 if result.changed else tests)
+        leading = [*_named_leads(repository, named, result, weights, uses)]
+        found.leads += leading
+        found.leads += _leads_around(repository, [*_fact_lines(facts, first), *matches], weights)
+        found.places += defined
+        found.places += _uses(
+            repository, names, paths, facts, lists_uses, {one.definition for one in leading}
+        )
+        lines = _lines_of_files(repository, part, result, paths) if paths or not first else []
+        found.places += [*lines, *by_words]
+    if answered:
+        found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
+    elif not wants_tests:
+        found.leads += _code_leads(hits, ranked)
     found.places += _grouped(last)
     order = _tests_first(result) if wants_tests else _named_first(paths)
     for places in (found.facts, found.places):
         places.sort(key=order)
+    found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, paths))
     return found
 
 
 def _named_leads(
-    repository: Repository, names: Sequence[str], weights: Mapping[str, float], uses: int
+    repository: Repository,
+    names: Sequence[str],
+    result: RetrievalResult,
+    weights: Mapping[str, float],
+    uses: tuple[int, int],
 ) -> Iterator[Lead]:
-    """Yield the definitions of names that the question has, if they mean few."""
-    for name in names:
+    """Yield the definitions of the names in a question, or of what its "it" means, if these are few."""
+    subject = result.sought.subject if result.sought.bare else None
+    pointed = [subject.name] if subject is not None and subject.symbol else []
+    for name in [*pointed, *names]:
         meant = definitions_meant(repository.store, name)
-        if 0 < len(meant) <= _MAX_DEFINITIONS:
+        if 0 < len(meant) <= _MAX_TARGETS:
             yield Lead(meant[0], weights, uses=uses, is_named=True, meant=tuple(meant))
 
 
@@ -201,8 +211,8 @@ def _names_and_literals(
 ) -> tuple[list[str], list[str]]:
     """Return the identifiers that a part of a question names, and its quoted strings that are none.
 
-    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it, and
-    so is what looks like a path, such as `trash.Move`.
+    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it,
+    and so is what looks like a path, such as `trash.Move`.
     """
     defined = repository.store.graph.definitions
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
@@ -286,43 +296,52 @@ def _members(repository: Repository, items: Sequence[CodeFact]) -> Iterator[Expl
 
 
 def _definitions(
-    repository: Repository,
-    names: Sequence[str],
-    paths: Sequence[str],
-    *,
-    all_of_them: bool = False,
-    lines: int = 3,
+    repository: Repository, names: Sequence[str], paths: Sequence[str], *, all_of_them: bool = False
 ) -> list[ExploredPlace]:
-    """Return the first line of each definition of the names, and what it says next if there are few; those
-    in the named paths alone if there are any."""
+    """Return the first line of each definition of the names; those in the named paths alone if any are."""
     places = []
     for name in names:
         found = [*repository.store.graph.definitions(name), *repository.store.graph.values(name)]
         found = [one for one in found if _in_paths(one.path, paths)] or found
         found = [one for one in found if _is_code(one.path)] or found
-        few = len(found) <= _MAX_DEFINITIONS
         for one in found[: _MAX_DEFINITIONS_OF_LIST if all_of_them else _MAX_DEFINITIONS]:
-            places += _head(repository, one, lines if few else 1)
+            places += _head(repository, one)
     return places
 
 
-def _head(repository: Repository, one: CodeDefinition, count: int = 1) -> list[ExploredPlace]:
-    """Return the first lines of a definition, from the one with its name."""
+def _head(repository: Repository, one: CodeDefinition) -> list[ExploredPlace]:
+    """Return the first line of a definition that has its name."""
     read = repository.store.file_text(one.path)
     lines = lines_of(read[0])[: one.end] if read else []
     first = next((n for n in range(one.start, len(lines) + 1) if one.name in lines[n - 1]), one.start)
-    place = _of_file(repository, one.path, range(first, min(one.end, first + count - 1) + 1), one)
+    place = _of_file(repository, one.path, [first], one)
     return [place] if place else []
 
 
-def _callers(
-    repository: Repository, names: Sequence[str], most: int = _MAX_CALLERS
+def _uses(
+    repository: Repository,
+    names: Sequence[str],
+    paths: Sequence[str],
+    facts: CodeFacts | None,
+    lists_uses: bool,
+    leading: Set[CodeDefinition],
 ) -> Iterator[ExploredPlace]:
+    """Yield the lines that use names, if these are asked for, or the uses are not named with a definition."""
+    defined = repository.store.graph.definitions
+    known = [name for name in names if defined(name)] or names
+    if facts is None or facts.kind != CALLERS:
+        wanted = [name for name in known if lists_uses or leading.isdisjoint(defined(name))]
+        yield from _mentions(repository, wanted, paths)
+    if facts is not None and facts.kind == LIST and facts.subject not in known:
+        yield from _mentions(repository, [facts.subject], paths)
+
+
+def _callers(repository: Repository, names: Sequence[str]) -> Iterator[ExploredPlace]:
     """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
     for name in names:
         found = uses_of_name(repository.store, name)
         shown = sorted(found.shown if found.targets else (), key=lambda use: not _is_code(use.path))
-        for (path, within), group in groupby(shown[:most], lambda use: (use.path, use.within)):
+        for (path, within), group in groupby(shown[:_USE_LINES], lambda use: (use.path, use.within)):
             if place := _of_file(repository, path, [use.line for use in group], within):
                 yield place
 
@@ -358,9 +377,7 @@ def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[Ex
         name for name in found if any(_is_code(one.path) for one in repository.store.graph.definitions(name))
     ]
     best = sorted(named, key=lambda name: -found[name])[:_MAX_WORDED]
-    places = [
-        [*_definitions(repository, [name], ()), *_callers(repository, [name], _USE_LINES)] for name in best
-    ]
+    places = [[*_definitions(repository, [name], ()), *_callers(repository, [name])] for name in best]
     return [place for row in zip_longest(*places) for place in row if place is not None]
 
 
@@ -395,9 +412,14 @@ def _is_code(path: str) -> bool:
 def _lines_of_files(
     repository: Repository, part: str, result: RetrievalResult, paths: Sequence[str]
 ) -> list[ExploredPlace]:
-    """Return the lines of code with the question's words in the files that it names; rare words weigh more."""
+    """Return the lines of code with the question's words in the files that it names, or else in the file that
+    most of the best ranked chunks are in; rare words weigh more.
+    """
     known = repository.store.known_files()
     named = sorted(path for path in known if any(is_path(path, one) for one in paths))[:_NAMED_FILES]
+    if not named:
+        best = Counter(hit.path for hit in result.ranked[:_BEST])
+        named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
     places = []
     for path in named:
         read = repository.store.file_text(path)
@@ -417,28 +439,24 @@ def _lines_of_files(
 
 
 def _excerpts(
-    repository: Repository,
-    ranked: Sequence[Hit],
-    found: Sequence[Lead],
-    weights: Mapping[str, float],
-    *,
-    with_weak: bool,
+    repository: Repository, ranked: Sequence[Hit], weights: Mapping[str, float], *, with_weak: bool
 ) -> Iterator[ExploredPlace]:
-    """Yield a line for each of the ranked chunks: the head of the definition that it was found for, or the line
-    with most of the words."""
-    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in ranked]
-    enough = 0.0 if with_weak else max(scores, default=0.0) * _SHARE_OF_BEST_CHUNK
-    for hit, lead, best in zip(ranked, found, scores, strict=True):
-        if best < enough:
-            continue
-        one = lead.definition
-        if one.unit == "section":
-            lines = lines_of(hit.text)
-            at = max(range(len(lines)), key=lambda n: (_score(lines[n], weights), bool(lines[n].strip()), -n))
-            numbered = ((hit.start + at, short(lines[at], weights.keys())),)
-            yield ExploredPlace(hit.path, label_at(repository.store, hit.path, hit.start + at), numbered)
-        else:
-            yield from _head(repository, one)
+    """Yield the line of each ranked chunk that has most of the words, code before prose."""
+    best = [_best_line(hit, weights) for hit in ranked]
+    enough = 0.0 if with_weak else max((score for score, _ in best), default=0.0) * _SHARE_OF_BEST_CHUNK
+    for hit, (score, at) in zip(ranked, best, strict=True):
+        if score >= enough:
+            line = short(lines_of(hit.text)[at], weights.keys())
+            label = label_at(repository.store, hit.path, hit.start + at) or hit.label
+            yield ExploredPlace(hit.path, label, ((hit.start + at, line),))
+
+
+def _best_line(hit: Hit, weights: Mapping[str, float]) -> tuple[float, int]:
+    """Return the score of the best line of a chunk, and its number from 0; the head before others."""
+    lines = lines_of(hit.text)
+    scores = [_score(line, weights) for line in lines]
+    at = max(range(len(lines)), key=lambda n: (scores[n], hit.symbol in lines[n], bool(lines[n].strip()), -n))
+    return scores[at], at
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:

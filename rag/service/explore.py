@@ -18,10 +18,9 @@ from rag.analysis import words
 from rag.code.languages import kind_of_path
 from rag.ports import TokenCounter
 from rag.quoting import visible
-from rag.retrieval.changes import read_change
 from rag.retrieval.context import Exchange
 from rag.retrieval.phrasings import with_phrasings
-from rag.retrieval.search import RetrievalResult, search
+from rag.retrieval.search import RetrievalResult, pasted_change, search
 from rag.service.definition_history import with_history
 from rag.service.explored_definitions import (
     FEW_USES,
@@ -45,6 +44,8 @@ _MAX_PARTS = 6
 _SHARES_OF_LEADS = {True: (0.9, 0.65), False: (0.45, 0.45)}
 """The shares of the budget for the first definition that is shown whole, and for all of them: of a question
 for one place, and for several."""
+_TOKENS_OF_REST = 40
+"""What the sentence on further places has at most, usually."""
 _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
@@ -110,7 +111,7 @@ def explore(
         SearchInvalid: as `check_code_words`.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
-    question, changed = read_change(question)
+    question, changed = pasted_change([repository.searcher], question)
     check_question(question)
     check_code_words(in_code_words)
     budget = max(MIN_EXPLORE_TOKENS, min(budget_tokens, MAX_EXPLORE_TOKENS))
@@ -134,7 +135,8 @@ def explore(
     remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
     known = {path: set(lines) for path, lines in (seen or {}).items()}
     is_one = len(parts) == 1 and not any(one.asks_for_all for one in found)
-    chosen = _Chosen(repository, counter, budget, _SHARES_OF_LEADS[is_one], known)
+    left = budget - counter.count("\n".join(map(visible, remarks))) - _TOKENS_OF_REST
+    chosen = _Chosen(repository, counter, left, _SHARES_OF_LEADS[is_one], known)
     chosen.add(_in_turns([one.facts[:_MAX_FACTS] for one in (*found, *first)]))
     chosen.add_leads(_leads(first, found), WINDOWS[-1:] if changed else (MAX_WHOLE, *WINDOWS))
     chosen.add(_in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in first]))

@@ -51,6 +51,8 @@ _MAX_LEADS = 4
 _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
 """Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers
 that are named, and the most tests, if the question does not ask for them."""
+_LINES_OF_TEST = 4
+"""Lines of a file of tests that come before those of other files, if the question asks for tests."""
 _MANY_CALLERS = 8
 """More callers are named below the definition, without their lines."""
 _BEST, _OF_BEST = 8, 4
@@ -95,55 +97,121 @@ def places_of(
     Ranked chunks with few of the words are left out unless `with_weak`. The names of a part that is
     `in_code_words` are guesses: what they name comes after what the words find.
     """
-    found = FoundPlaces(remarks=list(result.remarks), asks_for_all=bool(_ASKS_FOR_ALL.search(part)))
-    names, literals = _names_and_literals(repository, part, result)
-    paths = [path for path in result.sought.question.paths if path not in names]
-    matches = list(_matches(repository, literals))
-    facts, asks_for_all = result.code_facts, found.asks_for_all
-    first, last = _facts_by_order(result, named=bool(names))
-    answered = bool(first) or (bool(matches) and len(words(part)) == 1)
-    wants_tests = "tests" in result.sought.question.asks
-    are_named = facts is not None and facts.kind == CALLERS and len(first) > _MANY_CALLERS
+    asked = _asked(repository, part, result)
+    facts, first, last = result.code_facts, asked.facts, asked.last_facts
+    found = FoundPlaces(remarks=list(result.remarks), asks_for_all=asked.for_all)
     if facts is not None and first:
         note = f" ({facts.note})" if facts.note else ""
         found.remarks.append(f"{facts.summary}{note}.")
-    if facts is not None and first and not are_named:
+    if facts is not None and first and not asked.callers_are_named:
         found.facts += _definitions(repository, [facts.subject], ())
         found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
         found.facts += _members(repository, first if facts.kind == LIST else ())
-    ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
+    ranked = result.ranked[:_AFTER_FACTS] if asked.is_answered else result.ranked
     weights = _weights(part, result.ranked)
     hits = [lead_of_hit(repository, hit, weights) for hit in ranked]
-    by_rank = [*_excerpts(repository, ranked, weights, with_weak=with_weak or wants_tests)]
-    worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
+    by_rank = [*_excerpts(repository, ranked, weights, with_weak=with_weak or asked.for_tests)]
+    worded = [] if asked.is_answered else _worded(repository, part, result.ranked[:DEPTH])
     by_words = [one for pair in zip_longest(by_rank, worded) for one in pair if one is not None]
-    defined = [*matches, *_definitions(repository, names, paths, all_of_them=asks_for_all)]
+    defined = _definitions(repository, asked.names, asked.paths, all_of_them=asked.for_all)
     if in_code_words:
-        found.places += [*by_words, *defined]
+        found.places += [*by_words, *asked.matches, *defined]
     else:
-        lists_uses = asks_for_all and (facts is None or facts.kind != CALLERS)  # else they are facts
-        named = [facts.subject, *names] if facts is not None and are_named else names
-        tests = _NAMED_CALLERS if wants_tests else _NAMED_TESTS
-        uses = NO_USES if lists_uses else (_NAMED_CALLERS, 0 if result.changed else tests)
-        leading = [*_named_leads(repository, named, result, weights, uses)]
-        found.leads += leading
-        found.leads += _leads_around(repository, [*_fact_lines(facts, first), *matches], weights)
-        found.places += defined
-        found.places += _uses(
-            repository, names, paths, facts, lists_uses, {one.definition for one in leading}
-        )
-        lines = _lines_of_files(repository, part, result, paths) if paths or not first else []
-        found.places += [*lines, *by_words]
-    if answered:
+        _add_named(repository, part, result, asked, weights, found, defined)
+        found.places += by_words
+    if asked.is_answered:
         found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
-    elif not wants_tests:
+    elif not asked.for_tests:
         found.leads += _code_leads(hits, ranked)
     found.places += _grouped(last)
-    order = _tests_first(result) if wants_tests else _named_first(paths)
+    order = _tests_first(result) if asked.for_tests else _named_first(asked.paths)
     for places in (found.facts, found.places):
         places.sort(key=order)
-    found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, paths))
+    if not asked.frames:
+        found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, asked.paths))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a part of a question names, and which kind of places it asks for.
+
+    `frames` are the lines of files in the output of a program, those that decide first; `last_facts` come
+    after all other places.
+    """
+
+    names: Sequence[str]
+    paths: Sequence[str]
+    matches: Sequence[ExploredPlace]
+    frames: Sequence[ExploredPlace]
+    facts: Sequence[CodeFact]
+    last_facts: Sequence[CodeFact]
+    callers_are_named: bool
+    for_all: bool
+    for_tests: bool
+    is_answered: bool
+
+
+def _asked(repository: Repository, part: str, result: RetrievalResult) -> _Asked:
+    names, literals = _names_and_literals(repository, part, result)
+    matches, facts = list(_matches(repository, literals)), result.code_facts
+    first, last = _facts_by_order(result, named=bool(names))
+    frames = _frames(repository, result)
+    return _Asked(
+        names=names,
+        paths=[path for path in result.sought.question.paths if path not in names],
+        matches=matches,
+        frames=frames,
+        facts=first,
+        last_facts=last,
+        callers_are_named=facts is not None and facts.kind == CALLERS and len(first) > _MANY_CALLERS,
+        for_all=bool(_ASKS_FOR_ALL.search(part)) and not frames,
+        for_tests="tests" in result.sought.question.asks and not frames,
+        is_answered=bool(first) or (bool(matches) and len(words(part)) == 1),
+    )
+
+
+def _frames(repository: Repository, result: RetrievalResult) -> list[ExploredPlace]:
+    """Return the lines of code that the output of a program names, the last ones first, and those in tests
+    after the others; [] for a question that asks for lines."""
+    question, facts = result.sought.question, result.code_facts
+    if question.lines or (facts is not None and facts.kind == LINES):
+        return []
+    known = repository.store.known_files() if question.places else {}
+    found = []
+    for named, line in reversed(question.places):
+        files = [path for path in known if is_path(path, named)]
+        place = _of_file(repository, files[0], [line], "") if len(files) == 1 else None
+        found += [place] if place is not None else []
+    return sorted(found, key=lambda place: not _is_code(place.path))
+
+
+def _add_named(
+    repository: Repository,
+    part: str,
+    result: RetrievalResult,
+    asked: _Asked,
+    weights: Mapping[str, float],
+    found: FoundPlaces,
+    defined: Sequence[ExploredPlace],
+) -> None:
+    """Add what a question names: lines of files, definitions and their uses, quoted strings."""
+    facts = result.code_facts
+    lists_uses = asked.for_all and (facts is None or facts.kind != CALLERS)  # else they are facts
+    names = [facts.subject, *asked.names] if facts is not None and asked.callers_are_named else asked.names
+    tests = _NAMED_CALLERS if asked.for_tests else _NAMED_TESTS
+    uses = NO_USES if lists_uses else (_NAMED_CALLERS, 0 if result.changed else tests)
+    leading = [*_named_leads(repository, names, result, weights, uses)]
+    around = [*asked.frames, *_fact_lines(facts, asked.facts), *asked.matches]
+    if asked.frames:
+        found.leads += [*_leads_around(repository, around, weights), *leading]
+    else:
+        found.leads += [*leading, *_leads_around(repository, around, weights)]
+    found.places += [*asked.matches, *defined]
+    led = {one.definition for one in leading}
+    found.places += _uses(repository, asked.names, asked.paths, facts, lists_uses, led)
+    if not asked.frames and (asked.paths or not asked.facts):
+        found.places += _lines_of_files(repository, part, result, asked.paths)
 
 
 def _named_leads(
@@ -176,7 +244,7 @@ def _leads_around(
     for place in places:
         line = place.lines[0][0]
         around = definition_at(repository.store, place.path, line)
-        if around is not None and around.unit == "function" and _is_code(place.path):
+        if around is not None and around.unit == "function":
             yield Lead(around, weights, line, is_named=True)
 
 
@@ -195,11 +263,19 @@ def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:
     return lambda place: not _in_paths(place.path, paths)
 
 
-def _tests_first(result: RetrievalResult) -> Callable[[ExploredPlace], tuple[bool, int]]:
-    """Return the order of places where files of tests come first, as they are ranked."""
+def _tests_first(result: RetrievalResult) -> Callable[[ExploredPlace], tuple[bool, bool, int]]:
+    """Return the order of places where files of tests come first, as they are ranked, each with a few places
+    before all others."""
     ranked = list(dict.fromkeys(hit.path for hit in result.ranked))
     rank = {path: n for n, path in enumerate(ranked)}
-    return lambda place: (kind_of_path(place.path) != "test", rank.get(place.path, len(rank)))
+    counts: Counter[str] = Counter()
+
+    def order(place: ExploredPlace) -> tuple[bool, bool, int]:
+        counts[place.path] += len(place.lines)
+        is_more = counts[place.path] > _LINES_OF_TEST
+        return kind_of_path(place.path) != "test", is_more, rank.get(place.path, len(rank))
+
+    return order
 
 
 def _in_paths(path: str, paths: Sequence[str]) -> bool:
@@ -326,13 +402,18 @@ def _uses(
     lists_uses: bool,
     leading: Set[CodeDefinition],
 ) -> Iterator[ExploredPlace]:
-    """Yield the lines that use names, if these are asked for, or the uses are not named with a definition."""
+    """Yield the lines that use names, if these are asked for, or the uses are not named with a definition; of
+    a name that the repository does not define only a few."""
     defined = repository.store.graph.definitions
-    known = [name for name in names if defined(name)] or names
+    is_single = len(names) == 1
     if facts is None or facts.kind != CALLERS:
-        wanted = [name for name in known if lists_uses or leading.isdisjoint(defined(name))]
-        yield from _mentions(repository, wanted, paths)
-    if facts is not None and facts.kind == LIST and facts.subject not in known:
+        for name in names:
+            wanted = lists_uses or leading.isdisjoint(defined(name))
+            if wanted and (
+                is_single or defined(name) or len(lines_with(repository.store, name)) <= _MAX_USES
+            ):
+                yield from _mentions(repository, [name], paths)
+    if facts is not None and facts.kind == LIST and facts.subject not in names:
         yield from _mentions(repository, [facts.subject], paths)
 
 

@@ -266,7 +266,7 @@ class _Chosen:
 
 def _add(places: list[ExploredPlace], new: ExploredPlace) -> None:
     """Add a place; lines of a definition that has one already are added to it, up to a limit."""
-    for at, one in enumerate(places):
+    for at, one in enumerate(places if new.label else ()):
         if (one.path, one.label) == (new.path, new.label) and len(one.lines) < _MAX_BLOCK_LINES:
             places[at] = replace(one, lines=tuple(sorted((*one.lines, *new.lines))))
             return

@@ -17,6 +17,7 @@ from rag.code.languages import kind_of_path
 from rag.lines import lines_of, ranges
 from rag.quoting import one_line
 from rag.retrieval.shown_code import is_test
+from rag.retrieval.shown_definition import definition_at
 from rag.retrieval.uses import uses_of_name
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeUse, Hit
@@ -26,6 +27,7 @@ MAX_WHOLE = 40
 WINDOWS = (32, 20, 10)
 """How many lines are shown of a longer one, below its head; the fewer if there is no room."""
 NO_USES, FEW_USES = (0, 0), (6, 2)
+_CALLERS_TESTED = 4
 _HEAD = 2
 _SHARE_OF_OTHERS = 0.6
 """What the words in a class or a value count for, next to those in a function of the same chunk."""
@@ -72,15 +74,16 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class UsesOfLead:
-    """The callers of a definition, and the tests that use it."""
+    """The callers of a definition, and the tests that use it, or else its callers; with their titles."""
 
     title: str = ""
     calls: tuple[CodeUse, ...] = ()
     tests: tuple[CodeUse, ...] = ()
+    tests_title: str = "tests"
 
     def notes(self, most: tuple[int, int]) -> tuple[str, ...]:
         """Return in words the first callers and the first tests."""
-        pairs = ((self.title, self.calls, most[0]), ("tests", self.tests, most[1]))
+        pairs = ((self.title, self.calls, most[0]), (self.tests_title, self.tests, most[1]))
         return tuple(
             f"{title}: {_listed(uses[:count])}{f'; {len(uses) - count} more' if len(uses) > count else ''}"
             for title, uses, count in pairs
@@ -156,7 +159,23 @@ def uses_of_lead(repository: Repository, lead: Lead, shown: Mapping[str, Set[int
     sure = "" if found.certain or not outside else "possibly "
     title = f"{sure}{'called' if found.are_calls else 'used'} in"
     calls = tuple(use for use in outside if not _in_test(use))
-    return UsesOfLead(title, calls, tuple(use for use in outside if _in_test(use)))
+    tests = tuple(use for use in outside if _in_test(use))
+    if lead.is_named and calls and not tests:
+        return UsesOfLead(title, calls, _tests_of_callers(repository, calls), "tests of its callers")
+    return UsesOfLead(title, calls, tests)
+
+
+def _tests_of_callers(repository: Repository, calls: Sequence[CodeUse]) -> tuple[CodeUse, ...]:
+    """Return the tests that certainly use one of the first callers."""
+    graph = repository.store.graph
+    around = [definition_at(repository.store, use.path, use.line) for use in calls[:_CALLERS_TESTED]]
+    every = [
+        use
+        for caller in dict.fromkeys(one for one in around if one is not None and one.unit == "function")
+        for use in graph.attributed([caller]).uses
+        if use.certain and _in_test(use)
+    ]
+    return tuple(dict.fromkeys(every))
 
 
 def _in_test(use: CodeUse) -> bool:

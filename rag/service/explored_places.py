@@ -51,6 +51,8 @@ _MAX_LEADS = 4
 _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
 """Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers
 that are named, and the most tests, if the question does not ask for them."""
+_CLEARLY_MORE = 0.1
+"""The share of the words that the name of the second definition has more than that of the first."""
 _LINES_OF_TEST = 4
 """Lines of a file of tests that come before those of other files, if the question asks for tests."""
 _MANY_CALLERS = 8
@@ -122,7 +124,8 @@ def places_of(
     if asked.is_answered:
         found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
     elif not asked.for_tests:
-        found.leads += _code_leads(hits, ranked)
+        best = _code_leads(hits, ranked)
+        found.leads += best if in_code_words else _named_better_first(repository, best)
     found.places += _grouped(last)
     order = _tests_first(result) if asked.for_tests else _named_first(asked.paths)
     for places in (found.facts, found.places):
@@ -157,6 +160,7 @@ def _asked(repository: Repository, part: str, result: RetrievalResult) -> _Asked
     matches, facts = list(_matches(repository, literals)), result.code_facts
     first, last = _facts_by_order(result, named=bool(names))
     frames = _frames(repository, result)
+    for_tests = "tests" in result.sought.question.asks and not frames
     return _Asked(
         names=names,
         paths=[path for path in result.sought.question.paths if path not in names],
@@ -165,8 +169,8 @@ def _asked(repository: Repository, part: str, result: RetrievalResult) -> _Asked
         facts=first,
         last_facts=last,
         callers_are_named=facts is not None and facts.kind == CALLERS and len(first) > _MANY_CALLERS,
-        for_all=bool(_ASKS_FOR_ALL.search(part)) and not frames,
-        for_tests="tests" in result.sought.question.asks and not frames,
+        for_all=bool(_ASKS_FOR_ALL.search(part)) and not frames and not for_tests,
+        for_tests=for_tests,
         is_answered=bool(first) or (bool(matches) and len(words(part)) == 1),
     )
 
@@ -256,6 +260,26 @@ def _code_leads(found: Sequence[Lead], ranked: Sequence[Hit]) -> list[Lead]:
         if hit.kind == "code" and not is_test(hit.kind, lead.definition.scope, lead.definition.name)
     ]
     return (code or list(found))[:_MAX_LEADS]
+
+
+def _named_better_first(repository: Repository, leads: list[Lead]) -> list[Lead]:
+    """Return definitions with the second one first if its name has clearly more of the words, and its text no
+    less: chunks that are ranked alike are parts of one function and of the ones that it calls."""
+    if len(leads) < 2 or leads[0].definition == leads[1].definition:
+        return leads
+    (named, held), (other_named, other_held) = (_shares(repository, lead) for lead in leads[:2])
+    is_better = other_named >= named + _CLEARLY_MORE and other_held >= held
+    return [leads[1], leads[0], *leads[2:]] if is_better else leads
+
+
+def _shares(repository: Repository, lead: Lead) -> tuple[float, float]:
+    """Return the shares of the weighted words that the name of a definition has, and that its text has."""
+    one, weights = lead.definition, lead.weights
+    read = repository.store.file_text(one.path)
+    held = term_set("\n".join(lines_of(read[0])[one.start - 1 : one.end])) if read else frozenset()
+    every = math.fsum(weights.values()) or 1.0
+    named = math.fsum(weights.get(term, 0.0) for term in term_set(one.name))
+    return named / every, math.fsum(weights.get(term, 0.0) for term in held) / every
 
 
 def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:

@@ -28,6 +28,8 @@ FILES = {
     "auth/tokens.py": SHORT,
     "auth/login.py": f"{IMPORT}def login(form):\n    refuse(form.token)\n    refuse(form)\n",
     "auth/logout.py": f"{IMPORT}class Session:\n    def close(self):\n        refuse(self)\n",
+    "auth/forms.py": "def sign_form(form):\n    form.signed = True\n\n\ndef submit(form):\n    sign_form(form)\n",
+    "tests/test_forms.py": "from auth.forms import submit\n\n\ndef test_submit():\n    submit({})\n",
     "images.py": LONG,
     "tests/test_tokens.py": f"{IMPORT}def test_refuse():\n    refuse(None)\n",
     "notes.rs": "/// Keeps the ledger of payments in order.\n///\n/// Payments that bounce are struck.\n"
@@ -68,6 +70,34 @@ def test_a_short_definition_is_shown_whole_with_its_callers_and_tests(
     assert lines_of(found, "auth/tokens.py") == [1, 2, 4, 5, 6, 7]
     assert "called in: auth/login.py:5,6 login; auth/logout.py:6 Session.close" in found.text
     assert "tests: tests/test_tokens.py:5 test_refuse" in found.text
+
+
+def test_the_tests_of_its_callers_are_named_if_it_has_none(engine: Engine, repository: Repository) -> None:
+    found = explored(engine, repository, "Which tests cover sign_form?")
+    assert "called in: auth/forms.py:6 submit" in found.text
+    assert "tests of its callers: tests/test_forms.py:5 test_submit" in found.text
+
+
+def test_the_output_of_a_test_leads_to_the_lines_that_it_names(
+    engine: Engine, repository: Repository
+) -> None:
+    output = (
+        "    def test_refuse():\n>       refuse(None)\n\ntests/test_tokens.py:5:\n\n"
+        "    def refuse(token):\n>       if token.expired:\n"
+        "E       AttributeError: 'NoneType' object has no attribute 'expired'\n\n"
+        "auth/tokens.py:4: AttributeError\nFAILED tests/test_tokens.py::test_refuse\n"
+    )
+    found = explored(engine, repository, output)
+    assert found.places[0].path == "auth/tokens.py"
+    assert lines_of(found, "auth/tokens.py") == [1, 2, 4, 5, 6, 7]
+    assert {4, 5} <= {*lines_of(found, "tests/test_tokens.py")}
+
+
+def test_a_remark_on_a_file_is_no_change_and_two_paths_are(engine: Engine, repository: Repository) -> None:
+    remark = "auth/tokens.py\nThis should say why an expired token is refused."
+    assert explored(engine, repository, remark).places[0].path == "auth/tokens.py"
+    files = "auth/tokens.py\nauth/forms.py\n"
+    assert explored(engine, repository, files).places[0].path.startswith("tests/")
 
 
 def test_a_line_that_is_named_has_no_place_of_its_own(engine: Engine, repository: Repository) -> None:

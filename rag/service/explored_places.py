@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import dropwhile, groupby, zip_longest
+from itertools import dropwhile, groupby, islice, zip_longest
 
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
@@ -51,6 +51,8 @@ _MAX_LEADS = 4
 _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
 """Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers
 that are named, and the most tests, if the question does not ask for them."""
+_MAX_CALLED = 6
+"""What a failing test calls that is considered."""
 _CLEARLY_MORE = 0.1
 """The share of the words that the name of the second definition has more than that of the first."""
 _LINES_OF_TEST = 4
@@ -208,7 +210,9 @@ def _add_named(
     leading = [*_named_leads(repository, names, result, weights, uses)]
     around = [*asked.frames, *_fact_lines(facts, asked.facts), *asked.matches]
     if asked.frames:
-        found.leads += [*_leads_around(repository, around, weights), *leading]
+        shown = [*_leads_around(repository, around, weights)]
+        called = _called(repository, shown[:1], weights) if not _is_code(asked.frames[0].path) else ()
+        found.leads += [*shown, *called, *leading]
     else:
         found.leads += [*leading, *_leads_around(repository, around, weights)]
     found.places += [*asked.matches, *defined]
@@ -250,6 +254,15 @@ def _leads_around(
         around = definition_at(repository.store, place.path, line)
         if around is not None and around.unit == "function":
             yield Lead(around, weights, line, is_named=True)
+
+
+def _called(repository: Repository, leads: Sequence[Lead], weights: Mapping[str, float]) -> Iterator[Lead]:
+    """Yield what definitions, such as a test that fails, certainly call in code."""
+    for lead in leads:
+        called = (one for use, one in repository.store.graph.callees(lead.definition) if use.certain)
+        for one in islice(dict.fromkeys(called), _MAX_CALLED):
+            if _is_code(one.path):
+                yield Lead(one, weights, is_named=True)
 
 
 def _code_leads(found: Sequence[Lead], ranked: Sequence[Hit]) -> list[Lead]:

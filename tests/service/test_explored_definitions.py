@@ -93,6 +93,12 @@ def test_the_output_of_a_test_leads_to_the_lines_that_it_names(
     assert {4, 5} <= {*lines_of(found, "tests/test_tokens.py")}
 
 
+def test_what_a_failing_test_calls_is_shown_after_it(engine: Engine, repository: Repository) -> None:
+    output = "E       Failed: DID NOT RAISE\n\ntests/test_forms.py:5: Failed\n1 failed\n"
+    found = explored(engine, repository, output)
+    assert [place.path for place in found.places[:2]] == ["tests/test_forms.py", "auth/forms.py"]
+
+
 def test_a_remark_on_a_file_is_no_change_and_two_paths_are(engine: Engine, repository: Repository) -> None:
     remark = "auth/tokens.py\nThis should say why an expired token is refused."
     assert explored(engine, repository, remark).places[0].path == "auth/tokens.py"

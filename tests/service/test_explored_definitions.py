@@ -28,7 +28,8 @@ FILES = {
     "auth/tokens.py": SHORT,
     "auth/login.py": f"{IMPORT}def login(form):\n    refuse(form.token)\n    refuse(form)\n",
     "auth/logout.py": f"{IMPORT}class Session:\n    def close(self):\n        refuse(self)\n",
-    "auth/forms.py": "def sign_form(form):\n    form.signed = True\n\n\ndef submit(form):\n    sign_form(form)\n",
+    "auth/forms.py": "def sign_form(form):\n    form.signed = True\n\n\n"
+    "def submit(form):\n    sign_form(form)\n",
     "tests/test_forms.py": "from auth.forms import submit\n\n\ndef test_submit():\n    submit({})\n",
     "images.py": LONG,
     "tests/test_tokens.py": f"{IMPORT}def test_refuse():\n    refuse(None)\n",

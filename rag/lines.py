@@ -8,6 +8,7 @@ is at most the number of lines.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from rag.errors import ConfigError
 
@@ -35,6 +36,17 @@ def range_in(place: str, first: str, last: str | None) -> tuple[int, int]:
             f"{shown} is not a range of lines; lines are numbered from 1, the first one comes first"
         )
     return start, end
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return ascending line numbers as ranges, such as `3,12-40`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def lines_of(text: str) -> list[str]:

@@ -13,14 +13,26 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from command import rag
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.errors import ConfigError
 from rag.integrations import jsonc, section, toml_table
-from rag.integrations.agents import AGENTS, NAME, Agent, AgentFolders, is_installed, plan, write
+from rag.integrations.agents import (
+    AGENTS,
+    NAME,
+    Agent,
+    AgentFolders,
+    FileEdit,
+    Scope,
+    is_installed,
+    plan,
+    write,
+)
 from rag.integrations.edits import CannotEdit
+from rag.integrations.helpers import MARK
 
 COMMAND = ["rag", "mcp", "--repo", "."]
 OURS = {"command": "rag", "args": ["mcp", "--repo", "."]}
@@ -37,13 +49,23 @@ def named(name: str) -> Agent:
     return next(agent for agent in AGENTS if agent.name == name)
 
 
+HELPERS = ("sub-agent", "skill")
+
+
 def done(agent: Agent, places: AgentFolders, command: list[str] | None, **options: Any) -> list[str]:
-    """Plan and write; return the actions."""
+    """Plan and write; return the actions in the files of others."""
     changes = plan([agent], "project", places, command, **options)
     for change in changes:
         if change.action in ("add", "update", "remove"):
             write(change, places)
-    return [change.action for change in changes]
+    return [change.action for change in changes if change.what not in HELPERS]
+
+
+def entry_edit(
+    agent: Agent, scope: Scope, places: AgentFolders, command: list[str] | None = COMMAND
+) -> FileEdit:
+    (change,) = [one for one in plan([agent], scope, places, command) if one.what == "entry"]
+    return change
 
 
 # ---------------------------------------------------------------- the texts
@@ -161,6 +183,7 @@ def json_texts(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "\ufeff"])) + draw(SPACE) + shown(value) + draw(SPACE)
 
 
+@example('{"mcpServers":{}// c\n,}')
 @given(json_texts())
 def test_any_json_keeps_every_character_of_its_own(text: str) -> None:
     edit = jsonc.with_entry(text, "mcpServers", NAME, OURS)
@@ -229,16 +252,15 @@ def test_every_agent_gets_an_entry_and_loses_it_without_a_trace(
         return
     path = places.file(config)
     assert not is_installed(agent, scope, places)
-    (change,) = plan([agent], scope, places, COMMAND)
+    change = entry_edit(agent, scope, places)
     assert not path.exists()
     write(change, places)
     assert is_installed(agent, scope, places)
     found = read(path, config.editor, config.container)
     words = [found["command"], *found.get("args", [])] if "args" in found else found["command"]
     assert words == ["rag", "mcp", "--repo", config.here]
-    assert [each.action for each in plan([agent], scope, places, COMMAND)] == ["none"]
-    (removal,) = [each for each in plan([agent], scope, places, None) if each.what == "entry"]
-    write(removal, places)
+    assert entry_edit(agent, scope, places).action == "none"
+    write(entry_edit(agent, scope, places, None), places)
     assert not path.exists()
 
 
@@ -253,7 +275,7 @@ def test_install_and_uninstall_give_back_the_same_bytes(text: str, newer: bool, 
     if newer:
         assert done(agent, places, [*COMMAND, "--repo", "../other"]) == ["update"]
     assert path.stat().st_mode & 0o777 == 0o640
-    assert done(agent, places, None)[0] == "remove"
+    assert done(agent, places, None)[-1] == "remove"
     assert path.read_bytes() == text.encode()
     assert list((places.data / "agents").iterdir()) == []
     assert sorted(each.name for each in places.project.iterdir()) == [".git", ".mcp.json"]
@@ -265,7 +287,7 @@ def test_the_same_holds_for_toml(text: str, places: AgentFolders) -> None:
     path.parent.mkdir()
     path.write_bytes(text.encode())
     assert done(named("codex"), places, COMMAND) == ["add"]
-    assert done(named("codex"), places, None)[0] == "remove"
+    assert done(named("codex"), places, None)[-1] == "remove"
     assert path.read_bytes() == text.encode()
 
 
@@ -273,14 +295,14 @@ def test_what_others_wrote_in_the_meantime_stays(places: AgentFolders) -> None:
     path = places.project / ".mcp.json"
     done(named("claude-code"), places, COMMAND)
     path.write_text(path.read_text().replace('"mcpServers"', '"added": 1, "mcpServers"'))
-    assert done(named("claude-code"), places, None)[0] == "remove"
+    assert done(named("claude-code"), places, None)[-1] == "remove"
     assert jsonc.entry_of(path.read_text(), "mcpServers", NAME) is None
     assert json.loads(path.read_text())["added"] == 1
 
 
 def test_a_file_that_changes_after_the_plan_is_not_written(places: AgentFolders) -> None:
     path = places.project / ".mcp.json"
-    (change,) = plan([named("claude-code")], "project", places, COMMAND)
+    change = entry_edit(named("claude-code"), "project", places)
     path.write_text("{}")
     with pytest.raises(ConfigError, match="changed by another program"):
         write(change, places)
@@ -292,7 +314,7 @@ def test_another_server_of_our_name_is_left_alone(places: AgentFolders) -> None:
     text = '{"mcpServers": {"rag": {"command": "npx", "args": ["mcp"]}}}'
     path.write_text(text)
     for command in (COMMAND, None):
-        assert done(named("claude-code"), places, command)[0] == "refused"
+        assert done(named("claude-code"), places, command)[-1] == "refused"
     assert path.read_text() == text
 
 
@@ -307,7 +329,7 @@ def test_a_link_out_of_the_repository_is_refused_and_one_within_the_home_is_foll
     dotfiles = places.home / "dotfiles.json"
     dotfiles.write_text("{}")
     (places.home / ".claude.json").symlink_to(dotfiles)
-    (change,) = plan([named("claude-code")], "user", places, COMMAND)
+    change = entry_edit(named("claude-code"), "user", places)
     write(change, places)
     assert (places.home / ".claude.json").is_symlink()
     assert "mcpServers" in json.loads(dotfiles.read_text())
@@ -338,7 +360,8 @@ def _status(folder: Path) -> dict[Path, tuple[int, ...]]:
 def test_no_file_of_a_repository_blocks_fills_the_memory_or_is_followed_out_of_it(
     agent: Agent, kind: str, places: AgentFolders
 ) -> None:
-    written = [agent.project_instructions] + ([agent.project.paths[0]] if agent.project else [])
+    written = [agent.project_instructions, *(helper.paths["project"] for helper in agent.helpers)]
+    written += [agent.project.paths[0]] if agent.project else []
     for path in filter(None, written):
         _hostile(kind, places.path(path))
     before = _status(places.project)
@@ -346,8 +369,8 @@ def test_no_file_of_a_repository_blocks_fills_the_memory_or_is_followed_out_of_i
         with pytest.raises(CannotEdit):
             is_installed(agent, "project", places)
     for command in (COMMAND, None):
-        actions = done(agent, places, command, instructions=True)
-        assert set(actions) <= {"refused"}
+        changes = plan([agent], "project", places, command, instructions=True)
+        assert {change.action for change in changes} <= {"refused"}
     assert _status(places.project) == before
 
 
@@ -378,7 +401,7 @@ def test_a_file_that_is_not_understood_is_left_and_the_entry_is_shown(
 ) -> None:
     path = places.project / ".mcp.json"
     path.write_bytes(content)
-    (change,) = plan([named("claude-code")], "project", places, COMMAND)
+    change = entry_edit(named("claude-code"), "project", places)
     assert change.action == "refused"
     assert json.loads(change.added)["mcpServers"][NAME]["args"] == COMMAND[1:]
     assert path.read_bytes() == content
@@ -441,6 +464,97 @@ def test_the_instructions_name_only_tools_that_exist() -> None:
     assert "`grep` is cheaper" in text
 
 
+# ---------------------------------------------------------------- sub-agents and skills
+
+
+def helper_edits(
+    agent: Agent, scope: Scope, places: AgentFolders, command: list[str] | None = COMMAND
+) -> list[FileEdit]:
+    return [one for one in plan([agent], scope, places, command) if one.what in HELPERS]
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent.helpers], ids=lambda agent: agent.name)
+def test_sub_agents_and_skills_only_explore_and_read(agent: Agent, scope: Any, places: AgentFolders) -> None:
+    for change in helper_edits(agent, scope, places):
+        write(change, places)
+        text = change.path.read_text()
+        assert "rag explore" in text and "--words" in text and "$" not in text.replace("$(git diff)", "")
+        if change.path.suffix == ".toml":
+            found = tomllib.loads(text)
+            assert found["name"] == change.path.stem and found["description"]
+            assert "rag explore" in found["developer_instructions"]
+            continue
+        _, head, body = text.split("---\n", 2)
+        found = yaml.safe_load(head)
+        assert len(found["description"]) < 300 and body.count("\n") < 25
+        if change.what == "skill":
+            assert found["name"] == change.path.parent.name
+            assert found["allowed-tools"] == "Bash(rag explore *) Read"
+        elif agent.name == "opencode":
+            bash = {"*": "deny", "rag explore *": "allow"}
+            assert found["permission"] == {"*": "deny", "read": "allow", "bash": bash}
+        else:
+            assert (found["name"], found["tools"]) == (change.path.stem, "Bash, Read")
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_install_and_uninstall_leave_no_file_and_no_folder(
+    agent: Agent, scope: Any, places: AgentFolders
+) -> None:
+    def found() -> set[str]:
+        every = [*places.project.rglob("*"), *places.home.rglob("*")]
+        return {f"{path}: {path.read_bytes()!r}" if path.is_file() else str(path) for path in every}
+
+    before = found()
+    for command in (COMMAND, ["rag", "mcp", "--repo", "elsewhere"], None):
+        for change in plan([agent], scope, places, command, instructions=command is not None):
+            if change.action in ("add", "update", "remove"):
+                write(change, places)
+    assert found() == before
+
+
+def test_a_skill_stays_while_another_agent_reads_it(places: AgentFolders) -> None:
+    skill = places.project / ".agents" / "skills" / "rag-explore" / "SKILL.md"
+    for name in ("codex", "gemini"):
+        done(named(name), places, COMMAND)
+    done(named("codex"), places, None)
+    assert skill.exists() and not (places.project / ".codex").exists()
+    done(named("gemini"), places, None)
+    assert not skill.exists()
+
+
+def test_a_helper_of_another_is_left_and_an_older_one_of_ours_is_updated(places: AgentFolders) -> None:
+    path = places.project / ".claude" / "agents" / "rag-explorer.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nname: rag-explorer\n---\nMine.\n")
+    for command in (COMMAND, None):
+        edits = helper_edits(named("claude-code"), "project", places, command)
+        assert [one.action for one in edits if one.path == path] == ["refused"]
+    path.write_text(f"An older text.\n{MARK}.\n")
+    actions = [one.action for one in helper_edits(named("claude-code"), "project", places)]
+    assert actions == ["update", "add"]
+
+
+@pytest.mark.parametrize("program", ["/opt/my tools/rag", "/home/x/.venv/bin/rag"])
+def test_a_path_of_the_program_is_quoted(program: str) -> None:
+    shown = f'"{program}"' if " " in program else program
+    for helper in (helper for agent in AGENTS for helper in agent.helpers):
+        text = helper.content(program)
+        assert f"`{shown} explore . " in text
+        if helper.template.endswith(".toml"):
+            assert tomllib.loads(text)
+        else:
+            assert yaml.safe_load(text.split("---\n")[1])
+
+
+@pytest.mark.parametrize("program", ["/tmp/`id`/rag", "/tmp/'''\nx/rag", "/tmp/a;b/rag", "/tmp/$HOME/rag"])
+def test_a_path_that_could_not_be_written_is_refused(program: str, places: AgentFolders) -> None:
+    changes = helper_edits(named("codex"), "user", places, [program, "mcp"])
+    assert {change.action for change in changes} == {"refused"}
+
+
 # ---------------------------------------------------------------- the command
 
 
@@ -469,7 +583,10 @@ def test_the_command_shows_writes_lists_and_removes(in_project: Callable[[str], 
         ("claude-code", "instructions", "add", True),
         ("cursor", "entry", "add", True),
         ("cursor", "instructions", "add", True),
+        ("claude-code", "sub-agent", "add", True),
+        ("claude-code", "skill", "add", True),
     ]
+    assert "rag explore" in in_project(".claude/agents/rag-explorer.md").read_text()
     listed = {(row["agent"], row["scope"]): row["state"] for row in rag("agents", "list", "--json").json}
     assert listed["claude-code", "project"] == listed["cursor", "project"] == "installed"
     assert listed["claude-code", "user"] == "none"
@@ -479,7 +596,7 @@ def test_the_command_shows_writes_lists_and_removes(in_project: Callable[[str], 
     assert removed.code == 0
     assert "claude-code: removed in" in removed.out
     assert in_project(".mcp.json").read_text() == secret
-    assert not in_project("CLAUDE.md").exists()
+    assert not in_project("CLAUDE.md").exists() and not in_project(".claude").exists()
     assert not in_project(".cursor/mcp.json").exists()
     assert "there is no entry" in (again := rag("agents", "uninstall").out) and "section" not in again
 

@@ -83,7 +83,7 @@ def install(
     write: Write = False,
     json: options.Json = False,
 ) -> None:
-    """Add `rag mcp` to the MCP servers of coding agents. Everything else in their files stays as it is.
+    """Add `rag mcp` to coding agents, with a sub-agent and a skill for `rag explore`. Nothing else changes.
 
     rag agents install
 
@@ -137,7 +137,7 @@ def _run(
     else:
         is_removal = command is None
         for change in changes:
-            if not (is_removal and change.what == "instructions" and change.action == "none"):
+            if not (is_removal and change.what != "entry" and change.action == "none"):
                 _show(change, written=write)
     if doing and not write:
         say("rag: nothing was written; add --write to write it")

@@ -11,6 +11,7 @@ from rag.cli.ask import split_words
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import NOTHING_FOUND, errors_as_exit_codes, opened_engine, out, out_json, say
 from rag.errors import ConfigError
+from rag.schema import to_json
 from rag.service.explore import explore_page
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 
@@ -37,7 +38,7 @@ def explore(
     no_refresh: options.NoRefresh = False,
     yes: options.Yes = False,
 ) -> None:
-    """Find all places in the code for a question: files, each with its lines that matter, numbered.
+    """Find the code for a question: the best definition with its callers and tests, then further places.
 
     It combines exact search, the code graph and ranked search, and uses no model. Give `--words` for a
     question in everyday words: an agent knows how the code may say it.
@@ -70,7 +71,8 @@ def explore(
             places = [
                 {"path": one.path, "label": one.label, "lines": list(one.lines)} for one in found.places
             ]
-            out_json({"text": found.text, "places": places, "more": len(found.more)})
+            covered = [to_json(repository.coverage)]
+            out_json({"text": found.text, "places": places, "more": len(found.more), "coverage": covered})
         else:
             out(found.text)
     if not found.places:

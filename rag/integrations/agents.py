@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from typing import Any, Literal
 from rag.errors import ConfigError, SettingsError
 from rag.integrations import jsonc, section, toml_table
 from rag.integrations.edits import CannotEdit, Edit
+from rag.integrations.helpers import HelperFile, What, edit_of_file
 from rag.processes import search_path
 from rag.resources import make_private, read_regular, shipped
 
@@ -66,12 +67,24 @@ class Agent:
     user: ConfigFile | None = None
     project_instructions: str | None = None
     user_instructions: str | None = None
+    helpers: tuple[HelperFile, ...] = ()
 
+
+def _helper(what: What, template: str, project: str, user: str) -> HelperFile:
+    return HelperFile(what, template, {"project": project, "user": user})
+
+
+_SKILL = _helper(
+    "skill", "skill.md", ".agents/skills/rag-explore/SKILL.md", "~/.agents/skills/rag-explore/SKILL.md"
+)
+"""The skill where several agents look for it."""
 
 # Sources, read in November 2026: code.claude.com/docs/en/mcp; cursor.com/docs/context/mcp;
 # code.visualstudio.com/docs/copilot/reference/mcp-configuration; developers.openai.com/codex/mcp;
 # github.com/google-gemini/gemini-cli docs/tools/mcp-server.md; opencode.ai/docs/mcp-servers;
 # zed.dev/docs/ai/mcp; docs.windsurf.com/windsurf/cascade/mcp; modelcontextprotocol.io/docs (Claude Desktop).
+# Sub-agents and skills: code.claude.com/docs/en/sub-agents and /skills; developers.openai.com/codex/subagents
+# and /skills; opencode.ai/docs/agents and /skills; geminicli.com/docs/cli/skills.
 AGENTS: tuple[Agent, ...] = (
     Agent(
         "claude-code",
@@ -81,6 +94,17 @@ AGENTS: tuple[Agent, ...] = (
         ConfigFile(("~/.claude.json",), shape="typed"),
         "CLAUDE.md",
         "~/.claude/CLAUDE.md",
+        (
+            _helper(
+                "sub-agent", "claude.md", ".claude/agents/rag-explorer.md", "~/.claude/agents/rag-explorer.md"
+            ),
+            _helper(
+                "skill",
+                "skill.md",
+                ".claude/skills/rag-explore/SKILL.md",
+                "~/.claude/skills/rag-explore/SKILL.md",
+            ),
+        ),
     ),
     Agent(
         "cursor",
@@ -106,6 +130,15 @@ AGENTS: tuple[Agent, ...] = (
         ConfigFile(("~/.codex/config.toml",), "mcp_servers"),
         "AGENTS.md",
         "~/.codex/AGENTS.md",
+        (
+            _helper(
+                "sub-agent",
+                "codex.toml",
+                ".codex/agents/rag-explorer.toml",
+                "~/.codex/agents/rag-explorer.toml",
+            ),
+            _SKILL,
+        ),
     ),
     Agent(
         "gemini",
@@ -115,6 +148,7 @@ AGENTS: tuple[Agent, ...] = (
         ConfigFile(("~/.gemini/settings.json",)),
         "GEMINI.md",
         "~/.gemini/GEMINI.md",
+        (_SKILL,),
     ),
     Agent(
         "opencode",
@@ -124,6 +158,15 @@ AGENTS: tuple[Agent, ...] = (
         ConfigFile(("CONFIG/opencode/opencode.json", "CONFIG/opencode/opencode.jsonc"), "mcp", "opencode"),
         "AGENTS.md",
         "CONFIG/opencode/AGENTS.md",
+        (
+            _helper(
+                "sub-agent",
+                "opencode.md",
+                ".opencode/agent/rag-explorer.md",
+                "CONFIG/opencode/agent/rag-explorer.md",
+            ),
+            _SKILL,
+        ),
     ),
     Agent(
         "zed",
@@ -197,7 +240,7 @@ class FileEdit:
 
     agent: str
     path: Path
-    what: Literal["entry", "instructions"]
+    what: Literal["entry", "instructions"] | What
     action: Action
     reason: str = ""
     scope: Scope = "project"
@@ -251,7 +294,8 @@ def plan(
 ) -> list[FileEdit]:
     """Return what has to be changed so that agents have our entry, or have it no more (`command` is None).
 
-    Instructions are removed too, except from a file that another agent with our entry reads.
+    With the entry come sub-agents and skills. These and instructions are removed too, except what another
+    agent with our entry reads.
     """
     changes, files = [], set()
     for agent in agents:
@@ -264,7 +308,18 @@ def plan(
         if command is not None or not _is_read_by_others(written, agents, scope, places):
             files.add(written)
             changes.append(_instructions(agent, places.path(written), scope, places, wanted=bool(command)))
-    return changes
+    helpers = []
+    for agent in agents:
+        for helper in agent.helpers:
+            written = helper.paths[scope]
+            if written in files:
+                continue
+            if command is not None or not _is_read_by_others(written, agents, scope, places):
+                files.add(written)
+                helpers.append(_helper_edit(agent, helper, scope, places, command))
+    # What was added last is removed first, so that folders that were made for a file are empty.
+    every = [*changes, *helpers]
+    return every if command is not None else every[::-1]
 
 
 def entry(config: ConfigFile, command: Sequence[str]) -> dict[str, Any]:
@@ -298,14 +353,16 @@ def write(change: FileEdit, places: AgentFolders) -> None:
     if not is_same:
         raise ConfigError(f"{path} was changed by another program in the meantime; run the command again")
     try:
+        backup = places.backup(change.path)
         if change.action == "add":
-            _keep(change.before, places.backup(change.path))
+            _keep(change.before, backup, sum(not folder.exists() for folder in path.parents))
         if change.after is None:
             path.unlink()
+            _remove_folders(path, _absent(backup))
         else:
             _replace(path, change.after)
         if change.action == "remove":
-            _forget(places.backup(change.path))
+            _forget(backup)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -363,10 +420,29 @@ def _instructions(agent: Agent, path: Path, scope: Scope, places: AgentFolders, 
         return FileEdit(agent.name, path, "instructions", "refused", str(error), added=pasted)
 
 
+def _helper_edit(
+    agent: Agent, helper: HelperFile, scope: Scope, places: AgentFolders, command: Sequence[str] | None
+) -> FileEdit:
+    """Return the change that writes a whole file of ours, or removes it."""
+    path, content = places.path(helper.paths[scope]), None
+    try:
+        content = helper.content(command[0]) if command is not None else None
+        before = _content(path, scope, places)
+        if (before is None and content is None) or (content is not None and before == content.encode()):
+            reason = "it is up to date" if content else "there is none"
+            return FileEdit(agent.name, path, helper.what, "none", reason)
+        edit = edit_of_file(_text(before), content)
+        action: Action = "remove" if content is None else "add" if before is None else "update"
+        change = _change(agent, path, helper.what, action, before, edit, scope)
+        return replace(change, after=None) if content is None else change
+    except CannotEdit as error:
+        return FileEdit(agent.name, path, helper.what, "refused", str(error), added=content or "")
+
+
 def _change(
     agent: Agent,
     path: Path,
-    what: Literal["entry", "instructions"],
+    what: Literal["entry", "instructions"] | What,
     action: Action,
     before: bytes | None,
     edit: Edit,
@@ -417,7 +493,8 @@ def _restored(change: FileEdit, places: AgentFolders, insert: Any) -> FileEdit:
 def _is_read_by_others(written: str, leaving: Sequence[Agent], scope: Scope, places: AgentFolders) -> bool:
     for agent in AGENTS:
         file = agent.project_instructions if scope == "project" else agent.user_instructions
-        if file == written and agent not in leaving:
+        files = {file, *(helper.paths[scope] for helper in agent.helpers)}
+        if written in files and agent not in leaving:
             with suppress(CannotEdit):  # a file that cannot be read has no entry that we wrote
                 if is_installed(agent, scope, places):
                     return True
@@ -462,16 +539,27 @@ def _text(content: bytes | None) -> str:
 
 
 def _absent(backup: Path) -> Path:
-    """Return the mark that there was no file before."""
+    """Return the mark that there was no file before, and as text how many of its folders there were not."""
     return backup.with_name(f"{backup.name}.absent")
 
 
-def _keep(content: bytes | None, backup: Path) -> None:
+def _keep(content: bytes | None, backup: Path, missing_folders: int) -> None:
     make_private(backup.parent)
     _forget(backup)
     target = _absent(backup) if content is None else backup
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content or b"")
+        file.write(str(missing_folders).encode() if content is None else content)
+
+
+def _remove_folders(path: Path, absent: Path) -> None:
+    """Remove the folders of a removed file that were made for it, up to one that has other files."""
+    try:
+        missing = int(read_regular(absent, max_bytes=8))
+    except (OSError, ValueError):
+        return
+    for folder in [*path.parents][:missing]:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _forget(backup: Path) -> None:

@@ -83,7 +83,7 @@ def without_entry(text: str, container: str, name: str) -> Edit:
         raise CannotEdit(f"there is no {container}.{name}")
     rest = {key: value for key, value in within.value.value.items() if key != name}
     others = {key: value for key, value in root.value.items() if key != container}
-    around = text[within.start : found.start] + text[found.value.end : within.value.end]
+    around = text[within.start : found.start] + text[found.value.end : max(within.value.end, within.comma)]
     if not rest and "/" not in around and root.members and root.members[0] is within:  # no comment is lost
         return _checked(text, _removal(text, root, within), others)
     return _checked(text, _removal(text, within.value, found), {**root.value, container: rest})

@@ -93,7 +93,8 @@ def _number(least: int, most: int | None = None, default: int | None = None, abo
 
 _ONLY_REPO = _text(most=300)
 """The name of a repository; may be omitted if only one is served."""
-_REF = _text("Branch, tag or commit.", most=300)
+_REF = _text(most=300)
+"""A branch, tag or commit."""
 _CONVERSATION = _text("That of an earlier answer.", most=300)
 _LIMIT = _number(1, MAX_RESULTS, 10)
 _FACTS_OF = {"type": "string", "enum": list(get_args(FactScope)), "description": "Whose facts."}
@@ -107,16 +108,15 @@ _CODE_WORDS = _STRINGS | {
 _EXPLORING = (
     McpTool(
         "explore",
-        """Find all places in the code for a question: files, each with its lines that matter, numbered.
+        """Find the code for a question: the best definition whole, with its callers and tests, then the next
+        places with a numbered line each.
 
-        Use it first, and for: where something is done, who calls something, all members of a list, settings,
-        the source of an error. It combines exact search, code graph and ranked search. Lines are not sent
-        twice: the same question again returns the next places. For one known file read it; for one rare
-        word grep is cheaper.""",
+        Use it first: where something is done, who calls it, what a change affects, all members of a list,
+        settings, errors. Lines are not sent twice: the same question again returns the next places. For one
+        rare word grep is cheaper.""",
         {
             "question": _text(
-                "Also of several parts; an identifier, error or issue; a diff, or a change and its files: "
-                "tests first."
+                "Also an identifier, issue or test's output; a diff, or a change and its files: tests first."
             ),
             "in_code_words": _CODE_WORDS,
             "budget": _number(MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, EXPLORE_TOKENS, "Tokens of the reply."),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rag import types
 from rag.errors import ConfigError, ProviderError, RagError
-from rag.lines import lines_of
+from rag.lines import lines_of, ranges
 from rag.mcp.arguments import lines_seen
 from rag.mcp.catalog import MAX_REPOSITORIES, MAX_RESULTS
 from rag.mcp.host import Host, Progress
@@ -26,7 +26,7 @@ from rag.review.values import Review
 from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.service import Dialog, Repository
 from rag.service.explore import Exploration, explore
-from rag.service.explored_places import ExploredPlace
+from rag.service.explored_definitions import ExploredPlace
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
@@ -287,7 +287,7 @@ class Toolbox:
         repository = await self._host.opened(repo, ref, progress)
         found = await self._host.run(uses_of_name, repository.store, symbol)
         unread = await self._unread(repository, symbol, len(found.found))
-        places = [f"{path}:{_ranges(lines)}" for (path, *_), lines in _by_definition(found)]
+        places = [f"{path}:{ranges(lines)}" for (path, *_), lines in _by_definition(found)]
         return self._found(_called(found, repository.store.file_count, unread), places, repository)
 
     async def review(self, progress: Progress, repo: str | None = None, range_: str | None = None) -> Reply:
@@ -409,18 +409,7 @@ def _numbered(text: str, first: int) -> str:
 
 
 def _lines_shown(place: ExploredPlace) -> str:
-    return f"{place.path}:{_ranges([number for number, _ in place.lines])}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return ascending line numbers as ranges, such as `3,12-40`."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return f"{place.path}:{ranges([number for number, _ in place.lines])}"
 
 
 def _called(found: Uses, files: int, unread: str) -> str:
@@ -437,7 +426,7 @@ def _called(found: Uses, files: int, unread: str) -> str:
     if len(found.shown) < len(found.found):
         head.append(f"the first {len(found.shown)}")
     lines = [
-        f"- {path}:{_ranges(lines)}{f' in {within}' if within else ''}{note}"
+        f"- {path}:{ranges(lines)}{f' in {within}' if within else ''}{note}"
         for (path, within, note), lines in _by_definition(found)
     ]
     return "\n".join(["; ".join([*head, *found.notes]) + unread + (":" if lines else "."), "", *lines])

@@ -22,12 +22,13 @@ def read_change(text: str) -> tuple[str, tuple[str, ...]]:
     """Return what a pasted change says, without the lines of its diff, and the paths of the changed files.
 
     Of a diff the paths and the definitions in the headings of its parts are kept. Paths count as those of
-    changed files where they are in a diff, or alone on a line of a text with other lines that asks nothing;
-    of any other text, which is returned as it is, there are none.
+    changed files where they are in a diff, or alone on a line of a text that asks nothing: after other lines,
+    or several of them without any. Of any other text, such as a remark below a path, which is returned as it
+    is, there are none.
     """
     said: list[str] = []
     paths: dict[str, None] = {}
-    in_diff = False
+    in_diff = heads = False
     for line in lines_of(text):
         if header := _HEADER.fullmatch(line):
             in_diff = True
@@ -36,12 +37,14 @@ def read_change(text: str) -> tuple[str, tuple[str, ...]]:
             if hunk := _HUNK.fullmatch(line):
                 said.append(hunk["within"])
         elif listed := _LISTED.fullmatch(line):
+            heads = heads or not any(map(str.strip, said))
             paths |= dict.fromkeys(re.split(r"[\s,`]+", (listed[1] or listed[2]).strip("`")))
         else:
             said.append(line)
     said = [line for line in said if line.strip()]
     asks = any(line.rstrip().endswith("?") for line in said)
-    if not in_diff and (not paths or not said or asks):
+    is_list = not heads if said else len(paths) > 1
+    if not in_diff and (not is_list or not paths or asks):
         return text, ()
     changed = tuple(paths)[:_MAX_CHANGED]
     return "\n".join([*said, *changed]), changed

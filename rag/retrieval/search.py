@@ -196,7 +196,7 @@ def _search_stores(
     with_facts: bool,
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
-    question, changed = _changed(searchers, question)
+    question, changed = pasted_change(searchers, question)
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
     sought = in_context(read, past, carry)
@@ -251,7 +251,7 @@ def _search_stores(
     )
 
 
-def _changed(searchers: Sequence[Searcher], question: str) -> tuple[str, int]:
+def pasted_change(searchers: Sequence[Searcher], question: str) -> tuple[str, int]:
     """Return what a pasted change says, and the number of its files without tests; else the question, 0."""
     said, paths = read_change(question)
     tested = [path for path in paths if kind_of_path(path) != "test"]

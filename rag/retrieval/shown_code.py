@@ -105,7 +105,7 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
         or _facts_in(found, hit)
         or any(path in hit.path for path in paths)
         or not (
-            (_is_test(hit) and asks.isdisjoint({"tests", "test_code"}))
+            (is_test(hit.kind, hit.scope, hit.symbol) and asks.isdisjoint({"tests", "test_code"}))
             or (hit.kind == "doc" and is_translated(hit.path))
             or (_is_aside(hit.path) and "example" not in asks)
             or _is_imports(searchers, hit)
@@ -114,9 +114,9 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
     return kept if len(kept) >= _WHOLE else list(every)
 
 
-def _is_test(hit: Hit) -> bool:
-    """Return whether a place is a test; languages such as Rust have them next to the code."""
-    return hit.kind == "test" or hit.scope.split(".")[0] == "tests" or hit.symbol.startswith("test_")
+def is_test(kind: Kind, scope: str, name: str) -> bool:
+    """Return whether a definition is a test; languages such as Rust have them next to the code."""
+    return kind == "test" or scope.split(".")[0] == "tests" or name.startswith("test_")
 
 
 def _is_aside(path: str) -> bool:
@@ -244,7 +244,7 @@ def _callers(index: ChunkIndex, hit: Hit, targets: Sequence[CodeDefinition]) -> 
         last = min(around.end, first + _CALLER_LINES - 1)
         reason = f"calls `{one_line(hit.symbol)}` in line {use.line}"
         piece = hit_of_lines(index, use.path, first, last, of=around, reason=reason)
-        if piece is not None and not _is_test(piece) and not _is_aside(use.path):
+        if piece is not None and not is_test(piece.kind, piece.scope, piece.symbol) and not _is_aside(use.path):
             yield piece
             shown += 1
         if shown >= _MAX_CALLERS:

@@ -8,31 +8,46 @@ same question again returns the next places.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby, product, zip_longest
+from typing import TypeVar
 
 from rag.analysis import words
+from rag.code.languages import kind_of_path
 from rag.ports import TokenCounter
 from rag.quoting import visible
-from rag.retrieval.changes import read_change
 from rag.retrieval.context import Exchange
 from rag.retrieval.phrasings import with_phrasings
-from rag.retrieval.search import RetrievalResult, search
+from rag.retrieval.search import RetrievalResult, pasted_change, search
 from rag.service.definition_history import with_history
-from rag.service.explored_places import DEPTH, ExploredPlace, FoundPlaces, places_of
+from rag.service.explored_definitions import (
+    FEW_USES,
+    MAX_WHOLE,
+    WINDOWS,
+    ExploredPlace,
+    Lead,
+    shown_lead,
+    uses_of_lead,
+)
+from rag.service.explored_places import DEPTH, FoundPlaces, places_of
 from rag.service.repository import Repository
 from rag.service.search import check_code_words, check_question
 from rag.service.unread import with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
-from rag.types import Source, Subject
+from rag.types import CodeDefinition, Source, Subject
 
-_TOKENS_OF_PLACE, _TOKENS_OF_LINE = 40, 15
-"""As many ranked chunks are considered as the budget and the lines that were sent before have room for."""
+_TOKENS_OF_PLACE = 40
+"""As many ranked chunks are considered as the budget has room for, and one for each place that was sent."""
 _MAX_PARTS = 6
-_MORE_LINES = (1, 2, 3)
-"""How many times more lines are tried, in this order, as long as all places fit."""
+_SHARES_OF_LEADS = {True: (0.9, 0.65), False: (0.45, 0.45)}
+"""The shares of the budget for the first definition that is shown whole, and for all of them: of a question
+for one place, and for several."""
+_TOKENS_OF_REST = 40
+"""What the sentence on further places has at most, usually."""
+_MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
+"""At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
 _PLACES_NAMED = 60
@@ -49,6 +64,7 @@ _NEXT_PART = re.compile(
 )
 Lines = Mapping[str, Set[int]]
 """Line numbers by path."""
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +111,13 @@ def explore(
         SearchInvalid: as `check_code_words`.
         StoreCorrupt: a store is damaged where the search had to read it.
     """
-    question, changed = read_change(question)
+    question, changed = pasted_change([repository.searcher], question)
     check_question(question)
     check_code_words(in_code_words)
     budget = max(MIN_EXPLORE_TOKENS, min(budget_tokens, MAX_EXPLORE_TOKENS))
     parts = [question] if changed else parts_of(question)
-    sent = sum(map(len, seen.values())) if seen else 0
-    room = (budget + _TOKENS_OF_LINE * sent) // _TOKENS_OF_PLACE
+    sent = sum(n - 1 not in lines for lines in seen.values() for n in lines) if seen else 0
+    room = budget // _TOKENS_OF_PLACE + sent
     depth = max(DEPTH, room // len(parts))
     results: list[tuple[str, RetrievalResult]] = []
     past: list[Exchange] = []
@@ -113,20 +129,22 @@ def explore(
         results.append((part, result))
         past = [*past, _exchange(part, result)]
     said = _in_code_words(repository, in_code_words, depth)
-    best: Exploration | None = None
-    for more_lines in _MORE_LINES:
-        found = [places_of(repository, *one, more_lines, with_weak=room > DEPTH) for one in results]
-        first = [places_of(repository, *one, more_lines, with_weak=False) for one in said]
-        fresh, repeated = _fresh(first, found, seen or {})
-        remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
-        rest = partial(_rest, repeated=repeated, next_places=next_places)
-        tried = _within_budget(remarks, fresh, rest, counter, budget)
-        if best is None or not tried.more:
-            best = tried
-        if tried.more:
-            break
-    assert best is not None
-    return best
+    weak = room > DEPTH
+    found = [places_of(repository, *one, with_weak=weak) for one in results]
+    first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
+    remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
+    known = {path: set(lines) for path, lines in (seen or {}).items()}
+    is_one = len(parts) == 1 and not any(one.asks_for_all for one in found)
+    left = budget - counter.count("\n".join(map(visible, remarks))) - _TOKENS_OF_REST
+    chosen = _Chosen(repository, counter, left, _SHARES_OF_LEADS[is_one], known)
+    chosen.add(_in_turns([one.facts[:_MAX_FACTS] for one in (*found, *first)]))
+    chosen.add_leads(_leads(first, found), WINDOWS[-1:] if changed else (MAX_WHOLE, *WINDOWS))
+    chosen.add(_in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in first]))
+    chosen.add(_in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found]))
+    if changed:  # its lines are known; what may break is not
+        chosen.places.sort(key=lambda place: kind_of_path(place.path) != "test")
+    rest = partial(_rest, repeated=chosen.repeated, next_places=next_places)
+    return _within_budget(remarks, chosen.places, rest, counter, budget)
 
 
 def explore_page(
@@ -169,33 +187,88 @@ def _in_code_words(
     return [(text, with_phrasings(searchers, search(searchers, text, k=depth), texts, k=depth))]
 
 
-def _fresh(
-    first: Sequence[FoundPlaces], found: Sequence[FoundPlaces], seen: Lines
-) -> tuple[list[ExploredPlace], dict[str, dict[int, None]]]:
-    """Return the places in turns, those of `first` before the others, with each line once and none that was
-    sent before, and the lines by path of the places of which all lines were."""
-    taken: dict[str, set[int]] = {path: set(numbers) for path, numbers in seen.items()}
-    fresh: list[ExploredPlace] = []
-    repeated: dict[str, dict[int, None]] = {}
-    facts = _in_turns([one.facts[:_MAX_FACTS] for one in (*found, *first)])
-    said = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in first])
-    places = _in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found])
-    for place in chain(facts, said, places):
-        kept = tuple(pair for pair in place.lines if pair[0] not in taken.get(place.path, ()))
-        if not kept and any(number in seen.get(place.path, ()) for number, _ in place.lines):
-            repeated.setdefault(place.path, {}).update((number, None) for number, _ in place.lines)
-        if kept:
-            taken.setdefault(place.path, set()).update(number for number, _ in kept)
-            _add(fresh, ExploredPlace(place.path, place.label, kept))
-    return fresh, repeated
+def _leads(first: Sequence[FoundPlaces], found: Sequence[FoundPlaces]) -> list[Lead]:
+    """Return the definitions to show whole, best first: those that the question names, then those that its
+    texts in the code's words find, or else its own words."""
+    named = _in_turns([[lead for lead in one.leads if lead.is_named] for one in found])
+    ranked = _in_turns([[lead for lead in one.leads if not lead.is_named] for one in (first or found)])
+    leads: dict[CodeDefinition, Lead] = {}
+    for lead in chain(named, ranked):
+        leads.setdefault(lead.definition, lead)
+    return list(leads.values())
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """The places to show, best first, with each line once and none that was sent before; `repeated` are the
+    lines by path of the places of which all lines were."""
+
+    repository: Repository
+    counter: TokenCounter
+    budget: int
+    shares: tuple[float, float]
+    seen: dict[str, set[int]]
+    places: list[ExploredPlace] = field(default_factory=list)
+    repeated: dict[str, dict[int, None]] = field(default_factory=dict)
+    _taken: dict[str, set[int]] = field(default_factory=dict)
+    _named: dict[str, set[int]] = field(default_factory=dict)
+
+    def add(self, places: Iterable[ExploredPlace]) -> None:
+        """Add the lines of places that are new; those of a definition that has a short place go there."""
+        for place in places:
+            named = self._named.get(place.path, set())
+            unnamed = tuple(pair for pair in place.lines if pair[0] not in named)
+            kept = self._new(replace(place, lines=unnamed))
+            if kept is not None:
+                _add(self.places, kept)
+
+    def add_leads(self, leads: Sequence[Lead], windows: Sequence[int]) -> None:
+        """Add definitions with as many lines as a share of the budget has room for, the first ones first."""
+        spent = self.counter.count(_text_of(self.places))
+        first, room = (min(int(self.budget * share), self.budget - spent) for share in self.shares)
+        left = max(_MIN_LEADS, self.budget // _TOKENS_OF_LEAD)
+        for lead in leads:
+            if left and (place := self._fitting(lead, max(room, first), windows)):
+                room, first = room - self._cost(place), 0
+                self.places.append(place)
+                left -= 1
+
+    def _fitting(self, lead: Lead, room: int, windows: Sequence[int]) -> ExploredPlace | None:
+        """Return a definition with as many uses and lines as there is room for; None if there is none, or if
+        it was sent."""
+        uses = uses_of_lead(self.repository, lead, self._taken)
+        for most, window in product((lead.uses, min(lead.uses, FEW_USES)), windows):
+            place = shown_lead(self.repository, lead, window)
+            fresh = self._new(place, keep=False) if place is not None else None
+            if place is None or fresh is None or 2 * len(fresh.lines) < len(place.lines):
+                return None
+            fresh = replace(fresh, notes=(*fresh.notes, *uses.notes(most)), named=uses.named(most))
+            if self._cost(fresh) <= room:
+                self._new(place)
+                for path, line in fresh.named:
+                    self._named.setdefault(path, set()).add(line)
+                return fresh
+        return None
+
+    def _cost(self, place: ExploredPlace) -> int:
+        return self.counter.count(_text_of([place])) + 1
+
+    def _new(self, place: ExploredPlace, *, keep: bool = True) -> ExploredPlace | None:
+        """Return a place with its new lines alone, None if there is none; they are taken if it is kept."""
+        sent, taken = self.seen.get(place.path, set()), self._taken.get(place.path, set())
+        kept = tuple(pair for pair in place.lines if pair[0] not in sent and pair[0] not in taken)
+        if keep and kept:
+            self._taken.setdefault(place.path, set()).update(number for number, _ in kept)
+        elif keep and any(number in sent for number, _ in place.lines):
+            self.repeated.setdefault(place.path, {}).update((number, None) for number, _ in place.lines)
+        return replace(place, lines=kept) if kept else None
 
 
 def _add(places: list[ExploredPlace], new: ExploredPlace) -> None:
     """Add a place; lines of a definition that has one already are added to it, up to a limit."""
-    for at, one in enumerate(places):
+    for at, one in enumerate(places if new.label else ()):
         if (one.path, one.label) == (new.path, new.label) and len(one.lines) < _MAX_BLOCK_LINES:
-            lines = tuple(sorted((*one.lines, *new.lines)))
-            places[at] = ExploredPlace(one.path, one.label, lines)
+            places[at] = replace(one, lines=tuple(sorted((*one.lines, *new.lines))))
             return
     places.append(new)
 
@@ -224,10 +297,10 @@ def _exchange(part: str, found: RetrievalResult) -> Exchange:
 # ---------------------------------------------------------------- the budget
 
 
-def _in_turns(found: Sequence[Sequence[ExploredPlace]]) -> Iterator[ExploredPlace]:
-    """Yield the places of all parts in turns: the best of each, the second of each, …"""
+def _in_turns(found: Sequence[Sequence[Found]]) -> Iterator[Found]:
+    """Yield what was found for all parts in turns: the best of each, the second of each, …"""
     for row in zip_longest(*found):
-        yield from (place for place in row if place is not None)
+        yield from (one for one in row if one is not None)
 
 
 def _within_budget(
@@ -265,7 +338,8 @@ def _fitting(
         if place in shown:
             continue
         heads = [name for name in ((place.path,), (place.path, place.label)) if name not in named]
-        rows = [*(f"  {visible(name[-1])}" for name in heads), *(f"{n} {text}" for n, text in place.lines)]
+        rows = [*(f"  {visible(row)}" for row in (*(name[-1] for name in heads), *place.notes))]
+        rows += [f"{n} {text}" for n, text in place.lines]
         cost = counter.count("\n".join(rows)) + 1
         if cost <= room:
             room -= cost
@@ -280,11 +354,13 @@ def _joined(remarks: Sequence[str], places: Sequence[ExploredPlace], rest: str) 
 
 def _text_of(places: Sequence[ExploredPlace]) -> str:
     """Return places as text: each file once, below it its definitions with their lines in order, indented as
-    they are relative to each other."""
+    they are relative to each other, and their notes."""
     by_file: dict[str, list[tuple[int, str, str]]] = {}
+    notes: dict[tuple[str, str], tuple[str, ...]] = {}
     for place in places:
         lines = [(number, place.label, text) for number, text in place.lines]
         by_file.setdefault(place.path, []).extend(lines)
+        notes.setdefault((place.path, place.label), place.notes)
     rows = []
     for path, lines in by_file.items():
         rows.append(visible(path))
@@ -296,6 +372,7 @@ def _text_of(places: Sequence[ExploredPlace]) -> str:
             elif not label and rows[-1] != visible(path):
                 rows.append("  …")
             rows += [f"{number} {text[indent:]}" for number, text in shown]
+            rows += [f"  {visible(note)}" for note in notes.pop((path, label), ())]
     return "\n".join(rows)
 
 

@@ -12,9 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import dropwhile, groupby, zip_longest
+from itertools import dropwhile, groupby, islice, zip_longest
 
-from rag.analysis import WORD, term_set, terms, words
+from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.identifiers import QUALIFIED, composed
@@ -23,31 +23,42 @@ from rag.retrieval.exact import find_text
 from rag.retrieval.lookup import lines_with
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
-from rag.retrieval.shown_definition import label_at
-from rag.retrieval.uses import uses_of_name
+from rag.retrieval.shown_code import is_test
+from rag.retrieval.shown_definition import definition_at, label_at
+from rag.retrieval.uses import definitions_meant, uses_of_name
+from rag.service.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, short
 from rag.service.repository import Repository
-from rag.types import CodeDefinition, CodeFact, Hit
-from rag.types.question_kinds import CALLERS, LINES, LIST
+from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit
+from rag.types.question_kinds import CALLERS, LINES, LIST, MESSAGE, SETTING, TRACE
 
 DEPTH = 24
 """Ranked chunks that are considered for each part of a question, if the budget has no room for more."""
 _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
 _MAX_LITERALS, _MAX_MATCHES = 4, 12
-_MAX_NAMES, _MAX_CALLERS, _MAX_USES = 6, 30, 16
+_MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
 _MAX_WORDED = 4
 """Definitions whose names are made of the question's words."""
-_SUBJECT_LINES = 8
-"""Lines of the definition that "it" means."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
-_LINES_BY_RANK = (4, 3)
-"""How many lines the best ranked chunks are shown with; the others, and those after named places, with
-`_FEW_LINES`, and those beyond `DEPTH` with one."""
 _FEW_LINES = 2
+"""Lines of a fact that are shown."""
+_MAX_LEADS = 4
+"""Definitions of ranked chunks that may be shown whole."""
+_MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
+"""Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers
+that are named, and the most tests, if the question does not ask for them."""
+_MAX_CALLED = 6
+"""What a failing test calls that is considered."""
+_CLEARLY_MORE = 0.1
+"""The share of the words that the name of the second definition has more than that of the first."""
+_LINES_OF_TEST = 4
+"""Lines of a file of tests that come before those of other files, if the question asks for tests."""
+_MANY_CALLERS = 8
+"""More callers are named below the definition, without their lines."""
 _BEST, _OF_BEST = 8, 4
 _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
@@ -55,7 +66,6 @@ _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
 _SHARE_OF_BEST_CHUNK = 0.5
 """The share of it that the best line of a ranked chunk needs, if weak ones are left out."""
-_MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
 _NAME = re.compile(rf"{QUALIFIED}(?:\(\))?")
@@ -63,85 +73,226 @@ _LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
-_LEAVES = re.compile(r"(?:[^#/\"']*\W)?(?:return|raise|throw|panic)\b")
-"""A line of code that ends a function, which says what it decides."""
-_OPENS_SERIES = re.compile(r"[=:(,]\s*[\[{(]$")
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
-
-
-@dataclass(frozen=True, slots=True)
-class ExploredPlace:
-    """A place with those of its lines that matter, as (number, text), in order; at least one."""
-
-    path: str
-    label: str
-    lines: tuple[tuple[int, str], ...]
-
-    @property
-    def place(self) -> str:
-        """Path with the first and last line, such as `app.py:12-40`."""
-        first, last = self.lines[0][0], self.lines[-1][0]
-        return f"{self.path}:{first}-{last}"
 
 
 @dataclass(slots=True)
 class FoundPlaces:
-    """What was found for a part of the question: its facts, other places, best first, and sentences about
-    them."""
+    """What was found for a part of the question: its facts, the definitions that answer it, and other places,
+    each best first, and sentences about them. `asks_for_all` says whether it asks for more than one place."""
 
     facts: list[ExploredPlace] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
     places: list[ExploredPlace] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    asks_for_all: bool = False
 
 
 def places_of(
-    repository: Repository, part: str, result: RetrievalResult, more_lines: int, *, with_weak: bool
+    repository: Repository,
+    part: str,
+    result: RetrievalResult,
+    *,
+    with_weak: bool,
+    in_code_words: bool = False,
 ) -> FoundPlaces:
     """Return the places for one part of a question: those in files that it names, then the most certain.
 
-    Ranked chunks have `more_lines` times their usual lines. Those with few of the words are left out unless
-    `with_weak`.
+    Ranked chunks with few of the words are left out unless `with_weak`. The names of a part that is
+    `in_code_words` are guesses: what they name comes after what the words find.
     """
-    found = FoundPlaces(remarks=list(result.remarks))
-    names, literals = _names_and_literals(repository, part, result)
-    paths = result.sought.question.paths
-    matches = list(_matches(repository, literals))
-    facts = result.code_facts
-    first, last = _facts_by_order(result, named=bool(names))
-    subject = result.sought.subject if result.sought.bare else None
-    if subject is not None and subject.symbol:
-        found.places += _definitions(repository, [subject.name], [subject.path], lines=_SUBJECT_LINES)
-    defined = _definitions(repository, names, paths, all_of_them=bool(_ASKS_FOR_ALL.search(part)))
-    found.places += matches
+    asked = _asked(repository, part, result)
+    facts, first, last = result.code_facts, asked.facts, asked.last_facts
+    found = FoundPlaces(remarks=list(result.remarks), asks_for_all=asked.for_all)
     if facts is not None and first:
         note = f" ({facts.note})" if facts.note else ""
         found.remarks.append(f"{facts.summary}{note}.")
+    if facts is not None and first and not asked.callers_are_named:
         found.facts += _definitions(repository, [facts.subject], ())
         found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
         found.facts += _members(repository, first if facts.kind == LIST else ())
-    found.places += defined
-    is_name = len(words(part)) == 1
-    if is_name and facts is None:
-        found.places += _callers(repository, names)
-    if facts is None or facts.kind != CALLERS:  # these are all uses already
-        found.places += _mentions(repository, names, paths)
-    if facts is not None and facts.kind == LIST and not first:
-        found.places += _mentions(repository, [facts.subject], paths)
-    found.places += _lines_of_files(repository, part, result) if paths or not first else []
-    answered = bool(first) or (bool(matches) and is_name)
-    ranked = result.ranked[:_AFTER_FACTS] if answered else result.ranked
-    wants_tests = "tests" in result.sought.question.asks
-    few, with_weak = bool(names) or wants_tests, with_weak or wants_tests
-    excerpts = _excerpts(ranked, part, more_lines, few=few, with_weak=with_weak)
-    worded = [] if answered else _worded(repository, part, result.ranked[:DEPTH])
-    for excerpt, place in zip_longest(excerpts, worded):
-        found.places += _by_definition(repository, excerpt) if excerpt else ()
-        found.places += [place] if place else []
+    ranked = result.ranked[:_AFTER_FACTS] if asked.is_answered else result.ranked
+    weights = _weights(part, result.ranked)
+    hits = [lead_of_hit(repository, hit, weights) for hit in ranked]
+    by_rank = [*_excerpts(repository, ranked, weights, with_weak=with_weak or asked.for_tests)]
+    worded = [] if asked.is_answered else _worded(repository, part, result.ranked[:DEPTH])
+    by_words = [one for pair in zip_longest(by_rank, worded) for one in pair if one is not None]
+    defined = _definitions(repository, asked.names, asked.paths, all_of_them=asked.for_all)
+    if in_code_words:
+        found.places += [*by_words, *asked.matches, *defined]
+    else:
+        _add_named(repository, part, result, asked, weights, found, defined)
+        found.places += by_words
+    if asked.is_answered:
+        found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
+    elif not asked.for_tests:
+        best = _code_leads(hits, ranked)
+        found.leads += best if in_code_words else _named_better_first(repository, best)
     found.places += _grouped(last)
-    order = _tests_first(result) if wants_tests else _named_first(paths)
+    order = _tests_first(result) if asked.for_tests else _named_first(asked.paths)
     for places in (found.facts, found.places):
         places.sort(key=order)
+    if not asked.frames:
+        found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, asked.paths))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a part of a question names, and which kind of places it asks for.
+
+    `frames` are the lines of files in the output of a program, those that decide first; `last_facts` come
+    after all other places.
+    """
+
+    names: Sequence[str]
+    paths: Sequence[str]
+    matches: Sequence[ExploredPlace]
+    frames: Sequence[ExploredPlace]
+    facts: Sequence[CodeFact]
+    last_facts: Sequence[CodeFact]
+    callers_are_named: bool
+    for_all: bool
+    for_tests: bool
+    is_answered: bool
+
+
+def _asked(repository: Repository, part: str, result: RetrievalResult) -> _Asked:
+    names, literals = _names_and_literals(repository, part, result)
+    matches, facts = list(_matches(repository, literals)), result.code_facts
+    first, last = _facts_by_order(result, named=bool(names))
+    frames = _frames(repository, result)
+    for_tests = "tests" in result.sought.question.asks and not frames
+    return _Asked(
+        names=names,
+        paths=[path for path in result.sought.question.paths if path not in names],
+        matches=matches,
+        frames=frames,
+        facts=first,
+        last_facts=last,
+        callers_are_named=facts is not None and facts.kind == CALLERS and len(first) > _MANY_CALLERS,
+        for_all=bool(_ASKS_FOR_ALL.search(part)) and not frames and not for_tests,
+        for_tests=for_tests,
+        is_answered=bool(first) or (bool(matches) and len(words(part)) == 1),
+    )
+
+
+def _frames(repository: Repository, result: RetrievalResult) -> list[ExploredPlace]:
+    """Return the lines of code that the output of a program names, the last ones first, and those in tests
+    after the others; [] for a question that asks for lines."""
+    question, facts = result.sought.question, result.code_facts
+    if question.lines or (facts is not None and facts.kind == LINES):
+        return []
+    known = repository.store.known_files() if question.places else {}
+    found = []
+    for named, line in reversed(question.places):
+        files = [path for path in known if is_path(path, named)]
+        place = _of_file(repository, files[0], [line], "") if len(files) == 1 else None
+        found += [place] if place is not None else []
+    return sorted(found, key=lambda place: not _is_code(place.path))
+
+
+def _add_named(
+    repository: Repository,
+    part: str,
+    result: RetrievalResult,
+    asked: _Asked,
+    weights: Mapping[str, float],
+    found: FoundPlaces,
+    defined: Sequence[ExploredPlace],
+) -> None:
+    """Add what a question names: lines of files, definitions and their uses, quoted strings."""
+    facts = result.code_facts
+    lists_uses = asked.for_all and (facts is None or facts.kind != CALLERS)  # else they are facts
+    names = [facts.subject, *asked.names] if facts is not None and asked.callers_are_named else asked.names
+    tests = _NAMED_CALLERS if asked.for_tests else _NAMED_TESTS
+    uses = NO_USES if lists_uses else (_NAMED_CALLERS, 0 if result.changed else tests)
+    leading = [*_named_leads(repository, names, result, weights, uses)]
+    around = [*asked.frames, *_fact_lines(facts, asked.facts), *asked.matches]
+    if asked.frames:
+        shown = [*_leads_around(repository, around, weights)]
+        called = _called(repository, shown[:1], weights) if not _is_code(asked.frames[0].path) else ()
+        found.leads += [*shown, *called, *leading]
+    else:
+        found.leads += [*leading, *_leads_around(repository, around, weights)]
+    found.places += [*asked.matches, *defined]
+    led = {one.definition for one in leading}
+    found.places += _uses(repository, asked.names, asked.paths, facts, lists_uses, led)
+    if not asked.frames and (asked.paths or not asked.facts):
+        found.places += _lines_of_files(repository, part, result, asked.paths)
+
+
+def _named_leads(
+    repository: Repository,
+    names: Sequence[str],
+    result: RetrievalResult,
+    weights: Mapping[str, float],
+    uses: tuple[int, int],
+) -> Iterator[Lead]:
+    """Yield the definitions of the names in a question, or of what its "it" means, if these are few."""
+    subject = result.sought.subject if result.sought.bare else None
+    pointed = [subject.name] if subject is not None and subject.symbol else []
+    for name in [*pointed, *names]:
+        meant = definitions_meant(repository.store, name)
+        if 0 < len(meant) <= _MAX_TARGETS:
+            yield Lead(meant[0], weights, uses=uses, is_named=True, meant=tuple(meant))
+
+
+def _fact_lines(facts: CodeFacts | None, first: Sequence[CodeFact]) -> list[ExploredPlace]:
+    """Return where the best fact is, if the definition around it says more: not for lists and calls."""
+    if facts is None or facts.kind not in (MESSAGE, SETTING, TRACE):
+        return []
+    return [*_grouped(first[:1])]
+
+
+def _leads_around(
+    repository: Repository, places: Sequence[ExploredPlace], weights: Mapping[str, float]
+) -> Iterator[Lead]:
+    """Yield the functions in code that have the first lines of places."""
+    for place in places:
+        line = place.lines[0][0]
+        around = definition_at(repository.store, place.path, line)
+        if around is not None and around.unit == "function":
+            yield Lead(around, weights, line, is_named=True)
+
+
+def _called(repository: Repository, leads: Sequence[Lead], weights: Mapping[str, float]) -> Iterator[Lead]:
+    """Yield what definitions, such as a test that fails, certainly call in code."""
+    for lead in leads:
+        called = (one for use, one in repository.store.graph.callees(lead.definition) if use.certain)
+        for one in islice(dict.fromkeys(called), _MAX_CALLED):
+            if _is_code(one.path):
+                yield Lead(one, weights, is_named=True)
+
+
+def _code_leads(found: Sequence[Lead], ranked: Sequence[Hit]) -> list[Lead]:
+    """Return the definitions of the best chunks of code without tests; of documents if there is no code."""
+    code = [
+        lead
+        for lead, hit in zip(found, ranked, strict=True)
+        if hit.kind == "code" and not is_test(hit.kind, lead.definition.scope, lead.definition.name)
+    ]
+    return (code or list(found))[:_MAX_LEADS]
+
+
+def _named_better_first(repository: Repository, leads: list[Lead]) -> list[Lead]:
+    """Return definitions with the second one first if its name has clearly more of the words, and its text no
+    less: chunks that are ranked alike are parts of one function and of the ones that it calls."""
+    if len(leads) < 2 or leads[0].definition == leads[1].definition:
+        return leads
+    (named, held), (other_named, other_held) = (_shares(repository, lead) for lead in leads[:2])
+    is_better = other_named >= named + _CLEARLY_MORE and other_held >= held
+    return [leads[1], leads[0], *leads[2:]] if is_better else leads
+
+
+def _shares(repository: Repository, lead: Lead) -> tuple[float, float]:
+    """Return the shares of the weighted words that the name of a definition has, and that its text has."""
+    one, weights = lead.definition, lead.weights
+    read = repository.store.file_text(one.path)
+    held = term_set("\n".join(lines_of(read[0])[one.start - 1 : one.end])) if read else frozenset()
+    every = math.fsum(weights.values()) or 1.0
+    named = math.fsum(weights.get(term, 0.0) for term in term_set(one.name))
+    return named / every, math.fsum(weights.get(term, 0.0) for term in held) / every
 
 
 def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:
@@ -149,11 +300,19 @@ def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:
     return lambda place: not _in_paths(place.path, paths)
 
 
-def _tests_first(result: RetrievalResult) -> Callable[[ExploredPlace], tuple[bool, int]]:
-    """Return the order of places where files of tests come first, as they are ranked."""
+def _tests_first(result: RetrievalResult) -> Callable[[ExploredPlace], tuple[bool, bool, int]]:
+    """Return the order of places where files of tests come first, as they are ranked, each with a few places
+    before all others."""
     ranked = list(dict.fromkeys(hit.path for hit in result.ranked))
     rank = {path: n for n, path in enumerate(ranked)}
-    return lambda place: (kind_of_path(place.path) != "test", rank.get(place.path, len(rank)))
+    counts: Counter[str] = Counter()
+
+    def order(place: ExploredPlace) -> tuple[bool, bool, int]:
+        counts[place.path] += len(place.lines)
+        is_more = counts[place.path] > _LINES_OF_TEST
+        return kind_of_path(place.path) != "test", is_more, rank.get(place.path, len(rank))
+
+    return order
 
 
 def _in_paths(path: str, paths: Sequence[str]) -> bool:
@@ -165,17 +324,19 @@ def _names_and_literals(
 ) -> tuple[list[str], list[str]]:
     """Return the identifiers that a part of a question names, and its quoted strings that are none.
 
-    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it.
+    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it,
+    and so is what looks like a path, such as `trash.Move`.
     """
+    defined = repository.store.graph.definitions
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
     literals = [text for text in quoted if not _NAME.fullmatch(text.strip())]
     named = [text.strip().removesuffix("()") for text in quoted if text not in literals]
     sought = result.sought.question.names
     if len(words(part)) > 1:
         sought = tuple(name for name in sought if not name.isalpha() or not name.isupper())
-    capitalized = [name for name in _CAPITALIZED.findall(part) if repository.store.graph.definitions(name)]
+    capitalized = [name for name in _CAPITALIZED.findall(part) if defined(name)]
     names = dict.fromkeys([*named, *sought, *capitalized])
-    elsewhere = [*literals, *result.sought.question.paths]
+    elsewhere = [*literals, *(path for path in result.sought.question.paths if not defined(path))]
     found = [name for name in names if not any(name in text for text in elsewhere)]
     return found[:_MAX_NAMES], literals[:_MAX_LITERALS]
 
@@ -248,43 +409,57 @@ def _members(repository: Repository, items: Sequence[CodeFact]) -> Iterator[Expl
 
 
 def _definitions(
-    repository: Repository,
-    names: Sequence[str],
-    paths: Sequence[str],
-    *,
-    all_of_them: bool = False,
-    lines: int = 3,
+    repository: Repository, names: Sequence[str], paths: Sequence[str], *, all_of_them: bool = False
 ) -> list[ExploredPlace]:
-    """Return the first line of each definition of the names, and what it says next if there are few; those
-    in the named paths alone if there are any."""
+    """Return the first line of each definition of the names; those in the named paths alone if any are."""
     places = []
     for name in names:
         found = [*repository.store.graph.definitions(name), *repository.store.graph.values(name)]
         found = [one for one in found if _in_paths(one.path, paths)] or found
         found = [one for one in found if _is_code(one.path)] or found
-        few = len(found) <= _MAX_DEFINITIONS
         for one in found[: _MAX_DEFINITIONS_OF_LIST if all_of_them else _MAX_DEFINITIONS]:
-            places += _head(repository, one, lines if few else 1)
+            places += _head(repository, one)
     return places
 
 
-def _head(repository: Repository, one: CodeDefinition, count: int = 1) -> list[ExploredPlace]:
-    """Return the first lines of a definition, from the one with its name."""
+def _head(repository: Repository, one: CodeDefinition) -> list[ExploredPlace]:
+    """Return the first line of a definition that has its name."""
     read = repository.store.file_text(one.path)
     lines = lines_of(read[0])[: one.end] if read else []
     first = next((n for n in range(one.start, len(lines) + 1) if one.name in lines[n - 1]), one.start)
-    place = _of_file(repository, one.path, range(first, min(one.end, first + count - 1) + 1), one)
+    place = _of_file(repository, one.path, [first], one)
     return [place] if place else []
 
 
-def _callers(
-    repository: Repository, names: Sequence[str], most: int = _MAX_CALLERS
+def _uses(
+    repository: Repository,
+    names: Sequence[str],
+    paths: Sequence[str],
+    facts: CodeFacts | None,
+    lists_uses: bool,
+    leading: Set[CodeDefinition],
 ) -> Iterator[ExploredPlace]:
+    """Yield the lines that use names, if these are asked for, or the uses are not named with a definition; of
+    a name that the repository does not define only a few."""
+    defined = repository.store.graph.definitions
+    is_single = len(names) == 1
+    if facts is None or facts.kind != CALLERS:
+        for name in names:
+            wanted = lists_uses or leading.isdisjoint(defined(name))
+            if wanted and (
+                is_single or defined(name) or len(lines_with(repository.store, name)) <= _MAX_USES
+            ):
+                yield from _mentions(repository, [name], paths)
+    if facts is not None and facts.kind == LIST and facts.subject not in names:
+        yield from _mentions(repository, [facts.subject], paths)
+
+
+def _callers(repository: Repository, names: Sequence[str]) -> Iterator[ExploredPlace]:
     """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
     for name in names:
         found = uses_of_name(repository.store, name)
         shown = sorted(found.shown if found.targets else (), key=lambda use: not _is_code(use.path))
-        for (path, within), group in groupby(shown[:most], lambda use: (use.path, use.within)):
+        for (path, within), group in groupby(shown[:_USE_LINES], lambda use: (use.path, use.within)):
             if place := _of_file(repository, path, [use.line for use in group], within):
                 yield place
 
@@ -320,9 +495,7 @@ def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[Ex
         name for name in found if any(_is_code(one.path) for one in repository.store.graph.definitions(name))
     ]
     best = sorted(named, key=lambda name: -found[name])[:_MAX_WORDED]
-    places = [
-        [*_definitions(repository, [name], ()), *_callers(repository, [name], _USE_LINES)] for name in best
-    ]
+    places = [[*_definitions(repository, [name], ()), *_callers(repository, [name])] for name in best]
     return [place for row in zip_longest(*places) for place in row if place is not None]
 
 
@@ -354,11 +527,12 @@ def _is_code(path: str) -> bool:
 # ---------------------------------------------------------------- the lines that matter
 
 
-def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) -> list[ExploredPlace]:
-    """Return the lines of code with the question's words in the files that it names, and in the file that
+def _lines_of_files(
+    repository: Repository, part: str, result: RetrievalResult, paths: Sequence[str]
+) -> list[ExploredPlace]:
+    """Return the lines of code with the question's words in the files that it names, or else in the file that
     most of the best ranked chunks are in; rare words weigh more.
     """
-    paths = result.sought.question.paths
     known = repository.store.known_files()
     named = sorted(path for path in known if any(is_path(path, one) for one in paths))[:_NAMED_FILES]
     if not named:
@@ -383,40 +557,24 @@ def _lines_of_files(repository: Repository, part: str, result: RetrievalResult) 
 
 
 def _excerpts(
-    ranked: Sequence[Hit], part: str, more_lines: int, *, few: bool, with_weak: bool
+    repository: Repository, ranked: Sequence[Hit], weights: Mapping[str, float], *, with_weak: bool
 ) -> Iterator[ExploredPlace]:
-    weights = _weights(part, ranked)
-    judged = () if with_weak else ranked
-    scores = [max(_score(line, weights) for line in [*lines_of(hit.text), ""]) for hit in judged]
-    enough = max(scores, default=0.0) * _SHARE_OF_BEST_CHUNK
-    for rank, hit in enumerate(ranked):
-        if scores and scores[rank] < enough:
-            continue
-        room = _LINES_BY_RANK[rank] if rank < len(_LINES_BY_RANK) and not few else _FEW_LINES
-        yield _excerpt(hit, weights, (room if rank < DEPTH else 1) * more_lines)
+    """Yield the line of each ranked chunk that has most of the words, code before prose."""
+    best = [_best_line(hit, weights) for hit in ranked]
+    enough = 0.0 if with_weak else max((score for score, _ in best), default=0.0) * _SHARE_OF_BEST_CHUNK
+    for hit, (score, at) in zip(ranked, best, strict=True):
+        if score >= enough:
+            line = short(lines_of(hit.text)[at], weights.keys())
+            label = label_at(repository.store, hit.path, hit.start + at) or hit.label
+            yield ExploredPlace(hit.path, label, ((hit.start + at, line),))
 
 
-def _excerpt(hit: Hit, weights: Mapping[str, float], room: int) -> ExploredPlace:
-    """Return the lines of a ranked chunk that matter most: its head, then those with the question's words;
-    lines of code before prose, then the members of a series that one of them begins."""
+def _best_line(hit: Hit, weights: Mapping[str, float]) -> tuple[float, int]:
+    """Return the score of the best line of a chunk, and its number from 0; the head before others."""
     lines = lines_of(hit.text)
-    held = [n for n, line in enumerate(lines) if re.search(r"\w", line)] or [0]
-    of_code = [n for n in held if _is_line_of_code(lines[n])] or held
-    heads = [n for n in of_code if hit.symbol and hit.symbol in lines[n]][:1]
-    others = max(1, room - 1) if room > len(heads) else 0
-    scores = {n: _score(lines[n], weights) for n in held if n not in heads} if others else {}
-    best = sorted(scores, key=lambda n: (-scores[n], n))[:others]
-    chosen = {*heads, *(n for n in best if scores[n])} or {*best[:1]}
-    leaving = [n for n in scores if _LEAVES.match(lines[n])]
-    if others > 1 and hit.unit == "function" and leaving and chosen.isdisjoint(leaving):
-        chosen -= {*best[others - 1 :]}
-        chosen.add(max(leaving, key=lambda n: (scores[n], n)))
-    for n in sorted(chosen):
-        if _OPENS_SERIES.search(lines[n]):
-            chosen |= {*range(n + 1, n + 1 + room - len(chosen))} & {*held}
-    return ExploredPlace(
-        hit.path, hit.label, tuple((hit.start + n, short(lines[n], weights.keys())) for n in sorted(chosen))
-    )
+    scores = [_score(line, weights) for line in lines]
+    at = max(range(len(lines)), key=lambda n: (scores[n], hit.symbol in lines[n], bool(lines[n].strip()), -n))
+    return scores[at], at
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
@@ -438,14 +596,3 @@ def _weights(part: str, hits: Sequence[Hit]) -> dict[str, float]:
 
 def _numbered(first: int, lines: Sequence[str]) -> tuple[tuple[int, str], ...]:
     return tuple((number, short(line)) for number, line in enumerate(lines, first))
-
-
-def short(line: str, sought: Set[str] = frozenset()) -> str:
-    """Return a line as it is shown: with spaces for tabs; a very long one is cut around a sought term."""
-    text = line.expandtabs(4).rstrip()
-    if len(text) <= _MAX_LINE_CHARS:
-        return text
-    named = (word.start() for word in WORD.finditer(text) if sought and not sought.isdisjoint(terms(word[0])))
-    first = max(0, min(next(named, 0) - _MAX_LINE_CHARS // 4, len(text) - _MAX_LINE_CHARS))
-    end = first + _MAX_LINE_CHARS
-    return f"{'…' if first else ''}{text[first:end]}{'…' if end < len(text) else ''}"

@@ -19,7 +19,7 @@ from rag.quoting import counted
 from rag.retrieval.shown_definition import hit_of_lines
 from rag.service.dialog import Dialog
 from rag.service.explore import explore
-from rag.service.explored_places import ExploredPlace
+from rag.service.explored_definitions import ExploredPlace
 from rag.service.recall import recall
 from rag.service.repository import Repository
 from rag.service.search import SearchQuery, search_repositories

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import pytest
 from rag.errors import SearchInvalid
 from rag.service import Engine, Repository, locate
 from rag.service.explore import explore, explore_page, parts_of
-from rag.service.explored_places import _excerpts, _grouped, short
+from rag.service.explored_definitions import short
+from rag.service.explored_places import _excerpts, _grouped, _weights
 from rag.settings import Settings
 from rag.types import CodeFact, Hit, Span
 
@@ -152,39 +152,26 @@ def hit(text: str, symbol: str = "") -> Hit:
     return Hit(Span("r", "a.py", 1, text.count("\n") + 1, "0" * 40, symbol=symbol), text, 1.0)
 
 
-def shown(hits: list[Hit], question: str, more_lines: int = 3, *, with_weak: bool = False) -> list[list[str]]:
-    found = _excerpts(hits, question, more_lines, few=False, with_weak=with_weak)
-    return [[text.strip() for _, text in place.lines] for place in found]
+def shown(repository: Repository, hits: list[Hit], question: str, *, with_weak: bool = False) -> list[str]:
+    found = _excerpts(repository, hits, _weights(question, hits), with_weak=with_weak)
+    return [text.strip() for place in found for _, text in place.lines]
 
 
-def test_lines_without_a_word_of_the_question_are_left_out() -> None:
-    text = (
-        "def close_socket(sock):\n    count = 0\n    sock.shutdown(2)\n    print(count)\n    sock.close()\n"
-    )
-    assert shown([hit(text, "close_socket")], "where is a sock closed?") == [
-        ["def close_socket(sock):", "sock.shutdown(2)", "sock.close()"]
+def test_the_line_with_most_of_the_words_is_shown_of_a_chunk(registry: Repository) -> None:
+    text = "def close_socket(sock):\n    count = 0\n    sock.shutdown(2)\n    sock.linger = 1\n"
+    assert shown(registry, [hit(text, "close_socket")], "where is a sock closed?") == [
+        "def close_socket(sock):"
     ]
-    assert shown([hit("x = 1\ny = 2\n")], "sock") == [["x = 1"]], "a place has a line"
+    assert shown(registry, [hit(text, "close_socket")], "shutdown of a sock") == ["sock.shutdown(2)"]
+    assert shown(registry, [hit("\nx = 1\ny = 2\n")], "sock") == ["x = 1"], "a place has a line"
 
 
-def test_the_members_of_a_series_follow_its_first_line() -> None:
-    text = "other = 1\nevents = [\n    'open',\n    'close',\n]\nlast(2)\n"
-    assert shown([hit(text)], "which events are there?") == [["events = [", "'open',", "'close',", "last(2)"]]
-
-
-def test_chunks_that_fit_far_less_than_the_best_are_left_out() -> None:
+def test_chunks_that_fit_far_less_than_the_best_are_left_out(registry: Repository) -> None:
     best, weak = "refuse(token, expired)\n", "print(token)\n"
     question = "where is an expired token refused: refuse"
-    assert shown([hit(best), hit(weak), hit(weak)], question) == [["refuse(token, expired)"]]
-    assert len(shown([hit(weak), hit(weak)], question)) == 2
-    assert len(shown([hit(best), hit(weak), hit(weak)], question, with_weak=True)) == 3
-
-
-def test_of_chunks_beyond_the_best_the_name_alone_is_shown() -> None:
-    text = "def close_socket(sock):\n    sock.shutdown(2)\n"
-    found = shown([hit(text, "close_socket")] * 26, "where is a sock closed?", 1, with_weak=True)
-    assert [len(lines) for lines in found] == [2] * 24 + [1] * 2
-    assert found[-1] == ["def close_socket(sock):"]
+    assert shown(registry, [hit(best), hit(weak), hit(weak)], question) == ["refuse(token, expired)"]
+    assert len(shown(registry, [hit(weak), hit(weak)], question)) == 2
+    assert len(shown(registry, [hit(best), hit(weak), hit(weak)], question, with_weak=True)) == 3
 
 
 def test_a_decorator_takes_no_line_of_a_fact() -> None:
@@ -247,7 +234,7 @@ def test_a_larger_budget_has_more_places(engine: Engine, handlers: Repository) -
 
 def test_the_same_question_again_comes_to_all_places(engine: Engine, handlers: Repository) -> None:
     seen: dict[str, set[int]] = {}
-    for _ in range(6):
+    for _ in range(12):
         found = explore(handlers, "Store the size of a packet", counter=engine.counter, seen=seen)
         for place in found.places:
             seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
@@ -262,22 +249,6 @@ def test_a_long_line_is_cut_around_what_is_sought(at: int) -> None:
     assert len(shown) <= 162
     assert shown.startswith("…") == (at > 40)
     assert short("otter", {"otter"}) == "otter"
-
-
-def test_the_line_that_decides_is_shown() -> None:
-    text = (
-        "def check(sock, limit):\n    sock.count = limit(1)\n    sock.size = limit(2)\n    log(sock, 3)\n"
-        "    if sock.size > 4:\n        raise Refused()\n    wait(5)\n"
-    )
-    lines = [
-        [text for _, text in place.lines]
-        for place in _excerpts(
-            [replace(hit(text, "check"), unit="function")], "sock limit", 1, few=False, with_weak=False
-        )
-    ]
-    assert [[line.strip() for line in one] for one in lines] == [
-        ["def check(sock, limit):", "sock.count = limit(1)", "sock.size = limit(2)", "raise Refused()"]
-    ]
 
 
 def test_a_value_is_found_by_its_name(engine: Engine, registry: Repository) -> None:

@@ -105,6 +105,7 @@ System = Callable[[Engine, Repository, Path, Task], Reply]
 def _explore(engine: Engine, repository: Repository, root: Path, task: Task) -> Reply:
     found = explore(repository, task.question, counter=engine.counter)
     lines = {(place.path, number) for place in found.places for number, _ in place.lines}
+    lines |= {line for place in found.places for line in place.named}
     return Reply(found.text, 1, frozenset(lines))
 
 

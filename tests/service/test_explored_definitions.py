@@ -1,0 +1,155 @@
+"""Definitions that are shown whole: short ones, parts of long ones, who calls them, which tests use them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from rag.service import Engine, Repository, locate
+from rag.service.explore import Exploration, explore
+from rag.service.explored_definitions import MAX_WHOLE
+from rag.settings import Settings
+
+IMPORT = "from auth.tokens import refuse\n\n\n"
+SHORT = (
+    'def refuse(token):\n    """Refuse a token that expired."""\n\n    if token.expired:\n'
+    "        log(token)\n        raise Refused(token)\n    return token\n"
+)
+LONG = (
+    "def convert(image):\n    size = image.size\n"
+    + "".join(f"    step_{n}(image)\n" for n in range(40))
+    + "    if image.ratio > 3:\n        image.crop_to_square()\n    return image\n"
+    + "".join(f"    later_{n}(image)\n" for n in range(20))
+)
+FILES = {
+    "auth/tokens.py": SHORT,
+    "auth/login.py": f"{IMPORT}def login(form):\n    refuse(form.token)\n    refuse(form)\n",
+    "auth/logout.py": f"{IMPORT}class Session:\n    def close(self):\n        refuse(self)\n",
+    "auth/forms.py": "def sign_form(form):\n    form.signed = True\n\n\n"
+    "def submit(form):\n    sign_form(form)\n",
+    "tests/test_forms.py": "from auth.forms import submit\n\n\ndef test_submit():\n    submit({})\n",
+    "images.py": LONG,
+    "tests/test_tokens.py": f"{IMPORT}def test_refuse():\n    refuse(None)\n",
+    "notes.rs": "/// Keeps the ledger of payments in order.\n///\n/// Payments that bounce are struck.\n"
+    "pub fn tidy(ledger: &Ledger) -> Ledger {\n    ledger.sorted()\n}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    home = tmp_path_factory.mktemp("home")
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def repository(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    folder = tmp_path_factory.mktemp("shop")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return engine.repository(locate(str(folder)))
+
+
+def explored(engine: Engine, repository: Repository, question: str, **options: object) -> Exploration:
+    return explore(repository, question, counter=engine.counter, **options)  # type: ignore[arg-type]
+
+
+def lines_of(found: Exploration, path: str) -> list[int]:
+    return [number for place in found.places if place.path == path for number, _ in place.lines]
+
+
+@pytest.mark.parametrize("question", ["Where is an expired token refused?", "refuse", "auth.tokens.refuse()"])
+def test_a_short_definition_is_shown_whole_with_its_callers_and_tests(
+    engine: Engine, repository: Repository, question: str
+) -> None:
+    found = explored(engine, repository, question)
+    assert found.places[0].path == "auth/tokens.py"
+    assert lines_of(found, "auth/tokens.py") == [1, 2, 4, 5, 6, 7]
+    assert "called in: auth/login.py:5,6 login; auth/logout.py:6 Session.close" in found.text
+    assert "tests: tests/test_tokens.py:5 test_refuse" in found.text
+
+
+def test_the_tests_of_its_callers_are_named_if_it_has_none(engine: Engine, repository: Repository) -> None:
+    found = explored(engine, repository, "Which tests cover sign_form?")
+    assert "called in: auth/forms.py:6 submit" in found.text
+    assert "tests of its callers: tests/test_forms.py:5 test_submit" in found.text
+
+
+def test_the_output_of_a_test_leads_to_the_lines_that_it_names(
+    engine: Engine, repository: Repository
+) -> None:
+    output = (
+        "    def test_refuse():\n>       refuse(None)\n\ntests/test_tokens.py:5:\n\n"
+        "    def refuse(token):\n>       if token.expired:\n"
+        "E       AttributeError: 'NoneType' object has no attribute 'expired'\n\n"
+        "auth/tokens.py:4: AttributeError\nFAILED tests/test_tokens.py::test_refuse\n"
+    )
+    found = explored(engine, repository, output)
+    assert found.places[0].path == "auth/tokens.py"
+    assert lines_of(found, "auth/tokens.py") == [1, 2, 4, 5, 6, 7]
+    assert {4, 5} <= {*lines_of(found, "tests/test_tokens.py")}
+
+
+def test_what_a_failing_test_calls_is_shown_after_it(engine: Engine, repository: Repository) -> None:
+    output = "E       Failed: DID NOT RAISE\n\ntests/test_forms.py:5: Failed\n1 failed\n"
+    found = explored(engine, repository, output)
+    assert [place.path for place in found.places[:2]] == ["tests/test_forms.py", "auth/forms.py"]
+
+
+def test_a_remark_on_a_file_is_no_change_and_two_paths_are(engine: Engine, repository: Repository) -> None:
+    remark = "auth/tokens.py\nThis should say why an expired token is refused."
+    assert explored(engine, repository, remark).places[0].path == "auth/tokens.py"
+    files = "auth/tokens.py\nauth/forms.py\n"
+    assert explored(engine, repository, files).places[0].path.startswith("tests/")
+
+
+def test_a_line_that_is_named_has_no_place_of_its_own(engine: Engine, repository: Repository) -> None:
+    found = explored(engine, repository, "Who is affected if refuse returns None?")
+    single = {(place.path, place.lines[0][0]) for place in found.places if len(place.lines) == 1}
+    named = {one for place in found.places for one in place.named}
+    assert named and single.isdisjoint(named)
+
+
+def test_the_deciding_lines_of_a_long_definition_are_shown_without_a_gap(
+    engine: Engine, repository: Repository
+) -> None:
+    found = explored(engine, repository, "Where is an image with a high ratio cropped to a square?")
+    numbers = lines_of(found, "images.py")
+    assert {1, 43, 44, 45} <= {*numbers} and len(numbers) <= MAX_WHOLE + 2
+    window = [number for number in numbers if number > 2]
+    assert window == [*range(window[0], window[-1] + 1)]
+    assert re.search(rf"^  lines 1-2,{window[0]}-{window[-1]} of 1-65$", found.text, re.MULTILINE)
+
+
+def test_the_lines_that_document_a_function_lead_to_it(engine: Engine, repository: Repository) -> None:
+    found = explored(engine, repository, "What happens with payments that bounce?")
+    assert {4, 5} <= {*lines_of(found, "notes.rs")}
+
+
+def test_guessed_names_that_exist_do_not_come_before_what_the_words_find(
+    engine: Engine, repository: Repository
+) -> None:
+    words = ["crop image to square ratio", "convert image crop", "login"]
+    found = explored(engine, repository, "Why do my photos lose their edges?", in_code_words=words)
+    assert found.places[0].path == "images.py"
+
+
+def test_a_definition_that_was_sent_is_not_shown_again(engine: Engine, repository: Repository) -> None:
+    first = explored(engine, repository, "refuse")
+    seen: dict[str, set[int]] = {}
+    for place in first.places:
+        seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
+    again = explored(engine, repository, "refuse", seen=seen)
+    assert not lines_of(again, "auth/tokens.py")
+
+
+@pytest.mark.parametrize("budget", [100, 130, 160, 200, 260, 340, 450, 600])
+def test_a_smaller_budget_has_a_part_of_it(engine: Engine, repository: Repository, budget: int) -> None:
+    for question in ("refuse", "Where is an image with a high ratio cropped to a square?"):
+        found = explored(engine, repository, question, budget_tokens=budget)
+        assert engine.counter.count(found.text) <= budget
+        assert found.places

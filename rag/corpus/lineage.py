@@ -31,7 +31,7 @@ _MAX_REUSED = 4
 """How many cached ranges are looked at for one that ends a little earlier."""
 _MAX_CACHED = 64
 """The number of cached ranges; the oldest is removed first."""
-_RENAMES = ("-M", "-l400", "--diff-filter=RD")
+_RENAMES = ("-l400", "--diff-filter=RD")
 _MAX_ANCESTORS = 400_000
 """Of how many commits the parents are read to find where others branched off."""
 _VERSION = 2
@@ -95,11 +95,19 @@ class Lineage:
         if self._ended is None:
             self._ended = {}
             commits = self._known_commits()
-            every = [*(self._events(len(commits)) or ())]
+            known = self._events(len(commits))
+            every = list(known) if known is not None else self._without_blobs(commits)
             for number, events in enumerate(reversed(every)):
                 for old, new in events:
                     self._ended.setdefault(old, []).append((number, new))
         return self._ended
+
+    def _without_blobs(self, commits: Sequence[str]) -> list[list[Event]]:
+        """Return the events, oldest first, of a partial clone: only files of equal bytes are renamed."""
+        try:
+            return _read_events(self._root, self._commit, commits, "-M100%")[::-1]
+        except (GitError, SourceError):
+            return []
 
     def became(self, path: str, number: int) -> tuple[str, int]:
         """Return the last path of a file after the event with this number, and the number of its last event.
@@ -263,11 +271,21 @@ def _git(root: Path, *arguments: str, ok_codes: Sequence[int] = (0,)) -> bytes:
     return run_git(arguments, cwd=root, timeout_s=MAX_SECONDS, ok_codes=ok_codes)
 
 
-def _read_events(root: Path, commit: str, commits: Sequence[str]) -> list[list[Event]]:
+def _read_events(root: Path, commit: str, commits: Sequence[str], similar: str = "-M") -> list[list[Event]]:
     """Return the events of each of these commits: the last ones of a branch, newest first."""
     # A commit id follows the last path of the commit before it; a raw entry begins with a colon.
     shown = ["--format=%x00%H", "--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--relative"]
-    command = ["log", "-m", "--first-parent", *_RENAMES, *shown, f"--max-count={len(commits)}", commit, "--"]
+    command = [
+        "log",
+        "-m",
+        "--first-parent",
+        similar,
+        *_RENAMES,
+        *shown,
+        f"--max-count={len(commits)}",
+        commit,
+        "--",
+    ]
     fields = _git(root, *command).decode("utf-8", "surrogateescape").split("\0")
     found: dict[str, list[Event]] = {}
     events: list[Event] = []

@@ -113,6 +113,16 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     }
 
 
+def ignored(root: Path, paths: Collection[str]) -> set[str]:
+    """Return those of the paths that git ignores: what is there is made by a tool, not written."""
+    wanted = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    try:
+        output = run_git(["check-ignore", "--stdin", "-z"], cwd=root, stdin=wanted, ok_codes=(0, 1))
+    except (GitError, SourceError):
+        return set()
+    return set(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
+
+
 def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:
     """Return the changes of files along the first parents of a commit, newest first; [] if that takes too
     long.

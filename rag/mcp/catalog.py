@@ -240,6 +240,18 @@ _CODE = (
         },
     ),
 )
+_TEXTS = (
+    McpTool(
+        "check",
+        """Check what a text says of the code: which paths, lines, symbols, commands and settings that it names
+    have moved, changed or are gone. Use it for notes and documents, and before you commit them.""",
+        {
+            "text": _text("Default: the repository's AGENTS.md, README and the like.", most=1_000_000),
+            "repoName": _ONLY_REPO,
+            "path": _text("The file that the text is from, if any.", most=1000),
+        },
+    ),
+)
 _MEMORY = (
     McpTool(
         "remember",
@@ -300,7 +312,10 @@ _MEMORY = (
         },
     ),
 )
-TOOLS: Mapping[str, McpTool] = {one.name: one for one in (*_EXPLORING, *_WIKI, *_QUESTIONS, *_CODE, *_MEMORY)}
+_EVERY = (*_EXPLORING, *_WIKI, *_QUESTIONS, *_CODE, *_TEXTS, *_MEMORY)
+TOOLS: Mapping[str, McpTool] = {
+    one.name: one for one in (*_EXPLORING, *_WIKI, *_QUESTIONS, *_CODE, *_TEXTS, *_MEMORY)
+}
 """The tools by name, in the order of the list."""
 
 

@@ -13,10 +13,10 @@ What is found here is only a candidate: whether it means something in the reposi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 MAX_TEXT_CHARS = 2_000_000
 MAX_CLAIMS = 5_000
@@ -32,6 +32,8 @@ _PATH = re.compile(
     r"((?:[\w.+@~-]+/|/)*[\w.+@~-]*)"
     r"(?::(\d{1,7})(?:[-\u2013](\d{1,7})|:\d{1,7})?|#L(\d{1,7})(?:-L?(\d{1,7}))?|#[\w.%-]*)?"
 )
+_PLACEHOLDERS = frozenset("<>{}*$")
+"""Next to one of these a path is only the beginning or the end of one."""
 _NAME = r"[^\W\d][\w$]*"
 _SYMBOL = re.compile(rf"((?:{_NAME}(?:\.|::|#))*)({_NAME})(\([^()]{{0,200}}\))?")
 _SETTING = re.compile(r"\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?:=\S*)?")
@@ -100,6 +102,19 @@ class CheckedClaim:
         """Whether the text is not true any more."""
         return self.state in STALE
 
+    def values(self) -> dict[str, Any]:
+        """Return the claim and its state for JSON; columns count from 1, and `end_column` is behind it."""
+        claim = self.claim
+        return {
+            "file": self.file,
+            "line": claim.line,
+            "column": claim.begin + 1,
+            "end_column": claim.end + 1,
+            "kind": claim.kind,
+            "text": claim.text,
+            **{name: getattr(self, name) for name in ("state", "now", "commit", "since", "fix", "reason")},
+        }
+
     def __str__(self) -> str:
         said = {
             "moved": f"moved to {self.now}",
@@ -128,6 +143,22 @@ def claims_in(text: str, *, all_words: bool = False) -> list[Claim]:
         if len(found) >= MAX_CLAIMS:
             break
     return found[:MAX_CLAIMS]
+
+
+def corrected(text: str, claims: Iterable[CheckedClaim]) -> tuple[str, int]:
+    """Return a text with what has moved or was renamed written as it is now, and the number of corrections.
+
+    All other characters stay as they are.
+    """
+    lines = text.split("\n")
+    count = 0
+    for one in sorted(claims, key=lambda one: (one.claim.line, -one.claim.begin)):
+        claim = one.claim
+        if one.fix and claim.line <= len(lines):
+            line = lines[claim.line - 1]
+            lines[claim.line - 1] = line[: claim.begin] + one.fix + line[claim.end :]
+            count += 1
+    return "\n".join(lines), count
 
 
 def _of_fenced(line: str, number: int) -> Iterator[Claim]:
@@ -200,6 +231,9 @@ def _is_code(scope: str, name: str, call: str) -> bool:
 def _paths(part: str, number: int, offset: int, *, is_marked: bool) -> Iterator[Claim]:
     for token in _TOKEN.finditer(part):
         word = token[0].rstrip(".:!?")
+        around = part[max(token.start() - 1, 0) : token.start()] + part[token.end() : token.end() + 1]
+        if _PLACEHOLDERS & set(around):
+            continue
         if len(word) > _MAX_TOKEN_CHARS or ("/" not in word and "." not in word[1:]):
             continue
         parsed = _PATH.fullmatch(word)

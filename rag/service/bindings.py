@@ -45,6 +45,7 @@ class Tree:
     holders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     _blobs: dict[str, str] = field(default_factory=dict)
+    _targets: dict[tuple[str, str, str], list[NamedLines]] = field(default_factory=dict)
 
     @property
     def root(self) -> Path:
@@ -85,7 +86,10 @@ class Tree:
             return self.definitions(path)
         text = self.text(path)
         if claim.kind == "command":
-            return targets(claim.scope, path, text)
+            key = claim.scope, path.rpartition("/")[2], self.blob(path)
+            if key not in self._targets:
+                self._targets[key] = targets(claim.scope, path, text)
+            return self._targets[key]
         rows = enumerate(lines_of(text), start=1)
         return [NamedLines(row, row, one, "") for row, line in rows for one in _UPPER.findall(line)]
 

@@ -14,15 +14,20 @@ lines and the files with a name at a commit are cached, since commits never chan
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from rag.code.languages import kind_of_path
 from rag.corpus.history import read_blobs
 from rag.corpus.lineage import Lineage
-from rag.corpus.named_history import commit_days, files_with, line_commits, versions
+from rag.corpus.named_history import commit_days, files_with, ignored, line_commits, versions
+from rag.corpus.read import file_bytes
+from rag.corpus.skip import vendored_folder
+from rag.corpus.worktree import work_tree
 from rag.errors import ConfigError, SourceError
 from rag.memory.claims import MAX_TEXT_CHARS, CheckedClaim, Claim, claims_in
 from rag.memory.freshness import check
@@ -34,6 +39,10 @@ from rag.service.snapshots import FolderState, states
 from rag.types import Freshness, Source
 
 MAX_TEXTS = 500
+_AGENT_FILE = re.compile(
+    r"(?:^|/)(?:(?:CLAUDE|AGENTS|AGENT|GEMINI|MEMORY|CONVENTIONS|SKILL)(?:\.local)?\.md|README(?:\.\w{2,4})?"
+    r"|copilot-instructions\.md|\.(?:cursor|windsurf|cline)rules|\.cursor/rules/[^/]+\.mdc)$"
+)
 _MAX_COMMITS = 16
 """In the files of more commits names are not searched for: those with most claims are."""
 _MAX_BUILD_FILES = 200
@@ -61,6 +70,37 @@ class _Open:
     claim: Claim
 
 
+def whole_repository(source: Source) -> Source:
+    """Return the repository that a folder is a part of: texts name paths from its top."""
+    top = None if source.is_url else work_tree(Path(source.location))
+    return source if top is None else replace(source, location=str(top))
+
+
+def text_of(name: str, content: bytes, path: str = "") -> CheckedText:
+    """Return the bytes of a file as a text to check; `path` is that in the repository, "" if outside."""
+    return CheckedText(name, content.decode("utf-8", "surrogateescape"), path)
+
+
+def agent_texts(engine: Engine, source: Source) -> list[CheckedText]:
+    """Return the files of a repository that tell agents and readers about it, by path.
+
+    Raises:
+        SourceError: the repository cannot be read.
+    """
+    state = _state(engine, source)
+    named = filter(_AGENT_FILE.search, state.files)
+    paths = sorted(path for path in named if not vendored_folder(path.rpartition("/")[0]))
+    contents = ((path, file_bytes(state.root, path)) for path in paths[:MAX_TEXTS])
+    return [text_of(path, content, path) for path, content in contents if content is not None]
+
+
+def _state(engine: Engine, source: Source) -> FolderState:
+    state = states(engine, [source])[source.location]
+    if not isinstance(state, FolderState):
+        raise SourceError(state if isinstance(state, str) else f"{source} has no files to compare with")
+    return state
+
+
 def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) -> list[CheckedClaim]:
     """Return the claims of texts about a repository with their states, in order.
 
@@ -77,11 +117,9 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
             raise ConfigError(
                 f"{one.name} has {len(one.text):,} characters; the most that is checked is {MAX_TEXT_CHARS:,}"
             )
-    state = states(engine, [source])[source.location]
-    if not isinstance(state, FolderState):
-        raise SourceError(state if isinstance(state, str) else f"{source} has no files to compare with")
+    state = _state(engine, source)
     if state.lineage is None:
-        raise SourceError(f"{source} has no git history, which says what a text was true of; run `git init`")
+        raise SourceError(f"{source} has no git history, which says what a text was true of")
     return _Check(state, state.lineage, texts).run()
 
 
@@ -203,6 +241,7 @@ class _Check:
 
     def _follow_paths(self, claims: Sequence[_Open]) -> None:
         folders = self._emptied({path for one in claims for path in self._ways(one)})
+        self._ignored = ignored(self.state.root, {path for one in claims for path in self._ways(one)})
         places = []
         for one in claims:
             path, commit = self._path_now(one), self._commit(one)
@@ -239,7 +278,7 @@ class _Check:
             is_folder = not events
             events = events or folders.get(path, [])
             number = _next_event(events, position or 0)
-            if number is None or number == position:
+            if number is None or number == position or path in self._ignored:
                 continue
             if is_folder:
                 self._folder_became(one, path, events, position or 0)

@@ -243,7 +243,7 @@ _CODE = (
 _TEXTS = (
     McpTool(
         "check",
-        """Check what a text says of the code: which paths, lines, symbols, commands and settings that it names
+        """Check what a text says of the code: which paths, lines, symbols, commands and settings it names
     have moved, changed or are gone. Use it for notes and documents, and before you commit them.""",
         {
             "text": _text("Default: the repository's AGENTS.md, README and the like.", most=1_000_000),

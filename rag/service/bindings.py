@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class Tree:
     commit: str = ""
     holders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
-    _blobs: dict[str, str] = field(default_factory=dict)
+    blobs: dict[str, str] = field(default_factory=dict)
     _targets: dict[tuple[str, str, str], list[NamedLines]] = field(default_factory=dict)
 
     @property
@@ -53,25 +53,23 @@ class Tree:
         return self.state.root
 
     def expect(self, paths: Collection[str]) -> None:
-        """Look up the blobs of files at the commit, in one go."""
+        """Look up files at the commit, and read them, in one go."""
         if self.commit:
-            wanted = [(self.commit, path) for path in paths if path not in self._blobs]
-            found = blobs_at(self.root, wanted)
-            self._blobs |= {path: found.get((commit, path), "") for commit, path in wanted}
+            prepare({self.commit: self}, ((self.commit, path) for path in paths))
 
     def blob(self, path: str) -> str:
         """Return the blob id of a file; "" if there is none."""
         if not self.commit:
             return self.state.files.get(path, "")
-        self.expect([path])
-        return self._blobs[path]
+        if path not in self.blobs:
+            self.expect([path])
+        return self.blobs[path]
 
     def text(self, path: str) -> str:
         """Return the text of a file; "" if it has none."""
         blob = self.blob(path)
         if blob and blob not in self.texts:
-            content = self.state.contents([blob]) if not self.commit else read_blobs(self.root, [blob])
-            self.texts[blob] = content.get(blob, b"").decode("utf-8", "replace").replace("\r\n", "\n")
+            self.texts[blob] = _text(self.state.contents([blob]).get(blob, b""))
         return self.texts.get(blob, "")
 
     def definitions(self, path: str) -> list[NamedLines]:
@@ -92,6 +90,24 @@ class Tree:
             return self._targets[key]
         rows = enumerate(lines_of(text), start=1)
         return [NamedLines(row, row, one, "") for row, line in rows for one in _UPPER.findall(line)]
+
+
+def prepare(trees: Mapping[str, Tree], places: Iterable[tuple[str, str]]) -> None:
+    """Look up files in the trees of commits, given as (commit, path), and read them, in one go."""
+    wanted = {(commit, path) for commit, path in places if path not in trees[commit].blobs}
+    if not wanted:
+        return
+    tree = next(iter(trees.values()))
+    found = blobs_at(tree.root, wanted)
+    for commit, path in wanted:
+        trees[commit].blobs[path] = found.get((commit, path), "")
+    unread = {blob for blob in found.values() if blob not in tree.texts}
+    contents = read_blobs(tree.root, unread)
+    tree.texts.update((blob, _text(contents.get(blob, b""))) for blob in unread)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def candidates(path: str, folder: str) -> list[str]:

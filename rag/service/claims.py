@@ -33,9 +33,11 @@ from rag.memory.claims import MAX_TEXT_CHARS, CheckedClaim, Claim, claims_in
 from rag.memory.freshness import check
 from rag.memory.named_lines import BUILD_FILES, renamed, targets, whole_word
 from rag.memory.syntax import NamedLines
-from rag.service.bindings import Tree, build_files, candidates, citation_of, places_in
+from rag.service.bindings import Tree, build_files, candidates, citation_of, places_in, prepare
+from rag.service.claims_cache import ClaimsCache
 from rag.service.engine import Engine
 from rag.service.snapshots import FolderState, states
+from rag.service.storage import LINEAGES
 from rag.types import Freshness, Source
 
 MAX_TEXTS = 500
@@ -120,14 +122,19 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
     state = _state(engine, source)
     if state.lineage is None:
         raise SourceError(f"{source} has no git history, which says what a text was true of")
-    return _Check(state, state.lineage, texts).run()
+    cache = ClaimsCache(engine.settings.home / LINEAGES, state.root)
+    found = _Check(state, state.lineage, cache, texts).run()
+    cache.save()
+    return found
 
 
 class _Check:
     """One check: the texts, and what is known of the repository."""
 
-    def __init__(self, state: FolderState, lineage: Lineage, texts: Sequence[CheckedText]) -> None:
-        self.state, self.lineage, self.texts = state, lineage, texts
+    def __init__(
+        self, state: FolderState, lineage: Lineage, cache: ClaimsCache, texts: Sequence[CheckedText]
+    ) -> None:
+        self.state, self.lineage, self.cache, self.texts = state, lineage, cache, texts
         self.now = Tree(state)
         self.found: dict[_Open, CheckedClaim] = {}
         self.written: dict[tuple[int, int], str] = {}
@@ -222,10 +229,22 @@ class _Check:
         for one in claims:
             lines[one.number].add(one.claim.line)
         for number, wanted in lines.items():
-            path = self.texts[number].path
-            commits = line_commits(self.state.root, path, wanted) if path in self._files else {}
+            commits = self._line_commits(self.texts[number].path, wanted)
             self.written |= {(number, line): commits.get(line, self.state.commit) for line in wanted}
         self._positions = self.lineage.positions(set(self.written.values()))
+
+    def _line_commits(self, path: str, lines: set[int]) -> dict[int, str]:
+        """Return the commits of lines of a text of the repository; without those that are not committed."""
+        if path not in self._files:
+            return {}
+        blob = self.state.files[path]
+        known = self.cache.lines(path, blob)
+        if new := lines - known.keys():
+            found = line_commits(self.state.root, path, new)
+            if found.keys() == new:
+                self.cache.add_lines(path, blob, found)
+            known |= found
+        return known
 
     def _commit(self, one: _Open) -> str:
         return self.written[one.number, one.claim.line]
@@ -327,8 +346,7 @@ class _Check:
 
     def _follow_lines(self, places: Sequence[tuple[_Open, str, str]]) -> None:
         trees = {commit: Tree(self.state, commit, texts=self.now.texts) for _, _, commit in places}
-        for commit, tree in trees.items():
-            tree.expect({path for _, path, at in places if at == commit})
+        prepare(trees, [(commit, path) for _, path, commit in places])
         cited = []
         for one, path, commit in places:
             claim = replace(one.claim, path=path)
@@ -374,24 +392,17 @@ class _Check:
     # ------------------------------------------------------------ names
 
     def _follow_names(self, claims: Sequence[_Open]) -> None:
-        often = Counter(self._commit(one) for one in claims)
-        commits = [commit for commit, _ in often.most_common(_MAX_COMMITS)]
-        names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
-        holders = files_with(self.state.root, names, commits) if names else {}
-        trees = {
-            commit: Tree(self.state, commit, holders.get(commit, {}), self.now.texts) for commit in commits
-        }
+        places = {one: self.cache.places(self._commit(one), self._key(one)) for one in claims}
+        self._bind([one for one, known in places.items() if known is None])
         cited = []
         for one in claims:
             self._put(one, state="absent")
-            tree = trees.get(self._commit(one))
-            folder = self.texts[one.number].folder
-            if tree is None:
-                continue
-            if one.claim.kind == "command":
-                tree.expect(build_files(one.claim, folder))
-            places = [*places_in(tree, one.claim, folder)][:1]
-            cited += [(one, tree, path, lines) for path, lines in places]
+            commit = self._commit(one)
+            for path, lines in (self.cache.places(commit, self._key(one)) or ())[:1]:
+                cited.append((one, Tree(self.state, commit, texts=self.now.texts), path, lines))
+        trees = {tree.commit: tree for _, tree, *_ in cited}
+        prepare(trees, [(tree.commit, path) for _, tree, path, _ in cited])
+        cited = [(one, trees[tree.commit], path, lines) for one, tree, path, lines in cited]
         made = [citation_of(tree, path, lines) for _, tree, path, lines in cited]
         states = check(made, {self.state.source.location: self.state})
         gone = []
@@ -399,6 +410,32 @@ class _Check:
             if not self._is_renamed(one, tree, path, lines, found):
                 gone.append((one, tree, path, found))
         self._removed(gone)
+
+    def _key(self, one: _Open) -> str:
+        claim = one.claim
+        folder = self.texts[one.number].folder if claim.kind == "command" else ""
+        return "\0".join((claim.kind, folder, claim.scope, claim.name))
+
+    def _bind(self, claims: Sequence[_Open]) -> None:
+        """Find what claims named at their commits, for the commits with most of them."""
+        often = Counter(self._commit(one) for one in claims)
+        commits = [commit for commit, _ in often.most_common(_MAX_COMMITS)]
+        names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
+        holders = files_with(self.state.root, names, commits) if names and commits else {}
+        trees = {
+            commit: Tree(self.state, commit, holders.get(commit, {}), self.now.texts) for commit in commits
+        }
+        bound = [one for one in claims if self._commit(one) in trees]
+        files = {
+            (self._commit(one), path)
+            for one in bound
+            if one.claim.kind == "command"
+            for path in build_files(one.claim, self.texts[one.number].folder)
+        }
+        prepare(trees, files)
+        for one in bound:
+            tree, folder = trees[self._commit(one)], self.texts[one.number].folder
+            self.cache.add_places(tree.commit, self._key(one), places_in(tree, one.claim, folder))
 
     def _is_renamed(self, one: _Open, tree: Tree, path: str, lines: NamedLines, found: Freshness) -> bool:
         """Report what a name became, if its lines have another name now; return whether they have."""

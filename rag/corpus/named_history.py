@@ -40,11 +40,11 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
 
 
 def files_with(
-    root: Path, names: Collection[str], commits: Sequence[str] = ()
+    root: Path, names: Collection[str], commits: Sequence[str] = (), *, is_git: bool = True
 ) -> dict[str, dict[str, list[str]]]:
     """Return the files that hold each name as a whole word, by commit, then name.
 
-    Without commits the folder is searched as it is, and its commit is "".
+    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's.
 
     Raises:
         SourceError: git takes too long, or there are too many.
@@ -52,7 +52,7 @@ def files_with(
     found: dict[str, dict[str, list[str]]] = {}
     known = set(commits)
     for part in _parts(sorted(names)):
-        lines = _grep(root, part, list(commits) or ["--untracked"])
+        lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
         for line in dict.fromkeys(lines.decode("utf-8", "surrogateescape").split("\n")):
             place, between, name = line.partition("\0")
             commit, colon, path = place.partition(":") if known else ("", ":", place)

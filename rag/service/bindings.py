@@ -192,11 +192,14 @@ def citation_of(tree: Tree, path: str, lines: NamedLines, *, n: int = 1, commit:
 
 
 def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
-    """Return the places in a folder that a sentence names, as citations; symbols also without code marks."""
+    """Return the places in a folder that a sentence names, as citations; symbols also without code marks.
+
+    At most 20; of a name that is defined at several places none.
+    """
     claims = claims_in(text, all_words=True)
     names = {claim.name for claim in claims if claim.kind in ("symbol", "setting")}
     try:
-        holders = files_with(state.root, names).get("", {}) if state.commit else {}
+        holders = files_with(state.root, names, is_git=bool(state.commit)).get("", {})
     except SourceError:
         holders = {}
     tree = Tree(state, holders=holders)

@@ -370,4 +370,7 @@ def _print(fact: Fact) -> None:
     shown = f"  [{', '.join(states)}]" if states else ""
     out(f"{fact.id[:_SHOWN_OF_AN_ID]}  {visible(fact.text)}{shown}")
     about = Source(fact.location).name
-    out(f"          {visible(about)}{': ' if fact.places else ''}{visible(', '.join(fact.places))}")
+    first, *more = map(visible, fact.places or [""])
+    out(f"          {visible(about)}{': ' if first else ''}{first}")
+    for place in more:
+        out(f"          {place}")

@@ -127,13 +127,13 @@ def renamed(
         now: the names of the present text.
         present: the present text.
     """
-    before = _without(old, lines_of(text))
+    old_lines = lines_of(text)
     taken = set(known)
-    lines = lines_of(present)
+    new_lines = lines_of(present)
     shares = []
     for one in now:
         if one.symbol not in taken and one.symbol != old.symbol:
-            after = _without(one, lines)
+            before, after = _without(old, one, old_lines, old), _without(old, one, new_lines, one)
             total = max(before.total(), after.total())
             shares.append(((before & after).total() / total if total else 0.0, one))
     shares.sort(key=lambda share: -share[0])
@@ -143,8 +143,8 @@ def renamed(
     return one if len(shares) == 1 or shares[1][0] < best else None
 
 
-def _without(one: NamedLines, lines: Sequence[str]) -> Counter[str]:
-    """Return the lines of a name without the name, white space around them, and empty ones."""
-    word = whole_word(one.symbol)
+def _without(old: NamedLines, new: NamedLines, lines: Sequence[str], one: NamedLines) -> Counter[str]:
+    """Return the lines of one of two names without both names, white space around them, and empty ones."""
+    word = re.compile("|".join(whole_word(name.symbol).pattern for name in (new, old)))
     bare = (word.sub("\0", line).strip() for line in lines[one.start - 1 : one.end])
     return Counter(line for line in bare if line)

@@ -14,18 +14,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rag.code.languages import kind_of_path
+from rag.code.graph_files import LoadedFile
+from rag.code.languages import kind_of_path, language_of_path
+from rag.code.parsing import SourceText, parsed_texts
 from rag.corpus.history import read_blobs
 from rag.corpus.named_history import blobs_at, files_with
 from rag.errors import SourceError
 from rag.lines import lines_of
 from rag.memory.claims import Claim, claims_in
 from rag.memory.named_lines import BUILD_FILES, lines_with, targets
-from rag.memory.syntax import NamedLines, Syntax
+from rag.memory.syntax import NamedLines
 from rag.service.snapshots import FolderState
 from rag.types import Citation, CitedSymbol, Span
 
-_MAX_HOLDERS = 8
+_MAX_HOLDERS = 25
 """In more files than this a name is too common to be bound."""
 _MAX_DEFINITIONS = 5
 _MAX_BOUND = 20
@@ -45,6 +47,7 @@ class Tree:
     holders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     blobs: dict[str, str] = field(default_factory=dict)
+    _definitions: dict[tuple[str, str], list[NamedLines]] = field(default_factory=dict)
     _targets: dict[tuple[str, str, str], list[NamedLines]] = field(default_factory=dict)
 
     @property
@@ -73,10 +76,11 @@ class Tree:
         return self.texts.get(blob, "")
 
     def definitions(self, path: str) -> list[NamedLines]:
-        """Return the functions and classes of a file."""
-        text = self.text(path)
-        values = self.state.syntax(path, text.encode("utf-8", "replace")) if text else None
-        return [] if values is None else Syntax(values).definitions
+        """Return the functions, classes and constants of a file, also those within functions."""
+        key = path, self.blob(path)
+        if key not in self._definitions:
+            self._definitions[key] = _defined(path, self.text(path))
+        return self._definitions[key]
 
     def named(self, claim: Claim, path: str) -> list[NamedLines]:
         """Return what may be called like a symbol, command or setting in a file, also other names."""
@@ -108,6 +112,14 @@ def prepare(trees: Mapping[str, Tree], places: Iterable[tuple[str, str]]) -> Non
 
 def _text(content: bytes) -> str:
     return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _defined(path: str, text: str) -> list[NamedLines]:
+    language = language_of_path(path)
+    (parsed,) = parsed_texts([SourceText(text, language)], max_chars=None)
+    file = LoadedFile(path, language, parsed.graph)
+    every = [*map(file.definition, range(len(parsed.graph.definitions))), *file.values]
+    return [NamedLines(one.start, one.end, one.name, one.scope) for one in every]
 
 
 def candidates(path: str, folder: str) -> list[str]:

@@ -171,10 +171,14 @@ class _Check:
         return frozenset(found)
 
     def _path_now(self, one: _Open) -> str:
-        """Return the present path that a claim names; "" if there is none, or several."""
-        for path in candidates(one.claim.path, self.texts[one.number].folder):
+        """Return the present path that a claim names; "" if there is none."""
+        for path in self._ways(one):
             if path in self._files or path in self._folders or self.state.instead(path) is not None:
                 return path
+        return ""
+
+    def _ends_with(self, one: _Open) -> str:
+        """Return a present path that ends with the one that a claim names; "" if there is none."""
         ending = posixpath.normpath(one.claim.path.strip("/"))
         same = [
             path
@@ -205,7 +209,10 @@ class _Check:
         """Whether a claim is about what is there now; lines must be compared."""
         claim = one.claim
         if claim.kind == "path":
-            is_there = bool(self._path_now(one))
+            is_there = bool(self._path_now(one) or self._ends_with(one))
+            was_there = any(way in self.lineage.ended() for way in self._ways(one))
+            if is_there and was_there and not self._path_now(one):
+                return False
         elif claim.kind == "command":
             is_there = claim.name in self._targets[claim.scope]
         elif claim.kind == "lines":
@@ -264,6 +271,12 @@ class _Check:
         places = []
         for one in claims:
             path, commit = self._path_now(one), self._commit(one)
+            if (
+                not path
+                and one.claim.kind == "lines"
+                and not any(map(self.lineage.ended().get, self._ways(one)))
+            ):
+                path = self._ends_with(one)
             if not path or path in self._folders:
                 path, commit = self._was(one, folders)
             if one.claim.kind == "lines" and path and path not in self._folders:
@@ -299,13 +312,15 @@ class _Check:
             number = _next_event(events, position or 0)
             if number is None or number == position or path in self._ignored:
                 continue
+            if number > (position or 0) and self._ends_with(one):
+                break
             if is_folder:
                 self._folder_became(one, path, events, position or 0)
                 return "", ""
             self._path_became(one, path, *self.lineage.became(path, number))
             commit = self._commit(one) if number < (position or 0) else self.lineage.commit_of(number + 1)
             return path, commit
-        self._put(one, state="absent")
+        self._put(one, state="fresh" if self._ends_with(one) else "absent")
         return "", ""
 
     def _path_became(self, one: _Open, path: str, now: str, number: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rag.lines import lines_of
 from rag.memory.syntax import NamedLines
+from rag.parsing import parse_json, parse_toml
 
 BUILD_FILES = {
     "make": ("Makefile", "makefile", "GNUmakefile"),
@@ -24,27 +25,61 @@ _RECIPES = {
     "make": re.compile(r"([\w./%-]+(?:[ \t]+[\w./%-]+)*)[ \t]*:(?![=:])"),
     "just": re.compile(r"@?([A-Za-z_][\w-]*)(?:[ \t][^:=]*)?:(?!=)"),
 }
-_TABLE = re.compile(r"\s*\[{1,2}([^\]\[]{1,200})\]{1,2}\s*(?:#.*)?")
-_KEY = re.compile(r"\s*[\"']?([\w.-]+)[\"']?\s*=\s*(?:[\"']([^\"']*)[\"'])?")
-_JSON_KEY = re.compile(r"\s*\"([^\"]{1,200})\"\s*:\s*(\{?)")
-_PROGRAM_TABLES = frozenset({"project.scripts", "project.gui-scripts", "tool.poetry.scripts"})
-_SCRIPTS = "options.entry_points"
-_CARGO_TABLES = frozenset({"bin", "example", "test", "bench"})
+_TOML_SCRIPTS = (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts"))
+_CARGO_TABLES = ("bin", "example", "test", "bench")
+_INI_SCRIPTS = re.compile(r"^(?:console|gui)_scripts[ \t]*=(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_INI_NAME = re.compile(r"^[ \t]*([\w.-]+)[ \t]*=", re.MULTILINE)
+_ANY_WORD = re.compile(r"[\w.:-]+")
 _LEAST_SHARE = 0.6
 _MAX_NAMES = 2_000
 
 
 def targets(kind: str, path: str, text: str) -> list[NamedLines]:
-    """Return the targets that a build file defines for a kind of command."""
-    lines = lines_of(text)
+    """Return the targets that a build file defines for a kind of command; all words of a damaged one."""
     name = path.rpartition("/")[2]
+    lines = lines_of(text)
     if kind in _RECIPES:
-        found = _recipes(_RECIPES[kind], lines)
-    elif name == "package.json":
-        found = _members(lines, ("scripts",) if kind == "npm" else ("bin",))
-    else:
-        found = _keys(lines, name, kind)
-    return [one for one, _ in zip(found, range(_MAX_NAMES), strict=False)]
+        return [one for one, _ in zip(_recipes(_RECIPES[kind], lines), range(_MAX_NAMES), strict=False)]
+    try:
+        names = _declared(kind, name, text)
+    except (ValueError, AttributeError, TypeError):  # invalid, or not of the usual form
+        names = _ANY_WORD.findall(text)
+    return [_declaration(one, lines) for one in dict.fromkeys(names[:_MAX_NAMES])]
+
+
+def _declared(kind: str, file: str, text: str) -> list[str]:
+    """Return the names that a file of JSON, TOML or INI declares.
+
+    Raises:
+        ValueError, AttributeError, TypeError: it is invalid, or has another form.
+    """
+    if file == "setup.cfg":
+        return [name for part in _INI_SCRIPTS.findall(text) for name in _INI_NAME.findall(part)]
+    if file == "package.json":
+        whole = parse_json(text)
+        found = whole.get("scripts" if kind == "npm" else "bin") or {}
+        return [whole.get("name", "").rpartition("/")[2]] if isinstance(found, str) else list(found)
+    whole = parse_toml(text)
+    if file == "Cargo.toml":
+        tables = _CARGO_TABLES if kind == "cargo" else ("bin",)
+        names = [one.get("name", "") for table in tables for one in whole.get(table, ())]
+        return names if kind == "cargo" else [*names, whole.get("package", {}).get("name", "")]
+    names = []
+    for keys in _TOML_SCRIPTS:
+        table = whole
+        for key in keys:
+            table = table.get(key, {})
+        names += table
+    return names
+
+
+def _declaration(name: str, lines: Sequence[str]) -> NamedLines:
+    """Return the line that declares a name: the first with it before a sign of assignment, else with it."""
+    word = whole_word(name)
+    holding = [row for row, line in enumerate(lines, start=1) if name in line and word.search(line)]
+    declaring = (row for row in holding if re.match(r"[\"' ]*[:=]", word.split(lines[row - 1], 1)[1]))
+    row = next(declaring, holding[0] if holding else 1)
+    return NamedLines(row, row, name, "")
 
 
 def _recipes(head: re.Pattern[str], lines: Sequence[str]) -> Iterator[NamedLines]:
@@ -59,41 +94,6 @@ def _recipes(head: re.Pattern[str], lines: Sequence[str]) -> Iterator[NamedLines
         for name in begin[1].split():
             if name != ".PHONY":
                 yield NamedLines(row + 1, end, name, "")
-
-
-def _members(lines: Sequence[str], objects: Sequence[str]) -> Iterator[NamedLines]:
-    """Yield the keys of objects of a JSON file, as it is usually laid out: a line for each."""
-    inside = False
-    for row, line in enumerate(lines, start=1):
-        key = _JSON_KEY.match(line)
-        if key and key[2]:
-            inside = key[1] in objects
-        elif inside and line.lstrip().startswith("}"):
-            inside = False
-        elif inside and key:
-            yield NamedLines(row, row, key[1], "")
-
-
-def _keys(lines: Sequence[str], file: str, kind: str) -> Iterator[NamedLines]:
-    """Yield the programs that a TOML or INI file names."""
-    table = ""
-    is_scripts = False
-    for row, line in enumerate(lines, start=1):
-        if head := _TABLE.fullmatch(line):
-            table, is_scripts = head[1].strip(), False
-            continue
-        key = _KEY.match(line)
-        if file == "Cargo.toml":
-            is_name = key is not None and key[1] == "name"
-            if key and is_name and table in (_CARGO_TABLES if kind == "cargo" else ("bin", "package")):
-                yield NamedLines(row, row, key[2] or "", "")
-        elif table == _SCRIPTS:
-            if key and not line[:1].isspace():
-                is_scripts = key[1] in ("console_scripts", "gui_scripts")
-            elif key and is_scripts:
-                yield NamedLines(row, row, key[1], "")
-        elif key and table in _PROGRAM_TABLES:
-            yield NamedLines(row, row, key[1], "")
 
 
 def lines_with(name: str, text: str) -> list[NamedLines]:

@@ -141,7 +141,8 @@ class _Check:
 
     def run(self) -> list[CheckedClaim]:
         claims = [_Open(n, claim) for n, one in enumerate(self.texts) for claim in claims_in(one.text)]
-        self._search({one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")})
+        words = [one.claim for one in claims if one.claim.kind in ("symbol", "setting")]
+        self._search({name for one in words for name in (one.name, one.scope.rpartition(".")[2]) if name})
         left = [one for one in claims if not self._is_there(one)]
         self._blame(left)
         self._follow_paths([one for one in left if one.claim.kind in ("path", "lines")])
@@ -200,7 +201,8 @@ class _Check:
         """The targets of each kind of command, in all build files."""
         found = {}
         for kind, names in BUILD_FILES.items():
-            paths = [path for name in names for path in self._named.get(name, ())][:_MAX_BUILD_FILES]
+            every_path = [path for name in names for path in self._named.get(name, ())]
+            paths = sorted(every_path, key=lambda path: (path.count("/"), path))[:_MAX_BUILD_FILES]
             every = (one.symbol for path in paths for one in targets(kind, path, self.now.text(path)))
             found[kind] = frozenset(every)
         return found
@@ -218,15 +220,14 @@ class _Check:
         elif claim.kind == "lines":
             return False
         else:
-            holders = self.now.holders.get(claim.name, ())
-            is_there = any(not self._lacks_scope(claim, path) for path in holders)
+            is_there = any(self._has_scope(claim, path) for path in self.now.holders.get(claim.name, ()))
         if is_there:
             self.found[one] = CheckedClaim(self.texts[one.number].name, claim, "fresh")
         return is_there
 
-    def _lacks_scope(self, claim: Claim, path: str) -> bool:
+    def _has_scope(self, claim: Claim, path: str) -> bool:
         scope = claim.scope.rpartition(".")[2]
-        return bool(scope) and scope in self.now.holders and scope not in self.now.text(path)
+        return not scope or scope in self.now.text(path)
 
     # ------------------------------------------------------------ when it was written
 
@@ -302,9 +303,7 @@ class _Check:
         A path that was removed by the commit which wrote the text is what the text says.
         """
         position = self._position(one)
-        is_likely = one.claim.is_marked or (
-            "/" in one.claim.path and "." in posixpath.basename(one.claim.path)
-        )
+        is_likely = _is_likely(one.claim)
         for path in self._ways(one) if position is not None and is_likely else ():
             events = self.lineage.ended().get(path, [])
             is_folder = not events
@@ -411,7 +410,7 @@ class _Check:
         self._bind([one for one, known in places.items() if known is None])
         cited = []
         for one in claims:
-            self._put(one, state="absent")
+            self._put(one, state="fresh" if self.now.holders.get(one.claim.name) else "absent")
             commit = self._commit(one)
             for path, lines in (self.cache.places(commit, self._key(one)) or ())[:1]:
                 cited.append((one, Tree(self.state, commit, texts=self.now.texts), path, lines))
@@ -422,7 +421,11 @@ class _Check:
         states = check(made, {self.state.source.location: self.state})
         gone = []
         for (one, tree, path, lines), found in zip(cited, states, strict=True):
-            if not self._is_renamed(one, tree, path, lines, found):
+            if found.state in ("fresh", "moved", "reformatted") or self._is_defined(lines, found):
+                self._put(one, state="fresh")
+            elif lines.scope and self.now.holders.get(one.claim.name):
+                self._put(one, state="fresh")  # a method may be inherited
+            elif not self._is_renamed(one, tree, path, lines, found):
                 gone.append((one, tree, path, found))
         self._removed(gone)
 
@@ -451,6 +454,13 @@ class _Check:
         for one in bound:
             tree, folder = trees[self._commit(one)], self.texts[one.number].folder
             self.cache.add_places(tree.commit, self._key(one), places_in(tree, one.claim, folder))
+
+    def _is_defined(self, lines: NamedLines, found: Freshness) -> bool:
+        """Whether a definition has its name at the place where it is now."""
+        if found.path not in self._files:
+            return False
+        defined = self.now.definitions(found.path)
+        return any(one.symbol == lines.symbol and one.start <= found.start <= one.end for one in defined)
 
     def _is_renamed(self, one: _Open, tree: Tree, path: str, lines: NamedLines, found: Freshness) -> bool:
         """Report what a name became, if its lines have another name now; return whether they have."""
@@ -489,6 +499,18 @@ def _has(claim: Claim, path: str, text: str) -> bool:
     if claim.kind == "command":
         return any(one.symbol == claim.name for one in targets(claim.scope, path, text))
     return claim.name in text and whole_word(claim.name).search(text) is not None
+
+
+def _is_likely(claim: Claim) -> bool:
+    """Whether a path that is not there is meant to be one of this repository.
+
+    A bare name of a usual configuration file, or a word with a slash in a sentence, may be any other.
+    """
+    name = posixpath.basename(claim.path)
+    has_folder = "/" in claim.path.lstrip("/")
+    if not claim.is_marked:
+        return has_folder and "." in name and not claim.path.startswith("/")
+    return has_folder or kind_of_path(name) != "config"
 
 
 def _next_event(events: Sequence[tuple[int, str]], position: int) -> int | None:

@@ -154,11 +154,10 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             SourceError: it has no history, or only a part of it.
         """
         if not self.repositories:
-            raise NotFound('select a repository first: rag.prepare_retriever("path or git url")')
+            raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")
         source = self.repositories[0].source
-        texts = (
-            agent_texts(self.engine, source) if text is None else [CheckedText(path or "text", text, path)]
-        )
+        given = [CheckedText(path or "text", text or "", path)]
+        texts = agent_texts(self.engine, source) if text is None else given
         return check_texts(self.engine, source, texts)
 
     def retrieve(

@@ -257,11 +257,13 @@ def _paths(part: str, number: int, offset: int, *, is_marked: bool) -> Iterator[
 
 
 def _is_path(path: str) -> bool:
-    """Whether a word may be a path: it has a folder, or an extension with a letter."""
+    """Whether a word may be a path: it has a folder, or an extension with a letter; `@a/b` is a package."""
     name = path.rpartition("/")[2]
     extension = name.rpartition(".")[2] if "." in name else ""
     has_folder = len(path.strip("/")) > 1 and "/" in path
-    return has_folder or (len(extension) <= 10 and any(map(str.isalpha, extension)))
+    return not path.startswith("@") and (
+        has_folder or (len(extension) <= 10 and any(map(str.isalpha, extension)))
+    )
 
 
 def _commands(part: str, number: int, offset: int) -> Iterator[Claim]:

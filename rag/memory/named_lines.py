@@ -23,7 +23,7 @@ BUILD_FILES = {
 
 _RECIPES = {
     "make": re.compile(r"([\w./%-]+(?:[ \t]+[\w./%-]+)*)[ \t]*:(?![=:])"),
-    "just": re.compile(r"@?([A-Za-z_][\w-]*)(?:[ \t][^:=]*)?:(?!=)"),
+    "just": re.compile(r"@?([A-Za-z_][\w-]*)(?:[ \t][^:]*)?:(?!=)"),
 }
 _TOML_SCRIPTS = (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts"))
 _CARGO_TABLES = ("bin", "example", "test", "bench")

@@ -81,7 +81,7 @@ class Lineage:
             or incomplete, or git took too long.
         """
         if commit not in self._followed:
-            position = self._position(commit)
+            position = self.positions([commit]).get(commit)
             events = self._events(position) if position is not None else None
             self._followed[commit] = None if events is None else _followed(events, files)
         return self._followed[commit]
@@ -195,28 +195,6 @@ class Lineage:
             files = sorted(self._folder.glob("*.lineage"), key=lambda one: -one.stat().st_mtime)
             return files[:_MAX_REUSED]
         return []
-
-    def _position(self, commit: str) -> int | None:
-        """Return the number of commits since that one; None if it is not an ancestor."""
-        try:
-            known = self._range = self._range or self._cached() or self._listed()
-            if commit in known.commits:
-                return known.commits.index(commit)
-            if commit not in known.side_commits:
-                known.side_commits[commit] = self._count(commit)
-                self._write()
-        except (GitError, SourceError):
-            return None
-        return known.side_commits[commit] if 0 <= known.side_commits[commit] <= len(known.commits) else None
-
-    def _count(self, commit: str) -> int:
-        """Return the number of commits since one that is no first parent, -1 if it is no ancestor."""
-        base = _git(self._root, "merge-base", "--end-of-options", commit, self._commit, ok_codes=(0, 1))
-        if base.strip().decode() != commit:
-            return -1
-        return int(
-            _git(self._root, "rev-list", "--first-parent", "--count", f"^{commit}", self._commit, "--")
-        )
 
     def _listed(self) -> _Range:
         if _git(self._root, "rev-parse", "--is-shallow-repository").strip() == b"true":

@@ -243,12 +243,11 @@ _CODE = (
 _TEXTS = (
     McpTool(
         "check",
-        """Check what a text says of the code: which paths, lines, symbols, commands and settings it names
-    have moved, changed or are gone. Use it for notes and documents, and before you commit them.""",
+        "Find what a text says of the code that is no longer true. Use it for notes and documents.",
         {
-            "text": _text("Default: the repository's AGENTS.md, README and the like.", most=1_000_000),
+            "text": _text("Default: AGENTS.md, README and the like.", most=1_000_000),
             "repoName": _ONLY_REPO,
-            "path": _text("The file that the text is from, if any.", most=1000),
+            "path": _text("The file it is from.", most=1000),
         },
     ),
 )

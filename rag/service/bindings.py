@@ -36,7 +36,7 @@ _UPPER = re.compile(r"(?<![\w$])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w$])")
 
 
 @dataclass
-class Tree:
+class LookupTree:
     """A state of a repository in which names are looked up: the folder now, or with a commit as it was then.
 
     `holders` are the files with each name, as far as they were searched for; the texts of blobs are shared.
@@ -96,7 +96,7 @@ class Tree:
         return [NamedLines(row, row, one, "") for row, line in rows for one in _UPPER.findall(line)]
 
 
-def prepare(trees: Mapping[str, Tree], places: Iterable[tuple[str, str]]) -> None:
+def prepare(trees: Mapping[str, LookupTree], places: Iterable[tuple[str, str]]) -> None:
     """Look up files in the trees of commits, given as (commit, path), and read them, in one go."""
     wanted = {(commit, path) for commit, path in places if path not in trees[commit].blobs}
     if not wanted:
@@ -144,7 +144,7 @@ def build_files(claim: Claim, folder: str) -> list[str]:
     ]
 
 
-def places_in(tree: Tree, claim: Claim, folder: str = "") -> Iterator[tuple[str, NamedLines]]:
+def places_in(tree: LookupTree, claim: Claim, folder: str = "") -> Iterator[tuple[str, NamedLines]]:
     """Yield the files and lines that a claim names in a tree; lines 0 for a file as such."""
     if claim.kind in ("path", "lines"):
         for path in candidates(claim.path, folder):
@@ -167,7 +167,7 @@ def places_in(tree: Tree, claim: Claim, folder: str = "") -> Iterator[tuple[str,
             yield from found
 
 
-def _defining(tree: Tree, claim: Claim, path: str) -> list[NamedLines]:
+def _defining(tree: LookupTree, claim: Claim, path: str) -> list[NamedLines]:
     if claim.kind == "setting":
         return lines_with(claim.name, tree.text(path))[:1]
     scope = claim.scope.rpartition(".")[2]
@@ -184,7 +184,7 @@ def _module(path: str) -> str:
     return folder.rpartition("/")[2] if stem in ("__init__", "index", "mod", "lib") else stem
 
 
-def citation_of(tree: Tree, path: str, lines: NamedLines, *, n: int = 1, commit: str = "") -> Citation:
+def citation_of(tree: LookupTree, path: str, lines: NamedLines, *, n: int = 1, commit: str = "") -> Citation:
     """Return a place of a tree as a citation."""
     state = tree.state
     text = "\n".join(lines_of(tree.text(path))[lines.start - 1 : lines.end]) if lines.start else ""
@@ -214,7 +214,7 @@ def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
         holders = files_with(state.root, names, is_git=bool(state.commit)).get("", {})
     except SourceError:
         holders = {}
-    tree = Tree(state, holders=holders)
+    tree = LookupTree(state, holders=holders)
     places = dict.fromkeys(place for claim in claims for place in places_in(tree, claim))
     committed = blobs_at(state.root, [(state.commit, path) for path, _ in places]) if state.commit else {}
     found = []

@@ -33,7 +33,7 @@ from rag.memory.claims import MAX_TEXT_CHARS, CheckedClaim, Claim, claims_in
 from rag.memory.freshness import check
 from rag.memory.named_lines import BUILD_FILES, renamed, targets, whole_word
 from rag.memory.syntax import NamedLines
-from rag.service.bindings import Tree, build_files, candidates, citation_of, places_in, prepare
+from rag.service.bindings import LookupTree, build_files, candidates, citation_of, places_in, prepare
 from rag.service.claims_cache import ClaimsCache
 from rag.service.engine import Engine
 from rag.service.snapshots import FolderState, states
@@ -135,7 +135,7 @@ class _Check:
         self, state: FolderState, lineage: Lineage, cache: ClaimsCache, texts: Sequence[CheckedText]
     ) -> None:
         self.state, self.lineage, self.cache, self.texts = state, lineage, cache, texts
-        self.now = Tree(state)
+        self.now = LookupTree(state)
         self.found: dict[_Open, CheckedClaim] = {}
         self.written: dict[tuple[int, int], str] = {}
 
@@ -359,7 +359,7 @@ class _Check:
         return f"{start}{path.rstrip('/')}{'/' if written.endswith('/') or now.endswith('/') else ''}"
 
     def _follow_lines(self, places: Sequence[tuple[_Open, str, str]]) -> None:
-        trees = {commit: Tree(self.state, commit, texts=self.now.texts) for _, _, commit in places}
+        trees = {commit: LookupTree(self.state, commit, texts=self.now.texts) for _, _, commit in places}
         prepare(trees, [(commit, path) for _, path, commit in places])
         cited = []
         for one, path, commit in places:
@@ -413,7 +413,7 @@ class _Check:
             self._put(one, state="fresh" if self.now.holders.get(one.claim.name) else "absent")
             commit = self._commit(one)
             for path, lines in (self.cache.places(commit, self._key(one)) or ())[:1]:
-                cited.append((one, Tree(self.state, commit, texts=self.now.texts), path, lines))
+                cited.append((one, LookupTree(self.state, commit, texts=self.now.texts), path, lines))
         trees = {tree.commit: tree for _, tree, *_ in cited}
         prepare(trees, [(tree.commit, path) for _, tree, path, _ in cited])
         cited = [(one, trees[tree.commit], path, lines) for one, tree, path, lines in cited]
@@ -441,7 +441,8 @@ class _Check:
         names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
         holders = files_with(self.state.root, names, commits) if names and commits else {}
         trees = {
-            commit: Tree(self.state, commit, holders.get(commit, {}), self.now.texts) for commit in commits
+            commit: LookupTree(self.state, commit, holders.get(commit, {}), self.now.texts)
+            for commit in commits
         }
         bound = [one for one in claims if self._commit(one) in trees]
         files = {
@@ -462,7 +463,9 @@ class _Check:
         defined = self.now.definitions(found.path)
         return any(one.symbol == lines.symbol and one.start <= found.start <= one.end for one in defined)
 
-    def _is_renamed(self, one: _Open, tree: Tree, path: str, lines: NamedLines, found: Freshness) -> bool:
+    def _is_renamed(
+        self, one: _Open, tree: LookupTree, path: str, lines: NamedLines, found: Freshness
+    ) -> bool:
         """Report what a name became, if its lines have another name now; return whether they have."""
         if found.path not in self._files:
             return False
@@ -474,7 +477,7 @@ class _Check:
         self._put(one, state="renamed", now=now.symbol, fix=now.symbol, reason=f"{found.path}:{now.start}")
         return True
 
-    def _removed(self, gone: Sequence[tuple[_Open, Tree, str, Freshness]]) -> None:
+    def _removed(self, gone: Sequence[tuple[_Open, LookupTree, str, Freshness]]) -> None:
         """Report names as removed, with the last commit that took one from its file."""
         paths = {each for _, _, path, found in gone for each in (path, found.path) if each}
         changes = versions(self.state.root, self.state.commit, paths)

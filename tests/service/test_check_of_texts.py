@@ -320,7 +320,7 @@ def test_a_fact_that_was_stored_without_places_is_bound_when_it_is_confirmed(eng
 
 
 def test_bytes_with_a_secret_are_not_stored_for_a_fact(engine, root):
-    secret = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+    secret = "ghp_" + "k3Jd8sLq0ZpXv7Bn2MwRt5YcHf9GaE1uQ6Ti"
     commit(root, {"src/keys.py": f"KEY = {secret!r}\n\n\ndef read_keys_now():\n    return KEY\n"})
     fact = add_fact(engine, "read_keys_now reads them, see src/keys.py:4", source=locate(str(root)))
     blobs = {one.blob for one in fact.citations}

@@ -31,7 +31,7 @@ def check(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILES|-]",
+            metavar="[FILES|-]...",
             help="Texts; - is standard input. Default: CLAUDE.md, AGENTS.md, README and the like of the "
             "repository.",
         ),
@@ -64,7 +64,7 @@ def check(
 
     rag check
 
-    rag check AGENTS.md docs/guide.md --fix
+    rag check AGENTS.md --fix
 
     git log -1 --format=%B | rag check -
     """

@@ -139,7 +139,7 @@ def changes(root: Path, commit: str, pathspecs: Sequence[str]) -> list[Version]:
     SourceError.
     """
     shown = ["--format=%x01%H", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--relative"]
-    walked = ["--first-parent", "-m", f"--max-count={_MAX_VERSIONS}", commit, "--"]
+    walked = ["--root", "--first-parent", "-m", f"--max-count={_MAX_VERSIONS}", commit, "--"]
     output = run_git(["log", *shown, *walked, *pathspecs], cwd=root, timeout_s=MAX_SECONDS)
     found: list[Version] = []
     current, blobs = "", ("", "")

@@ -141,7 +141,7 @@ ASKING = {
     "wiki": ((".", "-o", "{out}/wiki", "--no-draw"), 0),
     "eval": ((".", "--questions", "{out}/questions.jsonl", "--json"), 0),
     "review": ((), 0),
-    "check": ((), 0),
+    "check": (("shop/sessions.py", "--all"), 0),
     "doctor": (("--quick", "--server", "--repo", "."), 0),
     "agents list": ((), 0),
     "agents install": (("codex", "--instructions"), 0),

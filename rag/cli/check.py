@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from rag.cli import completion, options
-from rag.cli.terminal import NOTHING_FOUND, errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.resources import replace_file
@@ -82,7 +82,7 @@ def check(
             texts = [_read(name, source) for name in files] if files else agent_texts(engine, source)
             if not texts:
                 say(f"rag: {source.name} has none of the files that are checked by default; name some")
-                raise typer.Exit(NOTHING_FOUND)
+                return
             found = check_texts(engine, source, texts)
         stale = [one for one in found if one.is_stale]
         _print(found if every else stale, kind)

@@ -46,6 +46,7 @@ COMMANDS = {
     "turns restore": ("turns", "restore", "FILE"),
     "turns copy": ("turns", "copy", f"sqlite:///{HOSTILE}.db", "memory:"),
     "review": ("review", "--repo", "REPO"),
+    "check": ("check", "--repo", "REPO", "--all"),
     "explore": ("explore", "REPO", "check_token", "--words", HOSTILE),
     "setup": ("setup", "--use", f"cmd:true {HOSTILE}"),
     "facts add": ("facts", "add", f"It holds {HOSTILE}", "--turn", "1"),

@@ -29,6 +29,7 @@ MATCHED = {
     "rag.code.headings._TEX",
     "rag.code.use_search._SHELL_DEFINING",
     "rag.retrieval.kinds.line_series._SHAPES",
+    "rag.memory.named_lines._RECIPES",
     "rag.retrieval.kinds.list_fit._HOLDERS",
     "rag.code.fields._TYPED",
 }

@@ -142,7 +142,7 @@ def test_a_cancellation_without_an_id_is_ignored(caplog: pytest.LogCaptureFixtur
 
 
 def test_lists_are_short() -> None:
-    for tools, names, most in (("basic", set(BASIC), 5_000), ("all", set(TOOLS), 9_200)):
+    for tools, names, most in (("basic", set(BASIC), 5_000), ("all", set(TOOLS), 9_450)):
         listed, prompts, hello = replies(
             message("tools/list"), message("prompts/list", 2), message("initialize", 3, **HELLO), tools=tools
         )

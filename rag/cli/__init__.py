@@ -27,6 +27,7 @@ _COMMANDS = {
     "turns": ("turns", "app"),
     "facts": ("facts", "app"),
     "review": ("review", "review"),
+    "check": ("check", "check"),
     "wiki": ("wiki", "wiki"),
     "serve": ("serve", "serve"),
     "index": ("index", "index"),
@@ -46,7 +47,7 @@ _COMMANDS = {
     "admin": ("admin", "app"),
 }
 """The commands in the order of the help: the module of each, and its name there."""
-UNDER_ADMIN = tuple(_COMMANDS)[9:-1]
+UNDER_ADMIN = tuple(_COMMANDS)[10:-1]
 """The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
 _PROGRAMS = ("RAG", "RAG_TURNS")
 _OF_WORDS = frozenset({"ask", "search", "explore"})

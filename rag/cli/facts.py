@@ -77,18 +77,19 @@ def list_facts(
     scope: Scope = None,
     json: options.Json = False,
 ) -> None:
-    """List the confirmed facts, oldest first.
+    """List the confirmed facts with the state of their places, oldest first.
 
     rag facts list --repo .
 
     rag facts list --at v1.0
     """
-    from rag.service.facts import facts_at, facts_of, sources_of
+    from rag.service.facts import check_facts, facts_at, facts_of, sources_of
 
     with errors_as_exit_codes(), opened_engine() as engine:
         of = facts_of(engine)
         if at is None:
-            facts = of.list(_location(repo), scope=_scope(scope), closed=every)
+            known = of.list(_location(repo), scope=_scope(scope), closed=every)
+            facts = check_facts(engine, known, sources_of(engine, known))
         else:
             known = of.all(_location(repo), scope=_scope(scope))
             facts = facts_at(engine, known, sources_of(engine, known), at) if known else []
@@ -211,7 +212,9 @@ def add(
     scope: Scope = None,
     json: options.Json = False,
 ) -> None:
-    """Store a fact. With --turn, it depends on the lines that the turn cites.
+    """Store a fact. It depends on the places that it names, and with --turn on the lines that the turn cites.
+
+    rag facts add "Tokens are checked in src/auth.py:4-6 by check_token" --repo .
 
     rag facts add "Sessions end after one hour" --turn 2
 
@@ -353,6 +356,8 @@ def _show(facts: Sequence[Fact], *, json: bool, one: bool = False, known: Sequen
         short = fact.id[:_SHOWN_OF_AN_ID]
         for other in (by_id[old] for old in fact.may_supersede if old in by_id):
             out(f"          on the same subject: {other.id[:_SHOWN_OF_AN_ID]}  {visible(other.text)}")
+        if fact.note:
+            say(f"rag: {fact.note}")
         if one and fact.may_supersede:
             say(f"rag: if it replaces one of them: `rag facts confirm {short} --supersedes ID`")
 
@@ -364,7 +369,8 @@ def _print(fact: Fact) -> None:
     states += [fact.scope] if fact.scope != "user" else []
     shown = f"  [{', '.join(states)}]" if states else ""
     out(f"{fact.id[:_SHOWN_OF_AN_ID]}  {visible(fact.text)}{shown}")
-    places = dict.fromkeys(citation.place for citation in fact.citations)
     about = Source(fact.location).name
-    reason = f" ({visible(fact.freshness.reason)})" if fact.freshness and fact.freshness.reason else ""
-    out(f"          {visible(about)}{': ' if places else ''}{visible(', '.join(places))}{reason}")
+    first, *more = map(visible, fact.places or [""])
+    out(f"          {visible(about)}{': ' if first else ''}{first}")
+    for place in more:
+        out(f"          {place}")

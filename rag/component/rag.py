@@ -22,7 +22,9 @@ from rag.component.documents import Documents, retriever_output
 from rag.component.generator import AnswerGenerator
 from rag.component.memory import Memory
 from rag.errors import ConversationMismatch, NotFound
+from rag.memory.claims import CheckedClaim
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
+from rag.service.claims import CheckedText, agent_texts, check_texts
 from rag.service.history import History
 from rag.service.open_backends import FailedGenerator
 from rag.service.search import SearchQuery
@@ -138,6 +140,25 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         source = locate(repo_url_or_path, ref, filters_of(excluded_dirs, None, None, None))
         others = [repository for repository in self.repositories if repository.source != source]
         self._ask_about([*others, self.engine.repository(source, else_old=True)])
+
+    def check(self, text: str | None = None, *, path: str = "") -> list[CheckedClaim]:
+        """Return what a text says of the code of the current repository, each claim with its state.
+
+        Args:
+            text: any text; None checks the repository's AGENTS.md, CLAUDE.md, README and the like.
+            path: the file of the repository that the text is from, "" for none: each line is compared as of
+                the commit that wrote it.
+
+        Raises:
+            NotFound: no repository is selected.
+            SourceError: it has no history, or only a part of it.
+        """
+        if not self.repositories:
+            raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")
+        source = self.repositories[0].source
+        given = [CheckedText(path or "text", text or "", path)]
+        texts = agent_texts(self.engine, source) if text is None else given
+        return check_texts(self.engine, source, texts)
 
     def retrieve(
         self,

@@ -61,7 +61,7 @@ _FOREIGN = re.compile(
     r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
 )
 _NETWORK_COMMANDS = frozenset({"fetch", "ls-remote"})
-_FILTERING_COMMANDS = frozenset({"status", "diff"})
+_FILTERING_COMMANDS = frozenset({"status", "diff", "blame"})
 """Commands that compare files with git's objects, and would run filters for that."""
 MAX_OUTPUT_BYTES = 256 << 20
 _MAX_STDERR_BYTES = 1 << 20

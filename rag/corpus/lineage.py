@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +27,14 @@ MAX_SECONDS = 20.0
 MAX_COMMITS = 20_000
 """Renames further back are not read."""
 _LEAST_COMMITS = 256
+_MAX_REUSED = 4
+"""How many cached ranges are looked at for one that ends a little earlier."""
 _MAX_CACHED = 64
 """The number of cached ranges; the oldest is removed first."""
-_RENAMES = ("-M", "-l400", "--diff-filter=RD")
-_VERSION = 1
+_RENAMES = ("-l400", "--diff-filter=RD")
+_MAX_ANCESTORS = 400_000
+"""Of how many commits the parents are read to find where others branched off."""
+_VERSION = 2
 
 Event = tuple[str, str]
 """The old path of a file, and its new one; "" if it was deleted."""
@@ -62,6 +67,7 @@ class Lineage:
         self._range: _Range | None = None
         self._failed = False
         self._followed: dict[str, Mapping[str, str] | None] = {}
+        self._ended: dict[str, list[tuple[int, str]]] | None = None
 
     def since(self, commit: str, files: Mapping[str, str]) -> Mapping[str, str] | None:
         """Return the later path of each file that was renamed or deleted since a commit; "" if deleted.
@@ -75,10 +81,86 @@ class Lineage:
             or incomplete, or git took too long.
         """
         if commit not in self._followed:
-            position = self._position(commit)
+            position = self.positions([commit]).get(commit)
             events = self._events(position) if position is not None else None
             self._followed[commit] = None if events is None else _followed(events, files)
         return self._followed[commit]
+
+    def ended(self) -> Mapping[str, list[tuple[int, str]]]:
+        """Return when each path was renamed or deleted, newest first, and its new path then, "" if deleted.
+
+        The number is that of the commits since then, 0 for the last one (`commit_of`). Empty if git does not
+        say.
+        """
+        if self._ended is None:
+            self._ended = {}
+            commits = self._known_commits()
+            known = self._events(len(commits))
+            every = list(known) if known is not None else self._without_blobs(commits)
+            for number, events in enumerate(reversed(every)):
+                for old, new in events:
+                    self._ended.setdefault(old, []).append((number, new))
+        return self._ended
+
+    def _without_blobs(self, commits: Sequence[str]) -> list[list[Event]]:
+        """Return the events, oldest first, of a partial clone: only files of equal bytes are renamed."""
+        try:
+            return _read_events(self._root, self._commit, commits, "-M100%")[::-1]
+        except (GitError, SourceError):
+            return []
+
+    def became(self, path: str, number: int) -> tuple[str, int]:
+        """Return the last path of a file after the event with this number, and the number of its last event.
+
+        The path is "" if it was deleted.
+        """
+        ended = self.ended()
+        while True:
+            events = ended.get(path, [])
+            at = bisect_right(events, number, key=lambda event: event[0]) - 1
+            if at < 0:
+                return path, number
+            path, number = events[at][1], events[at][0] - 1
+            if not path:
+                return "", number + 1
+
+    def commit_of(self, number: int) -> str:
+        """Return the commit along the first parents with so many after it; "" if there is none."""
+        commits = self._known_commits()
+        return commits[number] if 0 <= number < len(commits) else ""
+
+    def positions(self, commits: Collection[str]) -> dict[str, int]:
+        """Return the number of commits along the first parents since each of these; unknown ones are left
+        out.
+        """
+        known = {commit: number for number, commit in enumerate(self._known_commits())}
+        found = self._range.side_commits if self._range else {}
+        if self._range and any(one not in known and one not in found for one in commits):
+            found |= dict.fromkeys(set(commits) - known.keys(), -1) | self._branched(known, set(commits))
+            self._write()
+        numbers = {one: known.get(one, found.get(one, -1)) for one in commits}
+        return {one: number for one, number in numbers.items() if number >= 0}
+
+    def _branched(self, known: Mapping[str, int], wanted: set[str]) -> dict[str, int]:
+        """Return the positions of commits of side branches, from one list of all commits."""
+        command = ["rev-list", "--topo-order", "--parents", f"--max-count={_MAX_ANCESTORS}", self._commit]
+        try:
+            rows = _git(self._root, *command, "--").decode("ascii").splitlines()
+        except (GitError, SourceError):
+            return {}
+        numbers: dict[str, int] = dict(known)
+        for row in reversed(rows):
+            commit, *parents = row.split(" ")
+            if commit not in numbers:
+                numbers[commit] = min((numbers.get(one, len(known)) for one in parents), default=len(known))
+        return {one: numbers[one] for one in wanted if one in numbers and one not in known}
+
+    def _known_commits(self) -> list[str]:
+        try:
+            self._range = self._range or self._cached() or self._listed()
+        except (GitError, SourceError):
+            return []
+        return self._range.commits
 
     def _events(self, position: int) -> Iterator[list[Event]] | None:
         """Return the events of the last `position` commits, oldest first; None if git cannot read them."""
@@ -88,34 +170,31 @@ class Lineage:
         if len(known.events) < position:
             wanted = min(max(_LEAST_COMMITS, 1 << (position - 1).bit_length()), len(known.commits))
             try:
-                known.events = _read_events(self._root, self._commit, known.commits[:wanted])
+                known.events = self._read(known.commits[:wanted])
             except (GitError, SourceError):
                 self._failed = True
                 return None
             self._write()
         return reversed(known.events[:position])
 
-    def _position(self, commit: str) -> int | None:
-        """Return the number of commits since that one; None if it is not an ancestor."""
-        try:
-            known = self._range = self._range or self._cached() or self._listed()
-            if commit in known.commits:
-                return known.commits.index(commit)
-            if commit not in known.side_commits:
-                known.side_commits[commit] = self._count(commit)
-                self._write()
-        except (GitError, SourceError):
-            return None
-        return known.side_commits[commit] if 0 <= known.side_commits[commit] <= len(known.commits) else None
+    def _read(self, commits: list[str]) -> list[list[Event]]:
+        """Return the events of the last commits, from git only those that no cached file has."""
+        for path in self._recent():
+            if (before := _of_file(path, self._root)) and before.commits[0] in commits:
+                new = commits.index(before.commits[0])
+                if new + len(before.events) >= len(commits):
+                    read = _read_events(self._root, self._commit, commits[:new]) if new else []
+                    return [*read, *before.events][: len(commits)]
+        return _read_events(self._root, self._commit, commits)
 
-    def _count(self, commit: str) -> int:
-        """Return the number of commits since one that is no first parent, -1 if it is no ancestor."""
-        base = _git(self._root, "merge-base", "--end-of-options", commit, self._commit, ok_codes=(0, 1))
-        if base.strip().decode() != commit:
-            return -1
-        return int(
-            _git(self._root, "rev-list", "--first-parent", "--count", f"^{commit}", self._commit, "--")
-        )
+    def _recent(self) -> list[Path]:
+        """Return the cached files that were last written, newest first."""
+        if self._folder is None:
+            return []
+        with suppress(OSError):
+            files = sorted(self._folder.glob("*.lineage"), key=lambda one: -one.stat().st_mtime)
+            return files[:_MAX_REUSED]
+        return []
 
     def _listed(self) -> _Range:
         if _git(self._root, "rev-parse", "--is-shallow-repository").strip() == b"true":
@@ -131,14 +210,8 @@ class Lineage:
 
     def _cached(self) -> _Range | None:
         """Return what was written before; None if there is nothing, or nothing readable."""
-        if (path := self._file()) is None:
-            return None
-        with suppress(OSError, ValueError, KeyError, TypeError, zlib.error):
-            value: Any = parse_json(decompressed(path.read_bytes()))
-            if value["version"] == _VERSION:
-                events = [[(old, new) for old, new in each] for each in value["events"]]
-                return _Range(value["commits"], events, value["side_commits"])
-        return None
+        path = self._file()
+        return None if path is None else _of_file(path, self._root)
 
     def _write(self) -> None:
         """Write what is known, and remove the oldest of too many files. Failures only cost time later."""
@@ -147,6 +220,7 @@ class Lineage:
             return
         value = {
             "version": _VERSION,
+            "root": os.fsencode(self._root).hex(),
             "commits": known.commits,
             "events": known.events,
             "side_commits": known.side_commits,
@@ -161,15 +235,35 @@ class Lineage:
                 old.unlink(missing_ok=True)
 
 
+def _of_file(path: Path, root: Path) -> _Range | None:
+    """Return what a file has about a folder; None if it cannot be read, or is about another one."""
+    with suppress(OSError, ValueError, KeyError, TypeError, zlib.error):
+        value: Any = parse_json(decompressed(path.read_bytes()))
+        if value["version"] == _VERSION and value["root"] == os.fsencode(root).hex() and value["commits"]:
+            events = [[(old, new) for old, new in each] for each in value["events"]]
+            return _Range(value["commits"], events, value["side_commits"])
+    return None
+
+
 def _git(root: Path, *arguments: str, ok_codes: Sequence[int] = (0,)) -> bytes:
     return run_git(arguments, cwd=root, timeout_s=MAX_SECONDS, ok_codes=ok_codes)
 
 
-def _read_events(root: Path, commit: str, commits: Sequence[str]) -> list[list[Event]]:
+def _read_events(root: Path, commit: str, commits: Sequence[str], similar: str = "-M") -> list[list[Event]]:
     """Return the events of each of these commits: the last ones of a branch, newest first."""
     # A commit id follows the last path of the commit before it; a raw entry begins with a colon.
     shown = ["--format=%x00%H", "--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--relative"]
-    command = ["log", "-m", "--first-parent", *_RENAMES, *shown, f"--max-count={len(commits)}", commit, "--"]
+    command = [
+        "log",
+        "-m",
+        "--first-parent",
+        similar,
+        *_RENAMES,
+        *shown,
+        f"--max-count={len(commits)}",
+        commit,
+        "--",
+    ]
     fields = _git(root, *command).decode("utf-8", "surrogateescape").split("\0")
     found: dict[str, list[Event]] = {}
     events: list[Event] = []

@@ -240,6 +240,17 @@ _CODE = (
         },
     ),
 )
+_TEXTS = (
+    McpTool(
+        "check",
+        "Find what a text says of the code that is no longer true. Use it for notes and documents.",
+        {
+            "text": _text("Default: AGENTS.md, README and the like.", most=1_000_000),
+            "repoName": _ONLY_REPO,
+            "path": _text("The file it is from.", most=1000),
+        },
+    ),
+)
 _MEMORY = (
     McpTool(
         "remember",
@@ -300,7 +311,10 @@ _MEMORY = (
         },
     ),
 )
-TOOLS: Mapping[str, McpTool] = {one.name: one for one in (*_EXPLORING, *_WIKI, *_QUESTIONS, *_CODE, *_MEMORY)}
+_EVERY = (*_EXPLORING, *_WIKI, *_QUESTIONS, *_CODE, *_TEXTS, *_MEMORY)
+TOOLS: Mapping[str, McpTool] = {
+    one.name: one for one in (*_EXPLORING, *_WIKI, *_QUESTIONS, *_CODE, *_TEXTS, *_MEMORY)
+}
 """The tools by name, in the order of the list."""
 
 

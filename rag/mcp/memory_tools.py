@@ -178,8 +178,8 @@ class MemoryTools:
 def _fact_lines(fact: Fact, known: Sequence[Fact]) -> str:
     """Return a fact as text: its id and sentence, what it rests on, and what it may replace."""
     state = f"  [{fact.freshness.state}]" if fact.freshness else ""
-    places = ", ".join(dict.fromkeys(citation.place for citation in fact.citations))
-    lines = [f"- {fact.id}  {fact.text}{state}", *([f"   {places}"] if places else [])]
+    lines = [f"- {fact.id}  {fact.text}{state}", *([f"   {', '.join(fact.places)}"] if fact.places else [])]
+    lines += [f"   {fact.note}"] if fact.note else []
     alike = [one for one in known if one.id in fact.may_supersede]
     lines += [f"   on the same subject: {one.id}  {one.text}" for one in alike]
     return "\n".join(lines)

@@ -57,7 +57,8 @@ Find and understand code, and know what was answered before.
 - ask_question: an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
 """,
     "all": """\
-- review: what a change makes false. read_wiki_structure, read_wiki_contents: the structure of a repository.
+- review: what a change makes false. check: what is not true any more in a text about the code.
+- read_wiki_structure, read_wiki_contents: the structure of a repository.
 - recall_turns, check_turns, turns_about: earlier answers, and whether they are still true.
 - facts, remember, forget: what is known about a repository.
 """,

@@ -17,6 +17,7 @@ from rag.mcp.arguments import lines_seen
 from rag.mcp.catalog import MAX_REPOSITORIES, MAX_RESULTS
 from rag.mcp.host import Host, Progress
 from rag.mcp.sent_lines import SentLines
+from rag.memory.claims import CheckedClaim
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
@@ -25,6 +26,7 @@ from rag.review.report import as_markdown
 from rag.review.values import Review
 from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.service import Dialog, Repository
+from rag.service.claims import CheckedText, agent_texts, check_texts
 from rag.service.explore import Exploration, explore
 from rag.service.explored_definitions import ExploredPlace
 from rag.service.read_lines import read_lines
@@ -299,6 +301,27 @@ class Toolbox:
 
         found = await self._host.run(reviewed, is_long=True)
         return Reply(as_markdown(found), {"review": to_json(found)})
+
+    async def check(
+        self, progress: Progress, text: str | None = None, repo: str | None = None, path: str = ""
+    ) -> Reply:
+        """Return what is not true any more in a text about the code, or in the repository's agent files."""
+        engine, source = self._host.engine, self._host.repository(repo).source
+
+        def checked() -> list[CheckedClaim]:
+            given = [CheckedText(path or "text", text, path)] if text is not None else None
+            return check_texts(engine, source, agent_texts(engine, source) if given is None else given)
+
+        found = await self._host.run(checked, is_long=True)
+        stale = [one for one in found if one.is_stale]
+        fresh = sum(one.state == "fresh" for one in found)
+        lines = [f"- {one.file}:{one.claim.place}: {one}" for one in stale]
+        lines = (
+            [f"Stale ({len(stale)}), still true ({fresh}):", "", *lines]
+            if lines
+            else [f"Nothing is stale; {fresh} places and names are still true."]
+        )
+        return Reply("\n".join(lines), {"claims": [one.values() for one in stale], "fresh": fresh})
 
     async def recall_turns(
         self,

@@ -28,6 +28,7 @@ from rag.settings import FactScope
 from rag.types import Citation, DialogTurn, Freshness, UserQuery, now_utc
 
 SHELF = "facts"
+NOT_BOUND = "it names no place in the code, so nothing shows when it is no longer true"
 FactState = Literal["proposed", "confirmed", "rejected"]
 FactKind = Literal["", "decision", "convention", "constraint", "definition"]
 
@@ -40,9 +41,10 @@ class Fact:
     from, "" for none. `valid_from` is the repository's commit when it was stated, "" if there is none;
     `superseded_by` the id of the fact that replaced it at the time `closed`, "" for none.
 
-    `freshness`, `scope` and `may_supersede` are never stored. `freshness` is None if it was not checked or
-    there are no citations. `may_supersede` are the ids of facts about the same subject, which this one may
-    replace.
+    `freshness`, `checks`, `scope`, `may_supersede` and `note` are never stored. `freshness` is None if it was
+    not checked or there are no citations; `checks` has that of each citation. `may_supersede` are the ids of
+    facts about the same subject, which this one may replace. `note` is what a user should know when a fact is
+    added, "" for nothing.
     """
 
     text: str
@@ -59,6 +61,8 @@ class Fact:
     closed: datetime | None = None
     scope: FactScope = field(default="user", compare=False)
     may_supersede: tuple[str, ...] = field(default=(), compare=False)
+    checks: tuple[Freshness, ...] = field(default=(), compare=False)
+    note: str = field(default="", compare=False)
 
     @property
     def holds(self) -> bool:
@@ -69,6 +73,14 @@ class Fact:
     def commit(self) -> str:
         """The commit at which it was stated, else the one that it cites; "" if neither is known."""
         return self.valid_from or next((c.span.commit for c in self.citations if c.span.commit), None) or ""
+
+    @property
+    def places(self) -> list[str]:
+        """The places that it cites, each with its state if it was checked and is not fresh."""
+        if not self.checks:
+            return list(dict.fromkeys(citation.place for citation in self.citations))
+        pairs = zip(self.citations, self.checks, strict=True)
+        return [one.place if found.state == "fresh" else f"{one.place}  {found}" for one, found in pairs]
 
     def as_turn(self) -> DialogTurn:
         """Return the fact as a turn with the same citations, which can be checked."""
@@ -153,7 +165,8 @@ class Facts:
         return self._store.delete_records([_key(fact)], shelf=SHELF, namespace=self._namespace) > 0
 
     def _put(self, facts: Iterable[Fact]) -> None:
-        stored = [replace(fact, freshness=None, scope="user", may_supersede=()) for fact in facts]
+        shown = {"freshness": None, "scope": "user", "may_supersede": (), "checks": (), "note": ""}
+        stored = [replace(fact, **shown) for fact in facts]  # type: ignore[arg-type]
         records = {_key(fact): json.dumps(to_json(fact)).encode() for fact in stored}
         if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
@@ -200,7 +213,8 @@ def states_the_same(one: Fact, other: Fact) -> bool:
 def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
     """Return the facts with the freshness of their citations; those without citations unchanged."""
     turns = check_turns([fact.as_turn() for fact in facts], against)
-    return [replace(fact, freshness=turn.freshness) for fact, turn in zip(facts, turns, strict=True)]
+    pairs = zip(facts, turns, strict=True)
+    return [replace(fact, freshness=turn.freshness, checks=turn.checks) for fact, turn in pairs]
 
 
 def cited_blobs(store: RecordStore, namespace: str) -> set[str]:

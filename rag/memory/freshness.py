@@ -19,6 +19,7 @@ the first place that contains all of them, byte for byte, is theirs:
 If they are not found, they are changed: the place is the one with most of their lines, in their file or in
 one of 3. With none of their lines left anywhere they are gone, unless something replaced them. Without a
 history that shows what is new, every other file is searched, and a place found by 3 is marked as a guess.
+A citation without lines (0 to 0) is one of the file as such: it is fresh if there is a file at its path.
 Apart from line ends, nothing is reported as fresh or as certainly moved without a comparison byte for byte.
 """
 
@@ -182,7 +183,9 @@ class _Check:
         found: dict[_Span, Freshness] = {}
         rest: list[_Span] = []
         for span in spans:
-            if span.blob and now.get(span.path) == span.blob:
+            if not span.start:
+                found[span] = self._file(span)
+            elif span.blob and now.get(span.path) == span.blob:
                 found[span] = Freshness("fresh", "", span.path, span.start, span.end)
             else:
                 rest.append(span)
@@ -203,6 +206,21 @@ class _Check:
             elif found[span].state == "gone" and span.commit in arrived:
                 found[span] = self._head_of_definition(span, arrived[span.commit]) or found[span]
         return found
+
+    def _file(self, span: _Span) -> Freshness:
+        """Return what became of a file that is cited as such, without lines: its contents do not matter."""
+        if span.path in self.state.files:
+            return Freshness("fresh", "", span.path)
+        arrived = Arrived(span.commit, self.state, self._texts, self._read)
+        path = arrived.renamed_to(span.path)
+        if path is None and span.blob:
+            self._read([span.blob])
+            same = arrived.same(span.blob, span.path)
+            path = same[0] if same else arrived.successor(span.blob) if self._texts.get(span.blob) else None
+        if path is None:
+            what = self.state.instead(span.path)
+            return Freshness("gone", f"replaced by {what}" if what else "the file was removed")
+        return Freshness("moved", "", path)
 
     def _followed(self, lost: Sequence[_Lost], arrived: Arrived) -> dict[_Span, Freshness]:
         """Search the spans of one commit in the successors of their files, then in other files."""

@@ -6,22 +6,24 @@ writes to one of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import get_args
 
+from rag.corpus.secrets import find_secret
 from rag.errors import ConfigError, NotFound, SourceError
 from rag.memory.asked import is_settled
 from rag.memory.consolidate import Consolidated, consolidate, fact_from_turn, watermark
-from rag.memory.facts import Fact, Facts, FactState, fresh_facts, held_at, the_fact
+from rag.memory.facts import NOT_BOUND, Fact, Facts, FactState, fresh_facts, held_at, the_fact
 from rag.memory.statements import on_same_subject
 from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_consolidate
+from rag.service.bindings import bound
 from rag.service.engine import Engine
 from rag.service.freshness import checked
 from rag.service.retention import KeptFiles
-from rag.service.snapshots import CommitHistory, history_of, states
+from rag.service.snapshots import CommitHistory, FolderState, history_of, states
 from rag.settings import FactScope
 from rag.types import Conversation, DialogTurn, Source
 
@@ -153,6 +155,33 @@ def _held(facts: Sequence[Fact], history: CommitHistory) -> list[Fact]:
     return held_at(facts, lambda fact: history.is_before(fact.commit, fact.created))
 
 
+def bind(engine: Engine, fact: Fact, source: Source | None = None) -> tuple[Fact, dict[str, bytes]]:
+    """Return a fact that also cites the places its text names, and the bytes that must be stored for them.
+
+    Bytes with a likely secret are not among them, nor those of files that are named without lines.
+    """
+    state = states(engine, [source or Source(fact.location)]).get(fact.location)
+    if not isinstance(state, FolderState):
+        return fact, {}
+    cited = {(one.path, line) for one in fact.citations for line in range(one.start, one.end + 1)}
+    paths = {path for path, _ in cited}
+    named = [
+        one
+        for one in bound(state, fact.text)
+        if (one.path not in paths if not one.start else (one.path, one.start) not in cited)
+    ]
+    first = max((one.n for one in fact.citations), default=0) + 1
+    numbered = tuple(replace(one, n=n) for n, one in enumerate(named, start=first))
+    contents = state.contents({one.blob for one in named if one.start})
+    names = {one.blob: one.path for one in named}
+    kept = {
+        blob: content
+        for blob, content in contents.items()
+        if find_secret(content.decode("utf-8", "replace"), names.get(blob, "")) is None
+    }
+    return replace(fact, citations=(*fact.citations, *numbered)), kept
+
+
 def add_fact(
     engine: Engine,
     text: str,
@@ -162,7 +191,7 @@ def add_fact(
     scope: FactScope | None = None,
     supersedes: Sequence[str] = (),
 ) -> Fact:
-    """Store a fact that a user states, with the citations of a turn; return it as stored.
+    """Store a fact that a user states, with the places it names and the citations of a turn; return it.
 
     The citations replace those of an existing equal fact. The returned fact names those that it may replace.
 
@@ -190,8 +219,8 @@ def add_fact(
     every = facts_of(engine)
     replaced = [every.fact(one) for one in supersedes]
     fact = found[0] if found[0].commit else replace(found[0], valid_from=_commit_of(engine, found[0], source))
-    fact = replace(fact, valid_from=fact.commit)
-    return _stored(engine, fact, scope, replaced)
+    fact, contents = bind(engine, replace(fact, valid_from=fact.commit), source)
+    return _stored(engine, fact, scope, replaced, contents)
 
 
 def confirm_fact(
@@ -215,7 +244,10 @@ def confirm_fact(
         raise ConfigError(f"the fact {fact.id} was superseded by {fact.superseded_by}; add it again instead")
     replaced = [every.fact(one) for one in supersedes]
     target = fact.scope if fact.state == "confirmed" and scope is None else scope or engine.settings.scope
-    confirmed = _stored(engine, replace(fact, state="confirmed"), target, replaced)
+    contents: dict[str, bytes] = {}
+    if not fact.citations:
+        fact, contents = bind(engine, fact)
+    confirmed = _stored(engine, replace(fact, state="confirmed"), target, replaced, contents)
     if fact.scope != target and fact.state != "confirmed":
         _remove(engine, fact)
     return confirmed
@@ -259,7 +291,13 @@ def _remove(engine: Engine, fact: Fact) -> None:
     kept.release(citation.blob for citation in fact.citations)
 
 
-def _stored(engine: Engine, fact: Fact, scope: FactScope | None, replaced: Sequence[Fact]) -> Fact:
+def _stored(
+    engine: Engine,
+    fact: Fact,
+    scope: FactScope | None,
+    replaced: Sequence[Fact],
+    contents: Mapping[str, bytes],
+) -> Fact:
     """Store a confirmed fact in a scope with the bytes that it cites, and close those that it replaces."""
     every = facts_of(engine)
     wanted = scope or engine.settings.scope
@@ -268,6 +306,8 @@ def _stored(engine: Engine, fact: Fact, scope: FactScope | None, replaced: Seque
     target.add([fact])
     stored = target.same_as(fact) or fact
     kept = KeptFiles(engine.turns, every.namespace(wanted))
+    missing = kept.missing({citation.blob for citation in stored.citations})
+    kept.keep({blob: content for blob, content in contents.items() if blob in missing})
     if wanted != "user":
         own = KeptFiles(engine.turns, engine.settings.namespace)
         kept.keep(own.contents(kept.missing({citation.blob for citation in stored.citations})))
@@ -277,7 +317,8 @@ def _stored(engine: Engine, fact: Fact, scope: FactScope | None, replaced: Seque
         if old.id == stored.id and old.scope == wanted:
             raise ConfigError("a fact cannot supersede itself")
         every.of(old.scope).supersede(old, stored)
-    return every.with_candidates(replace(stored, scope=wanted))
+    note = "" if stored.citations else NOT_BOUND
+    return every.with_candidates(replace(stored, scope=wanted, note=note))
 
 
 def _commit_of(engine: Engine, fact: Fact, source: Source | None) -> str:

@@ -14,9 +14,10 @@ from rag.memory.statements import Statement, is_flagged, kind_of, mentions, stat
 from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_facts
 from rag.service.engine import Engine
-from rag.service.facts import facts_of
+from rag.service.facts import bind, facts_of
 from rag.service.freshness import checked
 from rag.service.repository import Repository
+from rag.service.retention import KeptFiles
 from rag.types import Citation, Conversation, DialogTurn
 
 _MAX_OF_A_TURN = 5
@@ -122,8 +123,16 @@ def _add(engine: Engine, facts: Sequence[Fact]) -> list[Fact]:
         alike = (other for other in known if states_the_same(fact, other))
         return any(not other.superseded_by or other.turn == fact.turn for other in alike)
 
-    new = [replace(fact, state="proposed") for fact in facts if not is_known(fact)]
-    return Facts(engine.turns, namespace=engine.settings.namespace).add(new)
+    namespace = engine.settings.namespace
+    new, contents = [], dict[str, bytes]()
+    for fact in (replace(fact, state="proposed") for fact in facts if not is_known(fact)):
+        named, kept = (fact, {}) if fact.citations else bind(engine, fact)
+        new.append(named)
+        contents |= kept
+    added = Facts(engine.turns, namespace=namespace).add(new)
+    stored = KeptFiles(engine.turns, namespace)
+    stored.keep({blob: contents[blob] for blob in stored.missing(contents)})
+    return added
 
 
 def _named_in(one: Statement, citations: Sequence[Citation]) -> list[Citation]:

@@ -213,7 +213,7 @@ class FolderState:
     """A folder in its current state. Single paths are read from disk; git lists all files.
 
     With a store that was just refreshed nothing is read and git is not called; without files the store is all
-    that is known. `lineages` is a folder for the history of renames.
+    that is known. `lineages` is a folder for the history of renames; `lineage` is None without a history.
     """
 
     def __init__(
@@ -221,7 +221,8 @@ class FolderState:
     ) -> None:
         self._checkout, self._kept = checkout, kept
         self._has_history = checkout.commit is not None and checkout.has_files
-        self._lineage = Lineage(checkout.root, checkout.commit or "", lineages) if self._has_history else None
+        self.source, self.root, self.commit = checkout.source, checkout.root, checkout.commit or ""
+        self.lineage = Lineage(self.root, self.commit, lineages) if self._has_history else None
         self._files_at = cache(lambda commit: files_at(checkout.root, commit))
         self.files = _Files(checkout, store)
 
@@ -244,9 +245,9 @@ class FolderState:
     def renamed(self, commit: str | None) -> Mapping[str, str] | None:
         """Return the later path of files renamed or deleted since a commit; None if it is not known."""
         files = self.files_at(commit)
-        if commit is None or files is None or self._lineage is None:
+        if commit is None or files is None or self.lineage is None:
             return None
-        return self._lineage.since(commit, files)
+        return self.lineage.since(commit, files)
 
     def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
         """Return the tokens and definitions of a text; None if its language has no grammar."""

@@ -29,7 +29,7 @@ def pickled_by_arguments(cls: DataClass) -> DataClass:
 @pickled_by_arguments
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of lines in one version of a file, and what it defines.
+    """A range of lines in one version of a file, and what it defines; lines 0 to 0 are the file as such.
 
     `repo` is the source's name, "" if unknown. `symbol` is the bare name that the lines define ("" for none),
     `scope` its enclosing scope ("Outer.Inner", or ""). Both may contain dots, as section titles do, so they
@@ -47,8 +47,8 @@ class Span:
 
     @property
     def place(self) -> str:
-        """`path:start-end`, always with both ends."""
-        return f"{self.path}:{self.start}-{self.end}"
+        """`path:start-end`, always with both ends; the path alone for a file as such, without lines."""
+        return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
     @property
     def label(self) -> str:
@@ -137,7 +137,7 @@ class Located:
 
     @property
     def place(self) -> str:
-        """`path:start-end`, always with both ends."""
+        """`path:start-end`, always with both ends; the path alone for a file as such."""
         return self.span.place
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import git
 
-from rag.corpus import last_changes, line_history
+from rag.corpus import last_changes, line_history, named_history
 from rag.corpus.acquire import acquire, resolve
 from rag.corpus.git import GitError, _end, _started, run_git
 from rag.corpus.history import (
@@ -90,6 +90,11 @@ def looked_at(folder: Path, home: Path) -> None:
     acquire(resolve(str(folder), "HEAD"), home=home)
     acquire(resolve(f"file://{folder}"), home=home)
     touched(folder)
+    named_history.line_commits(folder, "a.py", {1})
+    named_history.files_with(folder, {"print"})
+    with suppress(SourceError):  # where a blob is missing
+        named_history.files_with(folder, {"print"}, [before])
+    assert named_history.versions(folder, head, {"a.py"})
     assert Lineage(folder, head).since(before, {"a.py": "", "b.md": ""}) is not None
     with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
         for compared in ("HEAD~2..HEAD", "HEAD~2...HEAD", "HEAD~2", None):
@@ -204,6 +209,14 @@ def read_from(folder: Path) -> list[object]:
         line_history.blamed(folder, before, "b.md", 1, 1, timeout_s=9),
         last_changes.last_changes(folder, head, files.files),
         Lineage(folder, head).since(before, {"a.py": "", "b.md": ""}),
+        Lineage(folder, head).ended(),
+        named_history.line_commits(folder, "b.md", {1}),
+        named_history.files_with(folder, {"print"}),
+        named_history.files_with(folder, {"print"}, [before, head]),
+        named_history.blobs_at(folder, [(before, "a.py")]),
+        named_history.versions(folder, head, {"a.py"}),
+        named_history.commit_days(folder, [before, head]),
+        named_history.ignored(folder, ["a.py"]),
         [entry.path for entry in walk(folder, Filters(), max_file_bytes=1000).files],
         replace(acquire(resolve(str(folder)), home=folder / ".git" / "home"), remote=None),
     ]
@@ -217,6 +230,8 @@ def read_from(folder: Path) -> list[object]:
         "i18n.commitEncoding=UTF-16",
         "blame.blankBoundary=true",
         "blame.showEmail=true",
+        *(f"grep.{name}=true" for name in ("column", "extendedRegexp", "fullName", "lineNumber")),
+        "grep.patternType=fixed",
         "color.ui=always",
         "column.ui=always",
         "core.abbrev=4",

@@ -1,0 +1,168 @@
+"""Read from git, in few calls, when lines of a text were written, and which versions of files hold a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rag.corpus.git import GitError, run_git
+from rag.errors import SourceError
+
+MAX_SECONDS = 20.0
+_MAX_BYTES = 64 << 20
+_MAX_VERSIONS = 20_000
+_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
+_CHANGE = re.compile(r":\d+ \d+ ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*")
+_MAX_PATTERN_CHARS = 20_000
+_EXACT = ("--no-color", "--no-line-number", "--no-column", "--no-full-name", "--no-recurse-submodules")
+
+Version = tuple[str, str, str, str]
+"""A change of a file: its commit, the path, and the blob ids before and after it, zeros for none."""
+
+
+def line_commits(root: Path, path: str, lines: Collection[int], commit: str | None = None) -> dict[int, str]:
+    """Return the commit that last changed each line of a file in the folder, or at a commit.
+
+    Lines that are not committed, and those of a file that git does not know, are left out.
+    """
+    spans = [f"-L{line},{line}" for line in sorted(lines)]
+    options = ["--porcelain", "--no-textconv", "--no-ignore-revs-file"]
+    at = [commit] if commit else []
+    try:
+        command = ["blame", *options, *spans, *at, "--", path]
+        output = run_git(command, cwd=root, timeout_s=MAX_SECONDS, max_bytes=_MAX_BYTES)
+    except (GitError, SourceError):
+        return {}
+    found = {int(row): one.decode() for one, row in _BLAMED.findall(output)}
+    return {row: one for row, one in found.items() if row in lines and one.strip("0")}
+
+
+def files_with(
+    root: Path, names: Collection[str], commits: Sequence[str] = (), *, is_git: bool = True
+) -> dict[str, dict[str, list[str]]]:
+    """Return the files that hold each name as a whole word, by commit, then name.
+
+    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's.
+
+    Raises:
+        SourceError: git takes too long, or there are too many.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    known = set(commits)
+    for part in _parts(sorted(names)):
+        lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
+        for line in dict.fromkeys(lines.decode("utf-8", "surrogateescape").split("\n")):
+            place, between, name = line.partition("\0")
+            commit, colon, path = place.partition(":") if known else ("", ":", place)
+            if between and colon and (not known or commit in known):
+                found.setdefault(commit, {}).setdefault(name, []).append(path)
+    return found
+
+
+def _parts(names: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the names in parts that fit into one regular expression."""
+    part: list[str] = []
+    for name in names:
+        part.append(name)
+        if sum(map(len, part)) + len(part) > _MAX_PATTERN_CHARS:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
+    """Return a line for each use of the names. As one expression, of PCRE: as strings they take 100 times as
+    long.
+    """
+    escaped = "|".join(re.escape(name) for name in names)
+    pattern = rf"(?<![\w$])(?:{escaped})(?![\w$])".encode("utf-8", "surrogateescape")
+    try:
+        return run_git(
+            ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where, "--", "."],
+            cwd=root,
+            stdin=pattern,
+            ok_codes=(0, 1),
+            timeout_s=MAX_SECONDS,
+            max_bytes=_MAX_BYTES,
+        )
+    except GitError as error:
+        raise SourceError(f"git cannot search {root} for names: {error.line}") from error
+
+
+def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return the blob id of each file at a commit, given as (commit, path); those that do not exist are left
+    out.
+    """
+    wanted = [one for one in dict.fromkeys(places) if "\n" not in one[1]]
+    if not wanted:
+        return {}
+    names = "".join(f"{commit}:./{path}\n" for commit, path in wanted).encode("utf-8", "surrogateescape")
+    try:
+        output = run_git(["cat-file", "--batch-check"], cwd=root, stdin=names, timeout_s=MAX_SECONDS)
+    except (GitError, SourceError):
+        return {}
+    rows = output.decode("utf-8", "surrogateescape").split("\n")
+    words = [row.split(" ") for row in rows[: len(wanted)]]
+    return {
+        place: word[0]
+        for place, word in zip(wanted, words, strict=False)
+        if len(word) == 3 and word[1] == "blob"
+    }
+
+
+def ignored(root: Path, paths: Collection[str]) -> set[str]:
+    """Return those of the paths that git ignores: what is there is made by a tool, not written."""
+    wanted = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    try:
+        output = run_git(["check-ignore", "--stdin", "-z"], cwd=root, stdin=wanted, ok_codes=(0, 1))
+    except (GitError, SourceError):
+        return set()
+    return set(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
+
+
+def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:
+    """Return the changes of files along the first parents of a commit, newest first; [] if that takes too
+    long.
+    """
+    if not paths:
+        return []
+    with suppress(GitError, SourceError):
+        return changes(root, commit, [f":(literal){path}" for path in sorted(paths)])
+    return []
+
+
+def changes(root: Path, commit: str, pathspecs: Sequence[str]) -> list[Version]:
+    """Return the changes of files along the first parents of a commit, newest first. Raises GitError,
+    SourceError.
+    """
+    shown = ["--format=%x01%H", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--relative"]
+    walked = ["--root", "--first-parent", "-m", f"--max-count={_MAX_VERSIONS}", commit, "--"]
+    output = run_git(["log", *shown, *walked, *pathspecs], cwd=root, timeout_s=MAX_SECONDS)
+    found: list[Version] = []
+    current, blobs = "", ("", "")
+    for part in output.decode("utf-8", "surrogateescape").split("\0"):
+        text = part.lstrip("\n")
+        if text.startswith("\x01"):
+            current, _, text = text[1:].partition("\n")
+            text = text.lstrip("\n")
+        if match := _CHANGE.fullmatch(text):
+            blobs = match[1], match[2]
+        elif text and blobs[0]:
+            found.append((current, text, *blobs))
+            blobs = "", ""
+    return found
+
+
+def commit_days(root: Path, commits: Collection[str]) -> dict[str, str]:
+    """Return the day on which each commit was made."""
+    if not commits:
+        return {}
+    command = ["log", "--no-walk=unsorted", "--stdin", "--format=%H %cs"]
+    try:
+        output = run_git(command, cwd=root, stdin="\n".join([*sorted(commits), ""]).encode())
+    except (GitError, SourceError):
+        return {}
+    return dict(line.split(" ", 1) for line in output.decode("ascii", "replace").splitlines() if " " in line)

@@ -1,0 +1,327 @@
+"""What texts say of the code, followed through git histories: `rag check` in every interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command import rag
+from conftest import git
+
+from rag.errors import ConfigError, SourceError
+from rag.memory.facts import Fact, Facts
+from rag.service import Engine, locate
+from rag.service.claims import CheckedText, agent_texts, check_texts
+from rag.service.facts import add_fact, check_facts, confirm_fact, facts_of
+from rag.service.retention import KeptFiles
+from rag.settings import Settings
+
+AUTH = '''import os
+
+SECRET = os.environ["APP_SECRET"]
+
+
+def check_token(token):
+    """Check a token of a request."""
+    if not token:
+        raise ValueError("a token is missing")
+    return token == SECRET
+
+
+def other_helper(value):
+    return [value, value, "other"]
+'''
+STORE = "".join(f"def load_{word}(given):\n    return given[{word!r}] + {n}\n\n\n" for n, word in enumerate(
+    "amber birch cedar daisy ember flint grove heron".split()
+))  # fmt: skip
+MAKE = "lint:\n\truff check .\n\ntest:\n\tpytest -x\n"
+NOTES = """# Notes
+
+Tokens are checked in `src/auth.py` by `check_token()`.
+The rule is `src/auth.py:8-9`, and `src/store.py` loads; `tools/gone.py` and `lib/parts/` too.
+Set `APP_SECRET`; run `make lint` and `make test`.
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        yield engine
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    files = {
+        "src/auth.py": AUTH,
+        "src/store.py": STORE,
+        "tools/gone.py": "print('a tool that goes')\n",
+        "lib/parts/one.py": "ONE = 'the first of the parts'\n",
+        "lib/parts/two.py": "TWO = 'the second of the parts'\n",
+        "Makefile": MAKE,
+        "AGENTS.md": NOTES,
+    }
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, files)
+    return root
+
+
+def commit(root: Path, files: Mapping[str, str | None] | None = None) -> str:
+    for path, text in (files or {}).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        if text is None:
+            (root / path).unlink()
+        else:
+            (root / path).write_text(text)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "next")
+    return git(root, "rev-parse", "HEAD").strip()
+
+
+def stale(engine: Engine, root: Path, text: str | None = None, path: str = "") -> dict[str, str]:
+    source = locate(str(root))
+    texts = agent_texts(engine, source) if text is None else [CheckedText("text", text, path)]
+    return {
+        one.claim.text: f"{one.state} {one.now or one.commit}".strip()
+        for one in check_texts(engine, source, texts)
+        if one.is_stale
+    }
+
+
+def test_nothing_is_stale_as_long_as_the_code_is_the_same(engine, root):
+    found = check_texts(engine, locate(str(root)), agent_texts(engine, locate(str(root))))
+    assert {one.state for one in found} == {"fresh"}
+    assert len(found) == 9
+
+
+def test_each_kind_of_claim_is_followed(engine, root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    git(root, "mv", "lib/parts", "lib/pieces")
+    commit(root)
+    gone = commit(root, {"tools/gone.py": None})
+    half = STORE.index("def load_ember")
+    split = commit(root, {"src/store.py": None, "src/first.py": STORE[:half], "src/last.py": STORE[half:]})
+    changed = AUTH.replace("check_token", "verify_token").replace("a token is", "it is")
+    changed = changed.replace("APP_SECRET", "APP_KEY")
+    commit(root, {"src/tokens.py": changed, "Makefile": MAKE.replace("lint:", "check:")})
+    found = stale(engine, root)
+    assert split not in found["src/store.py"] or found["src/store.py"] == f"removed {split}"
+    assert found.pop("src/store.py").startswith(("removed", "moved src/"))
+    assert found == {
+        "src/auth.py": "moved src/tokens.py",
+        "check_token()": "renamed verify_token",
+        "src/auth.py:8-9": "changed src/tokens.py:8-9",
+        "tools/gone.py": f"removed {gone}",
+        "lib/parts/": "moved lib/pieces/",
+        "APP_SECRET": "renamed APP_KEY",
+        "make lint": "renamed check",
+    }
+
+
+def test_removed_names_have_the_commit_that_removed_them(engine, root):
+    end = AUTH.index("def check_token")
+    commit(root, {"src/auth.py": AUTH + "\n# more\n"})
+    removed = commit(root, {"src/auth.py": AUTH[:end] + AUTH[AUTH.index("def other_helper") :]})
+    target = commit(root, {"Makefile": MAKE[: MAKE.index("test:")]})
+    commit(root, {"src/auth.py": "pass\n"})
+    found = stale(engine, root)
+    assert found["check_token()"] == f"removed {removed}"
+    assert found["make test"] == f"removed {target}"
+
+
+def test_lines_that_moved_have_their_new_place(engine, root):
+    commit(root, {"src/auth.py": "# a licence\n\n" + AUTH})
+    assert stale(engine, root) == {"src/auth.py:8-9": "moved src/auth.py:10-11"}
+
+
+def test_a_text_is_compared_as_of_when_its_line_was_written(engine, root):
+    commit(root, {"src/auth.py": AUTH.replace("is missing", "is not there")})
+    later = "\nThe message is raised in `src/auth.py:9`.\n"
+    commit(root, {"AGENTS.md": NOTES + later})
+    commit(root, {"src/auth.py": "# one more line\n" + AUTH.replace("is missing", "is not there")})
+    assert stale(engine, root) == {
+        "src/auth.py:8-9": "changed src/auth.py:9-10",
+        "src/auth.py:9": "moved src/auth.py:10",
+    }
+
+
+def test_what_was_never_there_or_went_with_the_text_is_no_claim(engine, root):
+    text = "`no/such.py`, `never_was()`, `NO_SUCH_THING`, `make nothing`, src/auth.py:999, ../../etc/passwd"
+    assert stale(engine, root, text) == {}
+    commit(
+        root, {"tools/gone.py": None, "AGENTS.md": NOTES.replace("`tools/gone.py`", "not `tools/gone.py`")}
+    )
+    assert stale(engine, root) == {}
+
+
+def test_a_generated_file_that_git_ignores_is_not_missing(engine, root):
+    commit(root, {"tools/gone.py": None, ".gitignore": "/tools/\n"})
+    assert stale(engine, root) == {}
+
+
+def test_a_path_that_other_paths_end_with_is_not_that_path(engine, root):
+    commit(
+        root, {"AGENTS.md": "`one/conf.py`\n", "one/conf.py": "ONE = 1\n", "more/one/conf.py": "TWO = 2\n"}
+    )
+    gone = commit(root, {"one/conf.py": None})
+    assert stale(engine, root) == {"one/conf.py": f"removed {gone}"}
+    assert stale(engine, root, "`more/one/conf.py`") == {}
+
+
+def test_a_damaged_cache_is_written_again(engine, root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    first = stale(engine, root)
+    for file in (engine.settings.home / "lineage").iterdir():
+        file.write_bytes(b"damaged")
+    assert stale(engine, root) == first != {}
+
+
+def test_commits_of_side_branches_are_followed(engine, root):
+    git(root, "checkout", "--quiet", "-b", "side")
+    commit(root, {"docs/side.md": "See `src/store.py`.\n"})
+    git(root, "checkout", "--quiet", "main")
+    git(root, "mv", "src/store.py", "src/shop.py")
+    commit(root)
+    git(root, "merge", "--quiet", "--no-edit", "side")
+    text = (root / "docs/side.md").read_text()
+    assert stale(engine, root, text, "docs/side.md") == {"src/store.py": "moved src/shop.py"}
+
+
+def test_a_shallow_clone_and_a_plain_folder_do_not_guess(engine, root, tmp_path):
+    commit(root, {"tools/gone.py": None})
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{root}", "shallow")
+    assert stale(engine, tmp_path / "shallow", "`tools/gone.py`") == {}
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(SourceError, match="no git history"):
+        stale(engine, tmp_path / "plain", "`tools/gone.py`")
+
+
+def test_too_much_is_refused(engine, root):
+    texts = [CheckedText(str(n), "") for n in range(501)]
+    with pytest.raises(ConfigError, match="501 texts"):
+        check_texts(engine, locate(str(root)), texts)
+    with pytest.raises(ConfigError, match="2,000,001 characters"):
+        check_texts(engine, locate(str(root)), [CheckedText("big", "x" * 2_000_001)])
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_reports_fixes_and_exits(root):
+    assert rag("check", cwd=root).code == 0
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root, {"tools/gone.py": None})
+    done = rag("check", cwd=root)
+    assert done.code == 1
+    assert "AGENTS.md:3:24: src/auth.py: moved to src/tokens.py" in done.out
+    assert "rag: `rag check --fix` corrects 2 of them" in done.err
+    fixed = rag("check", "AGENTS.md", "--fix", cwd=root)
+    assert (fixed.code, "corrected 2 places" in fixed.err) == (1, True)
+    expected = NOTES.replace("src/auth.py", "src/tokens.py")
+    assert (root / "AGENTS.md").read_bytes() == expected.encode()
+    assert rag("check", "-", cwd=root, stdin="See `src/store.py`.").code == 0
+    for wrong in (("--fix", "-"), ("--format", "xml"), ("no-such.md",)):
+        assert rag("check", *wrong, cwd=root).code == 2
+
+
+def test_the_command_has_formats_for_programs(root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    first, *_ = json.loads(rag("check", "--json", cwd=root).out)["claims"]
+    assert (first["file"], first["line"], first["column"], first["end_column"]) == ("AGENTS.md", 3, 24, 35)
+    assert (first["kind"], first["state"], first["now"]) == ("path", "moved", "src/tokens.py")
+    log = json.loads(rag("check", "--format", "sarif", cwd=root).out)
+    result = log["runs"][0]["results"][0]
+    assert (log["version"], result["ruleId"], result["level"]) == ("2.1.0", "moved", "warning")
+    assert (
+        result["fixes"][0]["artifactChanges"][0]["replacements"][0]["insertedContent"]["text"] == first["fix"]
+    )
+    line, *_ = rag("check", "--format", "github", cwd=root).out.splitlines()
+    assert line.startswith("::warning file=AGENTS.md,line=3,col=24,endColumn=35,title=rag check::src/auth.py")
+
+
+def test_a_file_with_other_bytes_keeps_them(root):
+    content = b"See src/auth.py.\r\n\xff\xfe caf\xe9 `src/auth.py`\n"
+    (root / "MEMORY.md").write_bytes(content)
+    commit(root)
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    assert rag("check", "MEMORY.md", "--fix", cwd=root).code == 0
+    assert (root / "MEMORY.md").read_bytes() == content.replace(b"src/auth.py", b"src/tokens.py")
+
+
+# ---------------------------------------------------------------- facts
+
+
+def test_a_fact_is_bound_to_what_it_names(engine, root):
+    source = locate(str(root))
+    fact = add_fact(
+        engine, "Tokens are checked in src/auth.py:8-9 by check_token, see `make lint`", source=source
+    )
+    assert [one.place for one in fact.citations] == ["src/auth.py:8-9", "src/auth.py:6-10", "Makefile:1-2"]
+    assert fact.note == ""
+    assert check_facts(engine, [fact], [source])[0].freshness.state == "fresh"
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    (moved,) = check_facts(engine, [fact], [source])
+    assert moved.freshness.state == "moved"
+    commit(root, {"src/tokens.py": AUTH.replace("a token is missing", "there is none")})
+    (changed,) = check_facts(engine, [fact], [source])
+    assert changed.freshness.state == "changed"
+    assert changed.places[0].startswith("src/auth.py:8-9  changed → src/tokens.py:8-9")
+
+
+def test_a_fact_about_a_file_is_true_while_there_is_one(engine, root):
+    source = locate(str(root))
+    fact = add_fact(engine, "Every loader is in src/store.py.", source=source)
+    assert [one.place for one in fact.citations] == ["src/store.py"]
+    commit(root, {"src/store.py": STORE + "# more\n"})
+    assert check_facts(engine, [fact], [source])[0].freshness.state == "fresh"
+    git(root, "mv", "src/store.py", "src/shop.py")
+    commit(root)
+    (moved,) = check_facts(engine, [fact], [source])
+    assert str(moved.freshness) == "moved → src/shop.py"
+    commit(root, {"src/shop.py": None})
+    assert check_facts(engine, [fact], [source])[0].freshness.state == "gone"
+
+
+def test_a_fact_that_names_nothing_says_so_once(engine, root):
+    source = locate(str(root))
+    fact = add_fact(engine, "Releases are cut on Fridays", source=source)
+    assert fact.citations == () and fact.note.startswith("it names no place")
+    assert check_facts(engine, [fact], [source])[0].note == fact.note
+    (stored,) = facts_of(engine).list()
+    assert stored.note == ""
+
+
+def test_a_fact_of_uncommitted_lines_and_of_a_plain_folder_is_bound(engine, root, tmp_path):
+    (root / "src/auth.py").write_text(AUTH.replace("a token is missing", "it is not committed"))
+    dirty = add_fact(engine, "See src/auth.py:9", source=locate(str(root)))
+    assert dirty.citations[0].dirty
+    git(root, "checkout", "--quiet", "src/auth.py")
+    assert check_facts(engine, [dirty], [locate(str(root))])[0].freshness.state == "changed"
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "auth.py").write_text(AUTH)
+    fact = add_fact(engine, "check_token compares, see auth.py:8", source=locate(str(plain)))
+    assert [one.place for one in fact.citations] == ["auth.py:8-8", "auth.py:6-10"]
+
+
+def test_a_fact_that_was_stored_without_places_is_bound_when_it_is_confirmed(engine, root):
+    old = Fact("check_token compares with SECRET", str(root), state="proposed")
+    (stored,) = Facts(engine.turns, namespace=engine.settings.namespace).add([old])
+    confirmed = confirm_fact(engine, stored.id)
+    assert [one.place for one in confirmed.citations] == ["src/auth.py:6-10"]
+
+
+def test_bytes_with_a_secret_are_not_stored_for_a_fact(engine, root):
+    secret = "ghp_" + "k3Jd8sLq0ZpXv7Bn2MwRt5YcHf9GaE1uQ6Ti"
+    commit(root, {"src/keys.py": f"KEY = {secret!r}\n\n\ndef read_keys_now():\n    return KEY\n"})
+    fact = add_fact(engine, "read_keys_now reads them, see src/keys.py:4", source=locate(str(root)))
+    blobs = {one.blob for one in fact.citations}
+    assert blobs and KeptFiles(engine.turns, engine.settings.namespace).contents(blobs) == {}

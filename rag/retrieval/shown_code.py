@@ -27,7 +27,7 @@ from rag.retrieval.overview import outline_of, outlines
 from rag.retrieval.rank import is_aside
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.shown_definition import definition_at, hit_of_lines, line_of
-from rag.types import CodeDefinition, CodeFacts, DialogTurn, FileOutline, Hit
+from rag.types import CodeDefinition, CodeFacts, DialogTurn, FileOutline, Hit, Kind
 
 MAX_BLOCKS = 20
 _WHOLE, _BEFORE_RELATED = 5, 10
@@ -244,7 +244,11 @@ def _callers(index: ChunkIndex, hit: Hit, targets: Sequence[CodeDefinition]) -> 
         last = min(around.end, first + _CALLER_LINES - 1)
         reason = f"calls `{one_line(hit.symbol)}` in line {use.line}"
         piece = hit_of_lines(index, use.path, first, last, of=around, reason=reason)
-        if piece is not None and not is_test(piece.kind, piece.scope, piece.symbol) and not _is_aside(use.path):
+        if (
+            piece is not None
+            and not is_test(piece.kind, piece.scope, piece.symbol)
+            and not _is_aside(use.path)
+        ):
             yield piece
             shown += 1
         if shown >= _MAX_CALLERS:

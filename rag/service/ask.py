@@ -43,6 +43,7 @@ from rag.ports import (
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
+from rag.service.place_notes import noted
 from rag.service.rewording import MAX_SECONDS, MAX_TOKENS, is_alone, reword_prompt, reworded
 from rag.service.search import check_question
 from rag.service.second_look import Form, begin_look, form_of_look
@@ -436,7 +437,7 @@ def _quoted(
     """Store the quotes of what was found before an interrupt; show them unless the caller has left."""
     look.close()
     prepared: Prepared = yield _Work(fresh)
-    quotes = quotes_so_far(prepared, dialog.engine.counter)
+    quotes = quotes_so_far(noted(dialog.repositories, prepared), dialog.engine.counter)
     if not isinstance(error, KeyboardInterrupt):
         yield _Store(partial(dialog.remember, prepared, quotes))
         raise error
@@ -660,7 +661,8 @@ class _Writing:
     def failed(self, error: BaseException) -> None:
         """Add the extractive answer to an error of the model."""
         if isinstance(error, ProviderError):
-            quotes = fallback_answer(self.prepared, self._dialog.engine.counter)
+            prepared = noted(self._dialog.repositories, self.prepared)
+            quotes = fallback_answer(prepared, self._dialog.engine.counter)
             error.quotes = replace(quotes, trace=trace(self.prepared, quotes))
 
     def _finished(self, *, complete: bool) -> Answer:

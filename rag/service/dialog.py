@@ -34,6 +34,7 @@ from rag.service.definition_history import with_history
 from rag.service.engine import Engine
 from rag.service.frame import frame_of
 from rag.service.history import History
+from rag.service.place_notes import place_notes
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.repository import Repository
@@ -331,6 +332,7 @@ class Dialog:
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
             rewording=rewording,
+            notes={} if settings.has_model else place_notes(self.repositories, prompt.sources),
         )
 
     def _frames(self) -> list[str]:

@@ -1,0 +1,102 @@
+"""Notes on the first sources of an answer without a model: their documentation, and the calls around them.
+
+Everything is looked up in the index; nothing is guessed. Calls are looked up only where there is no
+documentation, and callers only of names that few files hold, so that a question takes no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rag.code import documentation
+from rag.code.languages import kind_of_path
+from rag.code.symbols import documentation_of
+from rag.database.store import Store
+from rag.lines import lines_of
+from rag.markdown import documented, sentence
+from rag.service.repository import Repository
+from rag.types import CodeDefinition, Hit, NumberedSource, PlaceNote, Prepared
+
+_NOTED = 8
+_MAX_SENTENCE = 160
+_MAX_NAMES = 3
+_MAX_FILES_WITH_CALLERS = 12
+
+
+def place_notes(
+    repositories: Sequence[Repository], sources: Sequence[NumberedSource]
+) -> dict[int, PlaceNote]:
+    """Return the notes on the first sources, by number."""
+    found = {}
+    for source in sources[:_NOTED]:
+        for repository in repositories:
+            if repository.source.location == source.hit.location:
+                read = repository.store.file_text(source.hit.path)
+                if read and read[1] == source.hit.blob:
+                    found[source.n] = _note(repository.store, source.hit, lines_of(read[0]))
+                    break
+    return found
+
+
+def noted(repositories: Sequence[Repository], prepared: Prepared) -> Prepared:
+    """Return a prepared question with the notes on its sources, for an answer without its model."""
+    return replace(prepared, notes=place_notes(repositories, prepared.prompt.sources))
+
+
+def _note(store: Store, hit: Hit, lines: Sequence[str]) -> PlaceNote:
+    if hit.kind == "doc" or hit.unit == "section":
+        quotes = (quote for _, quote in documentation.paragraphs(hit.text, hit.path))
+        return PlaceNote(sentences=tuple((hit.start + q.start - 1, _sentence(q.text)) for q in quotes))
+    one = _definition(store, hit)
+    if one is None:
+        return PlaceNote(sentences=_head_of_file(hit, lines) if hit.start == 1 else ())
+    quote = documentation_of(lines, hit.path, hit.language, one.name, row=one.start - 1, end=one.end)
+    line = next((n for n in range(one.start, one.end + 1) if one.name in lines[n - 1]), one.start)
+    if quote is not None or one.unit == "constant":
+        sentences = ((quote.start, _sentence(quote.text)),) if quote else ()
+        return PlaceNote(line, sentences)
+    inside = [other for other in store.graph.defined_in(hit.path) if other.scope == one.qualified_name]
+    return PlaceNote(
+        line,
+        callers=_callers(store, one),
+        callees=_names(callee for _, callee in store.graph.callees(one)) if one.unit == "function" else (),
+        members=_names(inside) if one.unit == "class" else (),
+    )
+
+
+def _definition(store: Store, hit: Hit) -> CodeDefinition | None:
+    """Return the definition, or the value, that a hit has the name of."""
+    graph = store.graph
+    for found in (graph.defined_in(hit.path), graph.values_in(hit.path)):
+        for one in found:
+            if one.name == hit.symbol and one.start <= hit.end and hit.start <= one.end:
+                return one
+    return None
+
+
+def _callers(store: Store, one: CodeDefinition) -> tuple[str, ...]:
+    """Return what certainly calls a definition: code before tests."""
+    if len(store.files_referring(one.name)) > _MAX_FILES_WITH_CALLERS:
+        return ()
+    certain = [use for use in store.graph.callers([one]) if use.certain and use.within]
+    code = [use for use in certain if kind_of_path(use.path) != "test"] or certain
+    names = dict.fromkeys(use.within for use in code if use.within != one.qualified_name)
+    return tuple(names)[:_MAX_NAMES]
+
+
+def _names(found: Iterable[CodeDefinition]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.name for one in found))[:_MAX_NAMES]
+
+
+def _head_of_file(hit: Hit, lines: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    """Return what the comment at the top of a file says."""
+    if hit.language == "python":
+        quote = documentation.docstring(lines, hit.path, 0, len(lines))
+    else:
+        quote = documentation.head_comment(lines, hit.path, hit.language)
+    return ((quote.start, _sentence(quote.text)),) if quote else ()
+
+
+def _sentence(text: str) -> str:
+    return sentence(documented(text), _MAX_SENTENCE)

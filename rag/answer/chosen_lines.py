@@ -65,8 +65,8 @@ _NAME = re.compile(rf"`([^`\s]+?)(?:\(\))?`|\b(?=\w)(\w*(?:{CAMEL}|_)\w*)\b")
 @dataclass(frozen=True, slots=True)
 class Sought:
     """The question, the weights of its terms, the names whose callers are asked for, the lines of the facet
-    that is asked for, the lines that are facts, as (location, path, line), other than members of a list, and
-    those that the question names.
+    that is asked for, the lines that are facts, as (location, path, line), other than members of a list,
+    those that the question names, and the members of the list, if all are known.
     """
 
     question: str
@@ -75,6 +75,7 @@ class Sought:
     facet: re.Pattern[str] | None = None
     facts: frozenset[tuple[str, str, int]] = frozenset()
     asked_lines: tuple[CodeFact, ...] = ()
+    listed: tuple[CodeFact, ...] = ()
 
     @classmethod
     def of(cls, prepared: Prepared, hits: Sequence[Hit]) -> Sought:
@@ -92,7 +93,9 @@ class Sought:
         items = found.items if found and found.kind != LIST else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
         shown = found.items if found and found.kind == LINES else ()
-        return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet, facts, shown)
+        names = tuple(dict.fromkeys(filter(None, called)))
+        listed = found.items if found and found.kind == LIST and found.count == len(found.items) else ()
+        return cls(question, weights, names, facet, facts, shown, listed)
 
     def score(self, line: str) -> float:
         """Return the weight of the terms in a line; a line of the facet has that of the best term more."""
@@ -113,6 +116,15 @@ class Sought:
                     max(first - around, hit.start) - hit.start, min(last + around, hit.end) - hit.start + 1
                 )
         return range(0)
+
+    def members(self, hit: Hit) -> range:
+        """Return the lines of a hit, from 0, with all members of the list that was found, if they are few."""
+        first = min((item.start for item in self.listed), default=0)
+        last = max((item.end for item in self.listed), default=0)
+        is_here = all((item.location, item.path) == (hit.location, hit.path) for item in self.listed)
+        if not is_here or not hit.start <= first <= last <= hit.end or last - first > _MAX_LINES:
+            return range(0)
+        return range(max(first - 1, hit.start) - hit.start, min(last + 2, hit.end) - hit.start + 1)
 
     def calling(self, hit: Hit) -> list[int]:
         """Return the lines, from 0, that call one of the names; none in the definition of one."""
@@ -149,7 +161,7 @@ def chosen_lines(hit: Hit, sought: Sought) -> ChosenLines:
     are left out.
     """
     lines = lines_of(hit.text)
-    if asked := sought.named_lines(hit):
+    if asked := sought.named_lines(hit) or sought.members(hit):
         last = min(asked[-1], asked[0] + _MAX_ASKED_LINES - 1, len(lines) - 1)
         return ChosenLines(min(asked[0], last), last, asked[len(asked) // 2])
     defines = defining_row(hit, lines)
@@ -213,7 +225,7 @@ def _best_begin(lines: Sequence[str], scores: Sequence[float], best: int, low: i
             continue
         middle = begin + (_MAX_LINES - 1) / 2
         within = range(begin, min(begin + _MAX_LINES, len(lines)))
-        value = sum([scores[n] * (1 - abs(n - middle) / (4 * _MAX_LINES)) for n in within])
+        value = sum([scores[n] * (1 - abs(n - middle) / (2 * _MAX_LINES)) for n in within])
         if value > most:
             found, most = begin, value
     return found

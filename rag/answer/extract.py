@@ -18,14 +18,15 @@ from rag.cut_code import Constructs
 from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
-from rag.types.question_kinds import LINES, LIST
+from rag.types.answer import QUOTING
+from rag.types.question_kinds import LIST
 
 _OTHER_PLACES = 5
 _FEW_FACTS = 7
 """More facts are listed by file, and no lines are quoted."""
 _FEW_OF_FILE = 3
 """More facts of a file have only their lines."""
-_MAX_FACT_CHARS, _MAX_MEMBER_CHARS = 100, 48
+_MAX_FACT_CHARS, _MAX_MEMBER_CHARS = 80, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +55,29 @@ class NamedPlace:
     sources: tuple[int, ...] = ()
 
     @property
+    def numbers(self) -> str:
+        """The references to its sources, after a space; "" for none."""
+        return f" {''.join(f'[{n}]' for n in self.sources)}" if self.sources else ""
+
+    @property
     def markdown(self) -> str:
         """The place as an item of a list."""
-        numbers = "".join(f"[{n}]" for n in self.sources)
-        place = f"`{self.path}:{self.lines}`" if self.lines else f"`{self.path}`"
-        return f"- {' — '.join(filter(None, [self.name, f'{place} {numbers}'.rstrip(), self.what]))}\n"
+        place = f"`{self.path}{':' if self.lines else ''}{self.lines}`{self.numbers}" if self.path else ""
+        return f"- {' — '.join(filter(None, [self.name, place, self.what]))}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """The parts of an answer without a model: a sentence, facts and how many `more` there are, a `note` on
-    what may be missing, a quotation with its `place`, and other places.
+    """The parts of an answer without a model: a sentence, facts and how many `more` there are, a quotation
+    with its `place`, a `note` on what may be missing, and other places.
     """
 
     sentence: str
     facts: tuple[NamedPlace, ...] = ()
     more: int = 0
-    note: str = ""
     quotation: Quotation | None = None
     place: str = ""
+    note: str = ""
     others: tuple[NamedPlace, ...] = ()
 
     def pieces(self) -> Iterator[str]:
@@ -81,10 +86,10 @@ class Extract:
         if self.facts:
             rest = f"- and {self.more:,} more\n" if self.more else ""
             yield "\n" + "".join(one.markdown for one in self.facts) + rest
-        if self.note:
-            yield f"\n{self.note}\n"
         if self.quotation:
             yield f"\n{self.place}\n\n{fenced(self.quotation)}\n"
+        if self.note:
+            yield f"\n{self.note}\n"
         if self.others:
             yield "\nOther places:\n\n" + "".join(one.markdown for one in self.others)
 
@@ -92,7 +97,7 @@ class Extract:
 class ExtractiveGenerator:
     """A generator that needs no model. It sends nothing over the network and costs nothing."""
 
-    model = "extractive"
+    model = QUOTING
 
     quoted_sources = 1
     """The number of sources whose lines are quoted; the others are only named."""
@@ -155,21 +160,21 @@ class _Writing:
         asked_for = [source for source in self._sources if self._sought.named_lines(source.hit)]
         first = (asked_for or self._sources)[0]
         chosen = chosen_lines(first.hit, self._sought)
-        word = doubt(self._prepared)
         facts, more, note = tuple[NamedPlace, ...](), 0, ""
-        if self._facts:
-            more = self._facts.count - len(self._facts.items)
-            facts = self._listed(self._facts)
-            note = self._facts.note and f"{visible(self._facts.note)}."
-            sentence = f"{sentence_of_facts(self._facts, word)}{':' if facts else '.'}"
+        is_quoted = bool(asked_for) or len(self._sought.members(first.hit)) > 0
+        if found := self._facts:
+            listed = self._listed(found)
+            facts, more = ((), 0) if is_quoted else (listed, found.count - len(found.items))
+            note = found.note and f"{visible(found.note)}."
+            end = ":" if facts or is_quoted else "."
+            sentence = f"{sentence_of_facts(found, doubt(self._prepared))}{end}"
         else:
-            sentence = self._sentence(first, chosen, word)
-        quotation = None
-        if not self._facts or len(self._facts.items) <= _FEW_FACTS or asked_for:
-            quotation = self._quotation(first, chosen)
+            sentence = self._sentence(first, chosen, doubt(self._prepared))
+        is_quoted = is_quoted or found is None or (len(found.items) <= _FEW_FACTS and found.kind != LIST)
+        quotation = self._quotation(first, chosen) if is_quoted else None
         others = () if asked_for else self._others(first if quotation else None)
         place = self._place_of(quotation) if quotation else ""
-        return Extract(sentence, facts, more, note, quotation, place, others)
+        return Extract(sentence, facts, more, quotation, place, note, others)
 
     def _sentence(self, source: NumberedSource, chosen: ChosenLines, word: str) -> str:
         hit, note = source.hit, self._note(source)
@@ -219,8 +224,6 @@ class _Writing:
         self._places += [
             (n, item.path, item.start, item.end) for n, item in zip(numbers, found.items, strict=True)
         ]
-        if found.kind == LINES:
-            return ()
         each = list(zip(found.items, numbers, strict=True))
         if found.is_about_one_place:
             shown = [self._fact(*each[0], found)]
@@ -235,7 +238,8 @@ class _Writing:
     def _fact(self, item: CodeFact, n: int, found: CodeFacts) -> NamedPlace:
         text = next((line.strip() for line in lines_of(item.text) if line.strip()), "")
         doubted = "" if item.certain or found.is_only_nearest else "possibly"
-        what = ", ".join(filter(None, [visible(item.reason), doubted]))
+        reason = visible(item.reason) if len({one.reason for one in found.items}) > 1 else ""
+        what = ", ".join(filter(None, [reason, doubted]))
         is_inside = item.label and item.label != found.subject and found.kind != LIST
         name = f"`{one_line(item.label)}`" if is_inside else _cut(text, _MAX_FACT_CHARS)
         return NamedPlace(name, item, self._path(item), _range(item.start, item.end), what, (n,) if n else ())
@@ -286,7 +290,7 @@ def _joined(lines: Sequence[str], first: int, last: int) -> str:
 
 def _cut(line: str, width: int) -> str:
     """Return a line of code as inline code, cut to a width."""
-    shown = visible(line)
+    shown = visible(" ".join(line.split()))
     return code_span(shown if len(shown) <= width else shown[:width].rstrip() + "…") if shown else "(empty)"
 
 

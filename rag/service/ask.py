@@ -31,7 +31,6 @@ from rag.answer.statements import whole_sentences
 from rag.answer.stop_strings import AnswerEnd
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.about_conversation import is_about_conversation
-from rag.memory.extractive_summary import QUOTING
 from rag.ports import (
     CompletingGenerator,
     TextGenerator,
@@ -61,6 +60,7 @@ from rag.types import (
     ToolCall,
     TraceStep,
 )
+from rag.types.answer import QUOTING
 
 Prepare = Callable[[Dialog, str, Rewording], Awaitable[Prepared]]
 """Prepares a question outside a thread, given the dialog, the question and its rewording."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from rag.analysis import WORD, term_set, terms, without_clitics, words
+from rag.cut_code import Constructs
 from rag.identifiers import CAMEL
 from rag.lines import lines_of
 from rag.quoting import one_line
@@ -23,7 +24,7 @@ _WHOLE_LINES = 15
 _MAX_LINES = 12
 _MAX_ASKED_LINES = 60
 _AROUND = 3
-_MAX_WIDTH = 160
+_MAX_WIDTH = 240
 _CONTEXT_WEIGHT = 0.4
 """The weight of terms that a follow-up has from its context; its own terms weigh 1."""
 _HEAD_WEIGHT = 0.5
@@ -94,7 +95,8 @@ class Sought:
         facts = frozenset((item.location, item.path, item.start) for item in items)
         shown = found.items if found and found.kind == LINES else ()
         names = tuple(dict.fromkeys(filter(None, called)))
-        listed = found.items if found and found.kind == LIST and found.count == len(found.items) else ()
+        is_whole = found is not None and (found.count == len(found.items) or len(found.items) == 1)
+        listed = found.items if found and found.kind == LIST and is_whole else ()
         return cls(question, weights, names, facet, facts, shown, listed)
 
     def score(self, line: str) -> float:
@@ -124,7 +126,14 @@ class Sought:
         is_here = all((item.location, item.path) == (hit.location, hit.path) for item in self.listed)
         if not is_here or not hit.start <= first <= last <= hit.end or last - first > _MAX_LINES:
             return range(0)
-        return range(max(first - 1, hit.start) - hit.start, min(last + 2, hit.end) - hit.start + 1)
+        lines, begin, end = lines_of(hit.text), first - hit.start, last - hit.start + 1
+        depth = _indent(lines[begin])
+        begin -= begin > 0 and bool(lines[begin - 1].strip()) and _indent(lines[begin - 1]) < depth
+        while end < min(len(lines), begin + _WHOLE_LINES) and (
+            _indent(lines[end]) > depth or _CLOSES.match(lines[end])
+        ):
+            end += 1
+        return range(begin, end)
 
     def calling(self, hit: Hit) -> list[int]:
         """Return the lines, from 0, that call one of the names; none in the definition of one."""
@@ -246,6 +255,19 @@ def _prose(lines: Sequence[str], ornaments: Set[int]) -> int:
     return next((n for n, line in enumerate(lines) if n not in ornaments and _SAYS.match(line)), 0)
 
 
+def without_marks(chosen: ChosenLines, lines: Sequence[str], constructs: Constructs) -> ChosenLines:
+    """Return lines without those at their ends that have only the mark of a comment that is cut."""
+    first, last = chosen.first, chosen.last
+    parts = constructs.parts(first, last)
+    if len(parts) > 1:
+        (_, end, is_code), (begin, _, ends_in_code) = parts[0], parts[-1]
+        while not is_code and first <= end and not _WORD.search(lines[first]):
+            first += 1
+        while not ends_in_code and last >= begin and not _WORD.search(lines[last]):
+            last -= 1
+    return ChosenLines(first, last, min(max(chosen.best, first), last))
+
+
 def defining_row(hit: Hit, lines: Sequence[str]) -> int | None:
     """Return the line, from 0, that names the hit's definition; None when there is none."""
     if not hit.symbol:
@@ -254,6 +276,10 @@ def defining_row(hit: Hit, lines: Sequence[str]) -> int | None:
         if _names(line, hit.symbol) and not _COMMENT.match(line):
             return n
     return None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _names(line: str, symbol: str) -> bool:

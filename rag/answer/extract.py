@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rag.answer.chosen_lines import ChosenLines, Sought, chosen_lines, short
+from rag.answer.chosen_lines import ChosenLines, Sought, chosen_lines, defining_row, short, without_marks
 from rag.answer.wording import doubt, named_at, sentence_of_facts, sentence_of_place, what_it_is
 from rag.cut_code import Constructs
 from rag.lines import lines_of
@@ -31,13 +31,18 @@ _MAX_FACT_CHARS, _MAX_MEMBER_CHARS = 80, 40
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Lines of a source in one piece; its `first`, `last` and `best` count from 1, in the file."""
+    """Lines of a source in one piece; its `first`, `last` and `best` count from 1, in the file.
+
+    `path` has the repository in front where several are asked, `lines` are all lines of the source.
+    """
 
     source: NumberedSource
+    path: str
     first: int
     last: int
     best: int
     lines: tuple[str, ...]
+    constructs: Constructs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +74,14 @@ class NamedPlace:
 @dataclass(frozen=True, slots=True)
 class Extract:
     """The parts of an answer without a model: a sentence, facts and how many `more` there are, a quotation
-    with its `place`, a `note` on what may be missing, and other places.
+    (more of them only if the question names lines of several sources), a `note` on what may be missing, and
+    other places.
     """
 
     sentence: str
     facts: tuple[NamedPlace, ...] = ()
     more: int = 0
-    quotation: Quotation | None = None
-    place: str = ""
+    quotations: tuple[Quotation, ...] = ()
     note: str = ""
     others: tuple[NamedPlace, ...] = ()
 
@@ -86,8 +91,8 @@ class Extract:
         if self.facts:
             rest = f"- and {self.more:,} more\n" if self.more else ""
             yield "\n" + "".join(one.markdown for one in self.facts) + rest
-        if self.quotation:
-            yield f"\n{self.place}\n\n{fenced(self.quotation)}\n"
+        for one in self.quotations:
+            yield f"\n`{one.path}:{_range(one.first, one.last)}` [{one.source.n}]\n\n{fenced(one)}\n"
         if self.note:
             yield f"\n{self.note}\n"
         if self.others:
@@ -164,46 +169,44 @@ class _Writing:
         is_quoted = bool(asked_for) or len(self._sought.members(first.hit)) > 0
         if found := self._facts:
             listed = self._listed(found)
-            facts, more = ((), 0) if is_quoted else (listed, found.count - len(found.items))
+            facts, more = ((), 0) if is_quoted else (listed, max(found.count - len(found.items), 0))
             note = found.note and f"{visible(found.note)}."
             end = ":" if facts or is_quoted else "."
             sentence = f"{sentence_of_facts(found, doubt(self._prepared))}{end}"
         else:
             sentence = self._sentence(first, chosen, doubt(self._prepared))
         is_quoted = is_quoted or found is None or (len(found.items) <= _FEW_FACTS and found.kind != LIST)
-        quotation = self._quotation(first, chosen) if is_quoted else None
-        others = () if asked_for else self._others(first if quotation else None)
-        place = self._place_of(quotation) if quotation else ""
-        return Extract(sentence, facts, more, quotation, place, note, others)
+        quoted = asked_for or ([first] if is_quoted else [])
+        quotations = tuple(self._quotation(one) for one in quoted)
+        others = () if asked_for else self._others(quoted)
+        return Extract(sentence, facts, more, quotations, note, others)
 
     def _sentence(self, source: NumberedSource, chosen: ChosenLines, word: str) -> str:
         hit, note = source.hit, self._note(source)
-        is_defined = hit.start <= note.line <= hit.end
-        line = note.line if is_defined else hit.start + chosen.best
+        line = self._line(hit, note, chosen.best)
         place = f"(`{self._path(hit)}:{line}`) [{source.n}]"
         is_nearest = bool(self._prepared.warning)
         return sentence_of_place(hit, chosen.best, place, note, word, is_nearest=is_nearest)
 
-    def _quotation(self, source: NumberedSource, chosen: ChosenLines) -> Quotation:
+    def _quotation(self, source: NumberedSource) -> Quotation:
         hit = source.hit
         lines = tuple(short(line.rstrip("\r"), self._sought) for line in lines_of(hit.text))
+        constructs = Constructs(lines, hit.language)
+        chosen = without_marks(chosen_lines(hit, self._sought), lines, constructs)
         first, last, best = (hit.start + row for row in (chosen.first, chosen.last, chosen.best))
         self._places.append((source.n, hit.path, first, last))
-        return Quotation(source, first, last, best, lines)
+        return Quotation(source, self._path(hit), first, last, best, lines, constructs)
 
-    def _place_of(self, quotation: Quotation) -> str:
-        hit = quotation.source.hit
-        return f"`{self._path(hit)}:{_range(quotation.first, quotation.last)}` [{quotation.source.n}]"
-
-    def _others(self, quoted: NumberedSource | None) -> tuple[NamedPlace, ...]:
+    def _others(self, quoted: Sequence[NumberedSource]) -> tuple[NamedPlace, ...]:
         """Return the next places: not the quoted one, not the facts, each line once."""
         found: dict[tuple[str, str, int], NamedPlace] = {}
         for source in self._sources:
-            if source is quoted or len(found) == _OTHER_PLACES:
-                continue
             hit, note = source.hit, self._note(source)
+            says_nothing = hit.kind == "doc" and not hit.label and not note.sentences
+            if source in quoted or says_nothing or len(found) == _OTHER_PLACES:
+                continue
             row = chosen_lines(hit, self._sought).best
-            line = note.line if hit.start <= note.line <= hit.end else hit.start + row
+            line = self._line(hit, note, row)
             key = (hit.location, hit.path, line)
             if key in found or self._has_fact(hit):
                 continue
@@ -240,8 +243,8 @@ class _Writing:
         doubted = "" if item.certain or found.is_only_nearest else "possibly"
         reason = visible(item.reason) if len({one.reason for one in found.items}) > 1 else ""
         what = ", ".join(filter(None, [reason, doubted]))
-        is_inside = item.label and item.label != found.subject and found.kind != LIST
-        name = f"`{one_line(item.label)}`" if is_inside else _cut(text, _MAX_FACT_CHARS)
+        is_named = item.label and found.kind != LIST
+        name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_FACT_CHARS)
         return NamedPlace(name, item, self._path(item), _range(item.start, item.end), what, (n,) if n else ())
 
     def _facts_of_file(self, each: Sequence[tuple[CodeFact, int]], found: CodeFacts) -> NamedPlace:
@@ -263,6 +266,13 @@ class _Writing:
     def _note(self, source: NumberedSource) -> PlaceNote:
         return self._prepared.notes.get(source.n, PlaceNote())
 
+    def _line(self, hit: Hit, note: PlaceNote, best: int) -> int:
+        """Return the line of a place: where its definition begins, else the one that decides."""
+        if hit.start <= note.line <= hit.end:
+            return note.line
+        defines = defining_row(hit, lines_of(hit.text))
+        return hit.start + (best if defines is None or hit.unit == "section" else defines)
+
     def _path(self, one: Hit | CodeFact) -> str:
         return one_line(f"{one.repo}:{one.path}" if self._several else one.path)
 
@@ -277,7 +287,7 @@ def fenced(quotation: Quotation) -> str:
     first, last = quotation.first - hit.start, quotation.last - hit.start
     marks = fence("\n".join(quotation.lines[first : last + 1]))
     language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
-    parts = Constructs(quotation.lines, hit.language).parts(first, last)
+    parts = quotation.constructs.parts(first, last)
     return "\n".join(
         f"{marks}{language if is_code else ''}\n{_joined(quotation.lines, begin, end)}\n{marks}"
         for begin, end, is_code in parts

@@ -73,6 +73,8 @@ def what_it_is(hit: Hit, row: int, note: PlaceNote, matched: list[str]) -> str:
         f"called by {_and(note.callers[:_MAX_NAMES])}" if note.callers else "",
         f"calls {_and(note.callees[:_MAX_NAMES])}" if note.callees else "",
     ]
+    if not any(facts) and note.signature:
+        return f"{kind} `{one_line(note.signature)}`"
     return ", ".join(filter(None, [kind, *facts]))
 
 
@@ -92,7 +94,7 @@ def documented_at(note: PlaceNote, line: int) -> str:
 
 def _kind(hit: Hit) -> str:
     if hit.unit in ("function", "class") and hit.symbol:
-        return f"{hit.unit} "
+        return "test " if hit.kind == "test" and hit.unit == "function" else f"{hit.unit} "
     return "" if hit.label else "file "
 
 

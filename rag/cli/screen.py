@@ -68,10 +68,10 @@ def screen(shown: ShownAnswer, console: Console, *, rows: int, hint: str) -> lis
         room -= len(facts) + 1
     note = page.prose(extract.note, "dim")
     room -= len(note) + 1 if note else 0
-    quoted_rows = _MIN_QUOTED_ROWS + 1 if extract.quotation else 0
+    quoted_rows = _MIN_QUOTED_ROWS + 1 if extract.quotations else 0
     others = page.places(extract.others, room - 1 - quoted_rows)
     room -= len(others) + 1 if others else 0
-    quoted = page.quote(extract.quotation, max(room - 1, 4)) if extract.quotation else []
+    quoted = [line for one in extract.quotations for line in page.quote(one, max(room - 1, 4))]
     parts = [quoted, note, others, foot]
     return head + [line for part in parts if part for line in (page.text(), *part)]
 

@@ -20,6 +20,8 @@ from rag.types import CodeDefinition, Hit, NumberedSource, PlaceNote, Prepared
 
 _NOTED = 8
 _MAX_SENTENCE = 160
+_MIN_WORDS = 4
+"""A paragraph with fewer words says little."""
 _MAX_NAMES = 3
 _MAX_FILES_WITH_CALLERS = 12
 
@@ -46,7 +48,8 @@ def noted(repositories: Sequence[Repository], prepared: Prepared) -> Prepared:
 
 def _note(store: Store, hit: Hit, lines: Sequence[str]) -> PlaceNote:
     if hit.kind == "doc" or hit.unit == "section":
-        quotes = (quote for _, quote in documentation.paragraphs(hit.text, hit.path))
+        found = documentation.paragraphs(hit.text, hit.path)
+        quotes = (quote for _, quote in found if len(quote.text.split()) >= _MIN_WORDS)
         return PlaceNote(sentences=tuple((hit.start + q.start - 1, _sentence(q.text)) for q in quotes))
     one = _definition(store, hit)
     if one is None:
@@ -62,6 +65,7 @@ def _note(store: Store, hit: Hit, lines: Sequence[str]) -> PlaceNote:
         callers=_callers(store, one),
         callees=_names(callee for _, callee in store.graph.callees(one)) if one.unit == "function" else (),
         members=_names(inside) if one.unit == "class" else (),
+        signature=documentation.signature(lines, one.start - 1, one.end, one.name),
     )
 
 

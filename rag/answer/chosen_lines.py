@@ -245,9 +245,14 @@ def _trimmed(chosen: ChosenLines, lines: Sequence[str]) -> ChosenLines:
     first, last = chosen.first, chosen.last
     while first < last and not lines[first].strip():
         first += 1
-    while last > first and not lines[last].strip():
+    while last > first and (not lines[last].strip() or _closes_more(lines[last], lines[first])):
         last -= 1
     return ChosenLines(first, last, min(max(chosen.best, first), last))
+
+
+def _closes_more(line: str, first: str) -> bool:
+    """Return whether a line closes what encloses the first line."""
+    return _CLOSES.match(line) is not None and _indent(line) < _indent(first)
 
 
 def _prose(lines: Sequence[str], ornaments: Set[int]) -> int:

@@ -205,12 +205,13 @@ class _Writing:
             says_nothing = hit.kind == "doc" and not hit.label and not note.sentences
             if source in quoted or says_nothing or len(found) == _OTHER_PLACES:
                 continue
-            row = chosen_lines(hit, self._sought).best
+            is_defined = hit.start <= note.line <= hit.end
+            row = note.line - hit.start if is_defined else chosen_lines(hit, self._sought).best
             line = self._line(hit, note, row)
             key = (hit.location, hit.path, line)
             if key in found or self._has_fact(hit):
                 continue
-            what = what_it_is(hit, row, note, self._sought.words_in(hit.text))
+            what = what_it_is(hit, row, note, self._sought)
             found[key] = NamedPlace(named_at(hit, row), hit, self._path(hit), str(line), what, (source.n,))
             self._places.append((source.n, hit.path, line, line))
         return tuple(found.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rag.answer.chosen_lines import Sought
 from rag.answer.sections import title_at
 from rag.quoting import one_line, visible
 from rag.types import CodeFacts, Hit, PlaceNote, Prepared
@@ -58,7 +59,7 @@ def sentence_of_place(hit: Hit, row: int, place: str, note: PlaceNote, word: str
     return f"{named}, which {facts}." if facts else f"{named}."
 
 
-def what_it_is(hit: Hit, row: int, note: PlaceNote, matched: list[str]) -> str:
+def what_it_is(hit: Hit, row: int, note: PlaceNote, sought: Sought) -> str:
     """Return what a place is, in a few words: its documentation, else its calls, else its kind."""
     if said := documented_at(note, hit.start + row):
         return said
@@ -66,14 +67,16 @@ def what_it_is(hit: Hit, row: int, note: PlaceNote, matched: list[str]) -> str:
     if hit.reason:
         return ", ".join(filter(None, [kind, visible(hit.reason)]))
     if not kind or kind == "file":
-        has = f"has {', '.join(f'*{word}*' for word in matched[:_MAX_NAMES])}" if matched else ""
-        return has or (f"lines {hit.start}-{hit.end}" if hit.end > hit.start else f"line {hit.start}")
+        matched = ", ".join(f"*{word}*" for word in sought.words_in(hit.text)[:_MAX_NAMES])
+        if matched:
+            return f"has {matched}"
+        return f"lines {hit.start}-{hit.end}" if hit.end > hit.start else f"line {hit.start}"
     facts = [
         f"with {_and(note.members)}" if note.members else "",
         f"called by {_and(note.callers[:_MAX_NAMES])}" if note.callers else "",
         f"calls {_and(note.callees[:_MAX_NAMES])}" if note.callees else "",
     ]
-    if not any(facts) and note.signature:
+    if not any(facts) and "(" in note.signature:
         return f"{kind} `{one_line(note.signature)}`"
     return ", ".join(filter(None, [kind, *facts]))
 

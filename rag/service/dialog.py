@@ -34,7 +34,7 @@ from rag.service.definition_history import with_history
 from rag.service.engine import Engine
 from rag.service.frame import frame_of
 from rag.service.history import History
-from rag.service.place_notes import place_notes
+from rag.service.place_notes import noted
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.repository import Repository
@@ -318,7 +318,7 @@ class Dialog:
             answer_tokens=self._answer_tokens(),
             source_chars=None if as_found else _SOURCE_CHARS,
         )
-        return Prepared(
+        prepared = Prepared(
             question=question,
             standalone_question=found.sought.standalone,
             conversation=self.conversation,
@@ -332,8 +332,8 @@ class Dialog:
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
             rewording=rewording,
-            notes={} if settings.has_model else place_notes(self.repositories, prompt.sources),
         )
+        return prepared if settings.has_model else noted(self.repositories, prepared)
 
     def _frames(self) -> list[str]:
         """Return what each repository is, for a model; nothing for many, which would take the room."""

@@ -36,8 +36,8 @@ class PlaceNote:
 
     `line` is where its definition begins, 0 if it is none. `sentences` are the first sentences of its
     documentation, or of the paragraphs of a document, each with its line. `callers` and `callees` are names
-    of definitions that certainly call it, and that it certainly calls; `members` those of a class. `signature` is
-    its head on one line.
+    of definitions that certainly call it, and that it certainly calls; `members` those of a class.
+    `signature` is its head on one line.
     """
 
     line: int = 0

@@ -24,6 +24,8 @@ _WHOLE_LINES = 15
 _MAX_LINES = 12
 _MAX_ASKED_LINES = 60
 _AROUND = 3
+_ABOVE = 4
+"""How far above the members of a list its name is."""
 _MAX_WIDTH = 240
 _CONTEXT_WEIGHT = 0.4
 """The weight of terms that a follow-up has from its context; its own terms weigh 1."""
@@ -128,7 +130,8 @@ class Sought:
             return range(0)
         lines, begin, end = lines_of(hit.text), first - hit.start, last - hit.start + 1
         depth = _indent(lines[begin])
-        begin -= begin > 0 and bool(lines[begin - 1].strip()) and _indent(lines[begin - 1]) < depth
+        above = range(begin - 1, max(begin - _ABOVE - 1, -1), -1)
+        begin = next((n for n in above if lines[n].strip() and _indent(lines[n]) < depth), begin)
         while end < min(len(lines), begin + _WHOLE_LINES) and (
             _indent(lines[end]) > depth or _CLOSES.match(lines[end])
         ):

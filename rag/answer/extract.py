@@ -33,7 +33,8 @@ _MAX_FACT_CHARS, _MAX_MEMBER_CHARS = 80, 40
 class Quotation:
     """Lines of a source in one piece; its `first`, `last` and `best` count from 1, in the file.
 
-    `path` has the repository in front where several are asked, `lines` are all lines of the source.
+    `path` has the repository in front where several are asked, `lines` are all lines of the source. An
+    `is_answer` quotation has the members of a list, or the lines that the question names: all count.
     """
 
     source: NumberedSource
@@ -43,6 +44,7 @@ class Quotation:
     best: int
     lines: tuple[str, ...]
     constructs: Constructs
+    is_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,8 @@ class _Writing:
         chosen = without_marks(chosen_lines(hit, self._sought), lines, constructs)
         first, last, best = (hit.start + row for row in (chosen.first, chosen.last, chosen.best))
         self._places.append((source.n, hit.path, first, last))
-        return Quotation(source, self._path(hit), first, last, best, lines, constructs)
+        is_answer = bool(self._sought.named_lines(hit) or self._sought.members(hit))
+        return Quotation(source, self._path(hit), first, last, best, lines, constructs, is_answer)
 
     def _others(self, quoted: Sequence[NumberedSource]) -> tuple[NamedPlace, ...]:
         """Return the next places: not the quoted one, not the facts, each line once."""

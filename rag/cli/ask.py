@@ -37,7 +37,6 @@ from rag.resources import is_folder
 from rag.schema import to_json
 from rag.types import Answer, Conversation, Filters, Source, Subject, TraceStep
 from rag.types.answer import QUOTING
-from rag.types.question_kinds import LINES
 
 if TYPE_CHECKING:
     from rag.answer.extract import Extract
@@ -369,8 +368,7 @@ def _print_screen(answer: Answer, extract: Extract, dialog: Dialog, *, in_chat: 
     took = seconds({"": sum(answer.seconds.values())}).strip()
     hint = f"{took} · turn {(answer.turn_order or 0) + 1} · no model is connected: `rag setup` finds one"
     roots = {repository.source.location: repository.checkout.root for repository in dialog.repositories}
-    asked = answer.code_facts is not None and answer.code_facts.kind == LINES
-    print_screen(ShownAnswer(extract, roots, answer.warning, asked), hint=hint)
+    print_screen(ShownAnswer(extract, roots, answer.warning), hint=hint)
 
 
 def _print_quotes(quotes: Answer, *, several: bool) -> None:

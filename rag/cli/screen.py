@@ -8,6 +8,7 @@ characters are replaced before anything is styled.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
     from rag.answer.extract import Extract, NamedPlace, Quotation
     from rag.types import CodeFact, Hit
 
-_ROWS, _ASKED_ROWS = 25, 40
-"""The most lines of an answer, and of one with lines that the question names."""
+_ROWS = 25
+"""The most lines of an answer, unless more are asked for."""
 _MIN_ROWS = 16
 _MAX_WIDTH = 100
 _MIN_QUOTED_ROWS = 8
 _ROWS_OF_PLACE = 2
+_MIN_PLACE = 24
 _MAX_HIGHLIGHTED_CHARS = 20_000
 _NO_LINKS = frozenset({"", "dumb", "linux", "cons25", "vt100", "vt220"})
+_WORD = re.compile(r"\w")
 _LEXERS = {"tsx": "tsx", "terraform": "hcl", "proto": "protobuf", "gradle": "groovy"}
 
 
@@ -42,7 +45,6 @@ class ShownAnswer:
     extract: Extract
     roots: Mapping[str, Path]
     warning: str = ""
-    shows_asked_lines: bool = False
 
 
 def print_screen(shown: ShownAnswer, *, hint: str) -> None:
@@ -51,7 +53,7 @@ def print_screen(shown: ShownAnswer, *, hint: str) -> None:
 
     size = shutil.get_terminal_size()
     console = Console(width=min(max(size.columns, 20), _MAX_WIDTH), highlight=False)
-    rows = min(max(size.lines - 3, _MIN_ROWS), _ASKED_ROWS if shown.shows_asked_lines else _ROWS)
+    rows = min(max(size.lines - 3, _MIN_ROWS), _ROWS)
     for line in screen(shown, console, rows=rows, hint=hint):
         console.print(line, soft_wrap=True)
 
@@ -59,20 +61,16 @@ def print_screen(shown: ShownAnswer, *, hint: str) -> None:
 def screen(shown: ShownAnswer, console: Console, *, rows: int, hint: str) -> list[Text]:
     """Return the lines of the screen, at most about `rows` of them, each as wide as the console or less."""
     page, extract = _Page(console, shown), shown.extract
-    head = [*page.prose(shown.warning, "yellow"), *page.prose(extract.sentence, "bold")]
-    foot = page.prose(hint, "dim")
-    room = rows - len(head) - len(foot) - 1
-    if extract.facts:
-        facts = page.facts(extract.facts, extract.more, room - 1)
-        head += [page.text(), *facts]
-        room -= len(facts) + 1
-    note = page.prose(extract.note, "dim")
-    room -= len(note) + 1 if note else 0
-    quoted_rows = _MIN_QUOTED_ROWS + 1 if extract.quotations else 0
-    others = page.places(extract.others, room - 1 - quoted_rows)
+    head = [*page.prose(shown.warning, "yellow"), *page.sentence()]
+    note, foot = page.prose(extract.note, "dim"), page.prose(hint, "dim")
+    room = rows - sum(len(part) + 1 for part in (head, note, foot) if part) + 1
+    facts = page.facts(extract.facts, extract.more, room - 1) if extract.facts else []
+    room -= len(facts) + 1 if facts else 0
+    least = [len(page.quote(one, _MIN_QUOTED_ROWS)) + 1 for one in extract.quotations]
+    others = page.places(extract.others, room - 1 - sum(least))
     room -= len(others) + 1 if others else 0
     quoted = [line for one in extract.quotations for line in page.quote(one, max(room - 1, 4))]
-    parts = [quoted, note, others, foot]
+    parts = [facts, quoted, note, others, foot]
     return head + [line for part in parts if part for line in (page.text(), *part)]
 
 
@@ -95,6 +93,20 @@ class _Page:
 
         line = Text(text.translate(CONTROLS), style, end="")
         return list(line.wrap(self._console, self._console.width)) if text else []
+
+    def sentence(self) -> list[Text]:
+        """Return the first sentence; the place in it is a link."""
+        from rich.text import Text
+
+        first, sentence = self._shown.extract.quotations[:1], self._shown.extract.sentence
+        for one in first:  # numbers are for the text: here the places are links
+            sentence = sentence.replace(f" [{one.source.n}]", "", 1)
+        line = Text(sentence.translate(CONTROLS), "bold", end="")
+        for one in first:
+            at = line.plain.find(f"`{one.path}:") + 1
+            if at:
+                self._link(line, one.source.hit, at, line.plain.find("`", at))
+        return list(line.wrap(self._console, self._console.width))
 
     def places(self, places: Sequence[NamedPlace], rows: int) -> list[Text]:
         """Return the places that fit, each on one or two lines."""
@@ -122,8 +134,8 @@ class _Page:
         line = self.text(place.name)
         if place.path:
             line.append(" — " if place.name else "")
-            line.append_text(self._place(place.at, place.path, place.lines, width))
-            line.append(place.numbers)
+            room = max(2 * width // 3, _MIN_PLACE)
+            line.append_text(self._place(place.at, place.path, place.lines, room))
         line.append_text(self.text(f" — {place.what}" if place.what else "", "dim"))
         line.no_wrap = False
         rows = list(line.wrap(self._console, width, overflow="fold"))
@@ -137,36 +149,48 @@ class _Page:
 
     def _place(self, one: Hit | CodeFact, path: str, lines: str, width: int) -> Text:
         """Return `path:lines`, linked to the file; a long path is shortened in the middle."""
+        name = self.text(shortened(f"{path}:{lines}" if lines else path, width), "cyan")
+        self._link(name, one, 0, len(name))
+        return name
+
+    def _link(self, line: Text, one: Hit | CodeFact, begin: int, end: int) -> None:
+        """Let a part of a line lead to a file, if the terminal can do that and the file exists."""
         from rich.style import Style
 
-        name = self.text(shortened(f"{path}:{lines}" if lines else path, width), "cyan")
         root = self._shown.roots.get(one.location)
         if self._links and root is not None and (root / one.path).is_file():
             address = (root / one.path).as_uri().removeprefix("file://")
-            name.stylize(Style(link=f"file://{os.uname().nodename}{address}"))
-        return name
+            line.stylize(Style(link=f"file://{os.uname().nodename}{address}"), begin, end)
 
     def quote(self, quotation: Quotation, rows: int) -> list[Text]:
-        """Return the quoted lines with their numbers, long ones wrapped: those around the best that fit."""
-        hit = quotation.source.hit
+        """Return the quoted lines with their numbers, long ones wrapped: those around the best that fit, or
+        all that are the answer. Their file comes first, unless the sentence has the place.
+        """
+        hit, width = quotation.source.hit, self._console.width
+        head: list[Text] = []
+        if f"`{quotation.path}:" not in self._shown.extract.sentence:
+            head, rows = [self._place(hit, quotation.path, "", width)], rows - 1
         code = self._highlighted(quotation)
         digits = len(str(quotation.last))
         numbers = range(quotation.first, quotation.last + 1)
         indent = min(_indents(code[n - hit.start] for n in numbers), default=0)
         lines = {n: self._numbered(n, digits, code[n - hit.start][indent:]) for n in numbers}
         first, last = quotation.first, quotation.last
-        while first < last and sum(len(lines[n]) for n in range(first, last + 1)) > rows:
+        used = sum(map(len, lines.values()))
+        while first < last and used > rows and not quotation.is_answer:
             is_below = last - quotation.best >= quotation.best - first
+            used -= len(lines[last if is_below else first])
             first, last = (first, last - 1) if is_below else (first + 1, last)
-        return [row for n in range(first, last + 1) for row in lines[n]]
+        while first < quotation.best and not _WORD.search(quotation.lines[first - hit.start]):
+            first += 1
+        return [*head, *(row for n in range(first, last + 1) for row in lines[n])]
 
     def _numbered(self, number: int, digits: int, code: Text) -> list[Text]:
         """Return a line of code with its number, on as many rows as it needs."""
         code = code.copy()
         code.no_wrap = False
-        rows = list(code.wrap(self._console, self._console.width - digits - 3, overflow="fold")) or [
-            self.text()
-        ]
+        width = self._console.width - digits - 3
+        rows = list(code.wrap(self._console, width, overflow="fold")) or [self.text()]
         shown = []
         for at, row in enumerate(rows):
             line = self.text()

@@ -366,7 +366,8 @@ def _print_screen(answer: Answer, extract: Extract, dialog: Dialog, *, in_chat: 
     """Print the notes of an answer without a model, then one screen of it."""
     _print_notes(answer, in_chat=in_chat)
     took = seconds({"": sum(answer.seconds.values())}).strip()
-    hint = f"{took} · turn {(answer.turn_order or 0) + 1} · no model is connected: `rag setup` finds one"
+    setup = "" if answer.turn_order else " · no model is connected: `rag setup` finds one"
+    hint = f"{took} · turn {(answer.turn_order or 0) + 1}{setup}"
     roots = {repository.source.location: repository.checkout.root for repository in dialog.repositories}
     print_screen(ShownAnswer(extract, roots, answer.warning), hint=hint)
 

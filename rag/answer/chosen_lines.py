@@ -203,7 +203,7 @@ def _scores(
     named_already = {defines, *_documentation_below(lines, defines)}
     scores = [0.0 if n in ornaments else sought.score(line) for n, line in enumerate(lines)]
     for n, line in enumerate(lines):
-        if n in named_already or (hit.kind == "code" and _COMMENT.match(line)):
+        if scores[n] and (n in named_already or (hit.kind == "code" and _COMMENT.match(line))):
             scores[n] *= _HEAD_WEIGHT
     for n in {*sought.calling(hit), *(n for n in range(len(lines)) if sought.is_fact(hit, n))}:
         if n < len(lines):

@@ -3,9 +3,10 @@
 import contextlib
 
 import pytest
-from command import rag
+from command import rag, rag_process
 from conftest import git
 
+from rag.cli import is_question
 from rag.errors import SourceNotFound
 from rag.service import locate
 
@@ -81,3 +82,31 @@ def test_a_conversation_follows_a_folder_that_left_a_link(sample_repo, tmp_path)
     assert rag("turns", "about", moved / "snip" / "sessions.py").code == 0
     assert rag("turns", "about", "snip/sessions.py", "--repo", moved).code == 0
     assert rag("turns", "check").err == "rag: 3 fresh\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_asked"),
+    [
+        (["Where is a token checked?"], True),
+        (["And who calls it?", "-c"], True),
+        ([".", "Where is a token checked?"], True),
+        (["@all", "Where is a token checked?"], True),
+        (["https://example.org/web.git", "Where is a token checked?"], True),
+        (["aks", "Where is a token checked?"], False),
+        (["authenticate"], False),
+        (["search", "Where is a token checked?"], False),
+        (["--model", "a model"], False),
+        ([" "], False),
+        ([], False),
+    ],
+)
+def test_a_text_with_a_space_is_a_question_and_a_word_is_a_command(words, is_asked):
+    assert is_question(words) == is_asked
+
+
+def test_a_question_needs_no_command(sample_repo):
+    done = rag_process("Where is a token checked?", cwd=sample_repo)
+    assert "in function `authenticate` (`snip/auth.py:27`) [1]" in done.out.splitlines()[0]
+    assert rag_process(sample_repo, "Who calls it?", "--about", "authenticate").code == 0
+    wrong = rag_process("aks", "Where is a token checked?", cwd=sample_repo)
+    assert wrong.code == 2 and "Did you mean 'ask'?" in wrong.err

@@ -402,7 +402,7 @@ def test_the_first_answer_on_a_terminal_says_how_to_connect_a_model_once(sample_
         assert terminal.end() == 0
 
 
-@pytest.mark.parametrize("arguments", [(), ("--full",), ("--json",)])
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
 def test_a_pipe_gets_no_hint(sample_repo, has_git, arguments):
     done = rag("ask", sample_repo, "How are sessions signed?", *arguments)
     assert "rag setup" not in done.out + done.err
@@ -432,7 +432,7 @@ def test_files_of_a_repository_choose_no_model(command: tuple[str, ...], tmp_pat
     assert done.code == 0, done.err
     assert not (tmp_path / "ran").exists()
     if command[0] == "ask":
-        assert "No language model is configured" in done.out
+        assert "This is in function `session_token`" in done.out and not done.err.count("model")
     if command[0] == "setup":
         assert "/bin/sh" not in done.out
 

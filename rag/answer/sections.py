@@ -15,18 +15,21 @@ def label_at(hit: Hit, line: int = 0) -> str:
 
     Without a heading there, and of code, it is the label of the hit.
     """
-    if hit.unit != "section":
+    title = title_at(hit, line) if hit.unit == "section" else hit.symbol
+    if title == hit.symbol:
         return hit.label
+    return hit.scope if hit.scope == title or hit.scope.endswith(f".{title}") else _joined(hit.scope, title)
+
+
+def title_at(hit: Hit, line: int = 0) -> str:
+    """Return the heading above a line of a section, without the sections around it."""
     last = sum(map(len, hit.text.split("\n")[:line])) + line
     headings = [
         match[1]
         for position, text in outside_fences(hit.text)
         if position <= last and (match := _HEADING.fullmatch(text))
     ]
-    if not headings or headings[-1] == hit.symbol:
-        return hit.label
-    title = headings[-1]
-    return hit.scope if hit.scope == title or hit.scope.endswith(f".{title}") else _joined(hit.scope, title)
+    return headings[-1] if headings else hit.symbol
 
 
 def _joined(scope: str, title: str) -> str:

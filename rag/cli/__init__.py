@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from inspect import Parameter, Signature
 from typing import Annotated, Any
@@ -112,7 +112,10 @@ def _root() -> Callable[..., None]:
     """Return the function of `rag` without a command: it keeps the settings that the options give."""
 
     def root(raw: bool, version: bool | None = None, **settings: Any) -> None:
-        """Ask questions about any code repository. Answers cite the lines they are based on."""
+        """Ask questions about any code repository. Answers cite the lines they are based on.
+
+        rag "Where is a token checked?"
+        """
         from rag.cli.terminal import write_raw
 
         use_settings(settings)
@@ -138,6 +141,18 @@ def __getattr__(name: str) -> Any:
     return made
 
 
+def is_question(words: Sequence[str]) -> bool:
+    """Return whether a command line is a question without a command: a text with a space, alone or after a
+    source. A single word is a command, perhaps a misspelt one, and so is a word before a text.
+    """
+    has_space = [" " in word.strip() and not word.startswith("-") for word in words[:2]]
+    if not any(has_space) or words[0] in _COMMANDS:
+        return False
+    from rag.cli.ask import is_place
+
+    return has_space[0] or is_place(words[0])
+
+
 def main() -> None:
     """Run the command line. Characters that cannot be decoded or shown become `?`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -148,16 +163,14 @@ def main() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     collect_garbage_rarely()
     first = sys.argv[1:2]
+    if any(os.environ.get(f"_{program}_COMPLETE", "").startswith("complete_") for program in _PROGRAMS):
+        _completed()()
+    if is_question(sys.argv[1:]):
+        sys.argv.insert(1, "ask")
+        first = ["ask"]
     if not _OF_WORDS.isdisjoint(first):
         # One question needs no threads for products of matrices; numpy starts them when it is imported.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if any(os.environ.get(f"_{program}_COMPLETE", "").startswith("complete_") for program in _PROGRAMS):
-        _completed()()
-    if first and " " in first[0].strip():
-        from shlex import quote
-
-        sys.stderr.write(f"rag: a question needs a command: rag ask {quote(first[0])}\n")
-        raise SystemExit(2)
     try:
         named = [name for name in first if name in _COMMANDS]
         commands(named if named or first == ["--version"] else _COMMANDS)()

@@ -36,9 +36,10 @@ from rag.quoting import counted, visible
 from rag.resources import is_folder
 from rag.schema import to_json
 from rag.types import Answer, Conversation, Filters, Source, Subject, TraceStep
+from rag.types.answer import QUOTING
 
 if TYPE_CHECKING:
-    from rag.answer.extract import ExtractiveGenerator
+    from rag.answer.extract import Extract
     from rag.service import Dialog, Engine
     from rag.service.groups import Selection
 
@@ -50,7 +51,6 @@ def ask(
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,
     json: options.Json = False,
-    full: options.Full = False,
     within: options.FilterOptions,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
@@ -86,9 +86,7 @@ def ask(
             )
             dialog.restrict(within.only)
             try:
-                answer = answer_question(
-                    engine, dialog, question, show=not json, full=full, keep_broken=keep_broken
-                )
+                answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
             except ProviderError as error:
                 if json:
                     out_json(_failed_json(error, dialog))
@@ -125,14 +123,18 @@ def split_words(
         raise ConfigError('the question is empty; for example: rag ask . "Where is a token checked?"')
     if verbatim:
         return [*repositories, *words[:-1]], question
-    is_place = "/" in question and is_folder(question)
-    if len(words) == 1 and (is_place or _PLACE.fullmatch(question)):
+    if len(words) == 1 and is_place(question):
         raise ConfigError(
             f'{question} is a source without a question; for example: rag ask {question} "Where is …?"'
         )
-    if len(words) == 2 and (is_place or _PLACE.fullmatch(question)) and _is_sentence(words[0]):
+    if len(words) == 2 and is_place(question) and _is_sentence(words[0]):
         raise ConfigError(f"the source comes before the question: rag ask {question} {shlex.quote(words[0])}")
     return [*repositories, *words[:-1]], question
+
+
+def is_place(word: str) -> bool:
+    """Return whether a word of a command line is a source, and no question or command."""
+    return bool(_PLACE.fullmatch(word)) or ("/" in word and is_folder(word))
 
 
 def _is_sentence(text: str) -> bool:
@@ -296,13 +298,12 @@ def answer_question(
     question: str,
     *,
     show: bool,
-    full: bool = False,
     in_chat: bool = False,
     keep_broken: bool = False,
 ) -> Answer:
     """Ask, print the answer while it arrives (with `show`), then its sources, time and cost.
 
-    On a terminal an answer without a model is printed when it is complete, on one screen, unless `full`.
+    On a terminal an answer without a model is printed when it is complete, on one screen.
     `in_chat`: name commands of a chat, and no options.
 
     Raises:
@@ -312,7 +313,7 @@ def answer_question(
     from rag.service import converse
 
     generator = engine.answering_generator()
-    on_screen = show and not full and sys.stdout.isatty() and not engine.settings.has_model
+    on_screen = show and sys.stdout.isatty() and not engine.settings.has_model
     prose = TerminalMarkdown()
     gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
@@ -335,9 +336,8 @@ def answer_question(
             raise
     if gone is not None:
         raise gone
-    if on_screen and isinstance(generator, ExtractiveGenerator) and answer.model and generator.sources:
-        _print_screen(answer, generator, dialog, in_chat=in_chat)
-        _print_setup_hint(answer)
+    if on_screen and isinstance(generator, ExtractiveGenerator) and answer.model and generator.extract:
+        _print_screen(answer, generator.extract, dialog, in_chat=in_chat)
         return answer
     if on_screen:
         prose.write(answer.text)
@@ -345,8 +345,6 @@ def answer_question(
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
     _print_figures(engine, answer, in_chat=in_chat)
-    if on_screen:
-        _print_setup_hint(answer)
     return answer
 
 
@@ -364,19 +362,14 @@ def _shown_waiting(pieces: Iterable[str | TraceStep | Answer]) -> Iterator[str |
         line.stop()
 
 
-def _print_screen(answer: Answer, generator: ExtractiveGenerator, dialog: Dialog, *, in_chat: bool) -> None:
+def _print_screen(answer: Answer, extract: Extract, dialog: Dialog, *, in_chat: bool) -> None:
     """Print the notes of an answer without a model, then one screen of it."""
     _print_notes(answer, in_chat=in_chat)
     took = seconds({"": sum(answer.seconds.values())}).strip()
-    hint = f"{took} · turn {(answer.turn_order or 0) + 1} · all of it: {'/full' if in_chat else '--full'}"
+    setup = "" if answer.turn_order else " · no model is connected: `rag setup` finds one"
+    hint = f"{took} · turn {(answer.turn_order or 0) + 1}{setup}"
     roots = {repository.source.location: repository.checkout.root for repository in dialog.repositories}
-    print_screen(ShownAnswer(answer, generator.sources, generator.quoted, roots), hint=hint)
-
-
-def _print_setup_hint(answer: Answer) -> None:
-    """After the first answer of a conversation, print how to connect a model."""
-    if answer.turn_order == 0:
-        say("rag: no model is connected: `rag setup` finds one", dim=True)
+    print_screen(ShownAnswer(extract, roots, answer.warning), hint=hint)
 
 
 def _print_quotes(quotes: Answer, *, several: bool) -> None:
@@ -400,7 +393,12 @@ def _print_step(step: TraceStep) -> None:
 
 
 def _print_sources(answer: Answer, *, several: bool) -> None:
-    """Print the citations, and the sources that have the words of statements without one."""
+    """Print the citations, and the sources that have the words of statements without one.
+
+    An answer without a model names its places itself.
+    """
+    if answer.model == QUOTING:
+        return
     named = answer.support.nearest if answer.support else ()
     listed = [*answer.citations, *(one for one in answer.sources if one.n in named and not one.used)]
     if listed:

@@ -10,7 +10,6 @@ from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
-from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import RagError
 from rag.quoting import counted, visible
 from rag.resources import make_private
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _HELP = """/turns    the questions so far
 /sources  the sources of the last answer
-/full     the whole last answer
 /about    what "it" means; /about NAME sets it for the next question
 /new      start a new conversation
 /help     show this help
@@ -40,7 +38,6 @@ def chat(
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,
     index: options.IndexOptions,
-    full: options.Full = False,
     yes: options.Yes = False,
 ) -> None:
     """Ask questions interactively. Ctrl-C stops an answer, Ctrl-D ends the session.
@@ -53,14 +50,14 @@ def chat(
         sources = [*(repo or []), *([source] if source else [])]
         with opened_engine(yes=yes) as engine:
             dialog = open_dialog(engine, sources, index=index, conversation=conversation)
-            Session(engine, dialog, full=full).run()
+            Session(engine, dialog).run()
 
 
 class Session:
     """An interactive session. Ctrl-C stops an answer or clears the line; it does not end the program."""
 
-    def __init__(self, engine: Engine, dialog: Dialog, *, full: bool = False) -> None:
-        self._engine, self._dialog, self._full = engine, dialog, full
+    def __init__(self, engine: Engine, dialog: Dialog) -> None:
+        self._engine, self._dialog = engine, dialog
         self._interactive = sys.stdin.isatty()
 
     def run(self) -> None:
@@ -95,7 +92,7 @@ class Session:
     def _answer(self, question: str) -> None:
         try:
             self._refresh()
-            answer_question(self._engine, self._dialog, question, show=True, full=self._full, in_chat=True)
+            answer_question(self._engine, self._dialog, question, show=True, in_chat=True)
         except KeyboardInterrupt:
             say("\nrag: stopped; the question and the text so far are stored")
         except RagError as error:
@@ -110,7 +107,7 @@ class Session:
         turns = self._dialog.turns()
         if name in ("/quit", "/exit", "/q"):
             return False
-        if name in ("/turns", "/sources", "/full") and not turns:
+        if name in ("/turns", "/sources") and not turns:
             say("rag: there is no question yet; type one")
         elif name == "/turns":
             for turn in turns:
@@ -121,10 +118,6 @@ class Session:
             for citation in turns[-1].citations:
                 place = place_in(turns[-1], citation)
                 out(f"[{citation.n}] {place}{'' if citation.used else '  (not cited)'}")
-        elif name == "/full":
-            prose = TerminalMarkdown()
-            prose.write(turns[-1].answer)
-            prose.end()
         elif name == "/help":
             out(_HELP)
         elif name == "/about":

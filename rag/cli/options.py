@@ -107,10 +107,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RepositoryArgument = typer.Argument(
     help="A path or a git URL. Default: the current directory.", autocompletion=completion.repository
 )
-Full = Annotated[
-    bool,
-    typer.Option("--full", help="On a terminal, print the whole answer instead of one screen of it."),
-]
 Repositories = Annotated[
     list[str] | None,
     typer.Option(

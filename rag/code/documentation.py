@@ -32,7 +32,7 @@ _HASH = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "docker", "
 _DASHES = frozenset({"sql", "lua"})
 _LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
 _MACHINE = re.compile(
-    r"^(?:!|-\*-|vim:|eslint|prettier|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
+    r"^(?:!|-\*-|vim:|eslint|prettier|shellcheck|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
     r"|endregion|pragma"
     r"|#region|global |jshint|flow\b|@flow|clang-format|\(?non-javadoc|=+$|-+$|\*+$|#+$)",
     re.IGNORECASE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rag.code import documentation
@@ -83,14 +83,7 @@ def _flat(definitions: list[Definition]) -> Iterator[Definition]:
 
 def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Symbol:
     row, end = definition.start, definition.end
-    summary = None
-    if file.language == "python":
-        body = _python_body(file.lines, row, end, definition.symbol)
-        summary = documentation.docstring(file.lines, file.path, body, end)
-    elif file.language == "elixir":
-        summary = documentation.elixir_attribute(file.lines, file.path, row, end)
-    else:
-        summary = documentation.comment_above(file.lines, file.path, row, file.language)
+    summary = documentation_of(file.lines, file.path, file.language, definition.symbol, row=row, end=end)
     return Symbol(
         path=file.path,
         name=definition.symbol,
@@ -104,10 +97,21 @@ def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Sym
     )
 
 
+def documentation_of(
+    lines: Sequence[str], path: str, language: str, name: str, *, row: int, end: int
+) -> Quote | None:
+    """Return the first paragraph of the documentation of a definition on rows `row` to `end` (exclusive)."""
+    if language == "python":
+        return documentation.docstring(lines, path, _python_body(lines, row, end, name), end)
+    if language == "elixir":
+        return documentation.elixir_attribute(lines, path, row, end)
+    return documentation.comment_above(lines, path, row, language)
+
+
 _PYTHON_HEAD = re.compile(r"\s*(?:async\s+)?(?:def|class)\s")
 
 
-def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
+def _python_body(lines: Sequence[str], row: int, end: int, name: str) -> int:
     """Return the row after the head of a Python definition."""
     row = next((n for n in range(row, end) if name in lines[n] and _PYTHON_HEAD.match(lines[n])), row)
     depth = 0

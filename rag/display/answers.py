@@ -16,8 +16,6 @@ from rag.display.html import code, file_link, framed, place, plain
 from rag.types.code import Located, Span
 
 _REFERENCE = re.compile(r"\[(\d{1,3})(:\d{1,7}(?:-\d{1,7})?)?\]")
-_LISTED = re.compile(r"^- .*\[(\d{1,3})\]", re.MULTILINE)
-_FURTHER = "Further places:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,43 +31,33 @@ class ShownSource(Located):
 
 
 def answer_html(
-    title: str, text: str, sources: Sequence[ShownSource] = (), notes: Sequence[str] = (), warning: str = ""
+    title: str,
+    text: str,
+    sources: Sequence[ShownSource] = (),
+    notes: Sequence[str] = (),
+    warning: str = "",
+    *,
+    names_places: bool = False,
 ) -> str:
     """Return a question, its answer, the sources that it refers to, and notes.
 
-    References in the text lead to the sources. A place is shown once: those that the text only lists are
-    left to the sources, and those whose lines it quotes are not repeated there.
+    References in the text lead to the sources; those of a text that `names_places` itself, as an answer
+    without a model does, lead to the files, and the sources are not listed again.
     """
-    quoted = [source for source in sources if _is_quoted(source, text)]
-    sources = [source for source in sources if source not in quoted]
     mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "replace")).hexdigest()[:8]
     numbers = {source.n: f"rag-{mark}-{source.n}" for source in sources}
     parts = [f"<p><strong>{plain(title)}</strong></p>" if title else ""]
     parts.append(f"<p>{plain(warning)}</p>" if warning else "")
-    targets = {n: f"#{name}" for n, name in numbers.items()}
-    targets |= {source.n: file_link(source.location, source.path) for source in quoted}
-    parts.append(_markdown(_without_list(text, targets), targets))
-    if sources:
-        parts.append(f"<p><strong>{'Further sources' if quoted else 'Sources'}</strong></p>")
+    if names_places:
+        targets = {source.n: file_link(source.location, source.path) for source in sources}
+    else:
+        targets = {n: f"#{name}" for n, name in numbers.items()}
+    parts.append(_markdown(text, targets))
+    if sources and not names_places:
+        parts.append("<p><strong>Sources</strong></p>")
         parts += [_source(source, numbers[source.n]) for source in sources]
     parts += [f'<p class="quiet">{plain(note)}</p>' for note in notes]
     return framed("".join(parts))
-
-
-def _is_quoted(source: ShownSource, text: str) -> bool:
-    """Whether the text names the source's file and number on one line and quotes its code below."""
-    head = re.compile(rf"`{re.escape(source.path)}:\d[^\n]*\[{source.n}\][^\n]*\n\n```")
-    return head.search(text) is not None
-
-
-def _without_list(text: str, numbers: Mapping[int, str]) -> str:
-    """Return the text without the list of further places at its end, if all of them are sources."""
-    head, found, rest = text.rpartition(f"\n{_FURTHER}\n")
-    listed = [line for line in rest.splitlines() if line.strip()]
-    named = [_LISTED.match(line) for line in listed]
-    if found and listed and all(one and int(one[1]) in numbers for one in named):
-        return head
-    return text
 
 
 def _source(source: ShownSource, name: str) -> str:

@@ -8,7 +8,7 @@ from functools import singledispatch
 
 from rag.display.answers import ShownSource, answer_html
 from rag.display.html import bytes_of, code, framed, pairs, place, plain, table
-from rag.types.answer import Answer
+from rag.types.answer import QUOTING, Answer
 from rag.types.citations import Citation, Freshness
 from rag.types.index import IndexReport
 from rag.types.retrieval import Hit, Hits
@@ -35,7 +35,10 @@ def html_of(value: object) -> str:
 @html_of.register
 def _answer(value: Answer) -> str:
     sources = _shown_sources(value.citations, value.hits)
-    return answer_html(value.question, value.text, sources, value.notes, value.warning)
+    names_places = value.model == QUOTING
+    return answer_html(
+        value.question, value.text, sources, value.notes, value.warning, names_places=names_places
+    )
 
 
 @html_of.register
@@ -43,7 +46,9 @@ def _turn(value: DialogTurn) -> str:
     number = f"{value.number}. " if value.number else ""
     sources = _shown_sources(citation for citation in value.citations if citation.used)
     broken = f"{value.state}: {value.error}" if value.error else "broke off"
-    return answer_html(number + value.question, value.answer, sources, [] if value.complete else [broken])
+    notes = [] if value.complete else [broken]
+    names_places = value.model == QUOTING
+    return answer_html(number + value.question, value.answer, sources, notes, names_places=names_places)
 
 
 @html_of.register

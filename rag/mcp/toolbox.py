@@ -36,6 +36,7 @@ from rag.service.search import SearchQuery, check_question
 from rag.service.unread import uses_note
 from rag.settings import EXPLORE_TOKENS, Steps
 from rag.types import Answer
+from rag.types.answer import QUOTING
 from rag.wiki import WikiStructure, page_markdown, structure_outline
 
 _MAX_LINES = 2_000
@@ -393,7 +394,7 @@ def _cited(turn: types.DialogTurn) -> str:
 
 
 def _with_sources(answer: Answer, places: Sequence[Json]) -> str:
-    if not places:
+    if not places or answer.model == QUOTING:  # which names its places
         return answer.text
     lines = []
     for citation, place in zip(answer.citations, places, strict=True):

@@ -14,12 +14,10 @@ from collections.abc import Sequence
 from rag.analysis import terms
 from rag.ports import TokenCounter
 from rag.types import DialogTurn
+from rag.types.answer import QUOTING
 
 LINE_CHARS = 300
 """The maximum length of a line, which is cut at a word boundary."""
-
-QUOTING = "extractive"
-"""The model name of extractive answers."""
 
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)

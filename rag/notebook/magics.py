@@ -15,6 +15,7 @@ from rag.errors import BackendMissing, ConfigError, ProviderError, RagError
 from rag.quoting import CONTROLS
 from rag.settings import read_steps
 from rag.types import Answer, TraceStep
+from rag.types.answer import QUOTING
 
 _REDRAWN_S = 0.15
 """A running answer is drawn again at most this often."""
@@ -204,7 +205,8 @@ class _Printed:
     def end(self, answer: Answer) -> None:
         """Print the sources."""
         text = "" if self._has_text else f"{answer.text}\n"
-        print(_inert("\n".join([text, *map(str, answer.citations)])))  # noqa: T201
+        sources = [] if answer.model == QUOTING else answer.citations
+        print(_inert("\n".join([text, *map(str, sources)])))  # noqa: T201
 
 
 class _Shown(_Printed):

@@ -32,7 +32,6 @@ from rag.answer.statements import whole_sentences
 from rag.answer.stop_strings import AnswerEnd
 from rag.errors import NotFound, ProviderError, StoreCorrupt
 from rag.memory.about_conversation import is_about_conversation
-from rag.memory.extractive_summary import QUOTING
 from rag.ports import (
     CompletingGenerator,
     TextGenerator,
@@ -44,6 +43,7 @@ from rag.ports import (
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
+from rag.service.place_notes import noted
 from rag.service.rewording import MAX_SECONDS, MAX_TOKENS, is_alone, reword_prompt, reworded
 from rag.service.search import check_question
 from rag.service.second_look import Form, begin_look, form_of_look
@@ -62,6 +62,7 @@ from rag.types import (
     TraceStep,
     Usage,
 )
+from rag.types.answer import QUOTING
 
 Prepare = Callable[[Dialog, str, Rewording], Awaitable[Prepared]]
 """Prepares a question outside a thread, given the dialog, the question and its rewording."""
@@ -451,7 +452,8 @@ def _quoted(
     """Store the quotes of what was found before an interrupt; show them unless the caller has left."""
     look.close()
     prepared: Prepared = yield _Work(fresh)
-    quotes = replace(quotes_so_far(prepared, dialog.engine.counter), usage=_spent(dialog, model))
+    quotes = quotes_so_far(noted(dialog.repositories, prepared), dialog.engine.counter)
+    quotes = replace(quotes, usage=_spent(dialog, model))
     if not isinstance(error, KeyboardInterrupt):
         yield _Store(partial(dialog.remember, prepared, quotes))
         raise error
@@ -700,7 +702,8 @@ class _Writing:
     def failed(self, error: BaseException) -> None:
         """Add the extractive answer to an error of the model."""
         if isinstance(error, ProviderError):
-            quotes = fallback_answer(self.prepared, self._dialog.engine.counter)
+            prepared = noted(self._dialog.repositories, self.prepared)
+            quotes = fallback_answer(prepared, self._dialog.engine.counter)
             quotes = replace(quotes, usage=_spent(self._dialog, self._generator.model))
             error.quotes = replace(quotes, trace=trace(self.prepared, quotes))
 

@@ -35,6 +35,7 @@ from rag.service.definition_history import with_history
 from rag.service.engine import Engine
 from rag.service.frame import frames_of
 from rag.service.history import History
+from rag.service.place_notes import noted
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.repository import Repository
@@ -319,7 +320,7 @@ class Dialog:
             answer_tokens=self._answer_tokens(),
             source_chars=None if as_found else _SOURCE_CHARS,
         )
-        return Prepared(
+        prepared = Prepared(
             question=question,
             standalone_question=found.sought.standalone,
             conversation=self.conversation,
@@ -334,6 +335,7 @@ class Dialog:
             warning=warned,
             rewording=rewording,
         )
+        return prepared if settings.has_model else noted(self.repositories, prepared)
 
     def _to_show(
         self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool

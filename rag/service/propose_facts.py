@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rag.errors import StoreError
-from rag.memory.extractive_summary import QUOTING
 from rag.memory.facts import Fact, FactKind, Facts, states_the_same
 from rag.memory.statements import Statement, is_flagged, kind_of, mentions, stated_by_answer, stated_by_user
 from rag.ports import CompletingGenerator
@@ -19,6 +18,7 @@ from rag.service.freshness import checked
 from rag.service.repository import Repository
 from rag.service.retention import KeptFiles
 from rag.types import Citation, Conversation, DialogTurn
+from rag.types.answer import QUOTING
 
 _MAX_OF_A_TURN = 5
 _BATCH_TURNS = 20

@@ -23,7 +23,7 @@ from rag.types.code import (
 )
 from rag.types.generation import FinishReason, GenerationOptions, Replacement, ToolCall, ToolChat, Usage
 from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, Progress, not_indexed
-from rag.types.prompt import NumberedSource, Prepared, Prompt, Rewording, source_of
+from rag.types.prompt import NumberedSource, PlaceNote, Prepared, Prompt, Rewording, source_of
 from rag.types.retrieval import (
     MAX_HISTORY,
     MAX_HITS,
@@ -117,6 +117,7 @@ __all__ = [
     "NumberedSource",
     "OutlinedDefinition",
     "PatternMatches",
+    "PlaceNote",
     "Prepared",
     "Progress",
     "Prompt",

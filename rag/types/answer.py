@@ -14,6 +14,9 @@ from rag.types.retrieval import CodeFacts, Confidence, Hit
 from rag.types.support import SupportCheck
 from rag.types.turns import DialogTurn, TraceStep
 
+QUOTING = "extractive"
+"""The model of an answer without a model, which quotes."""
+
 
 @dataclass(slots=True)
 class Answer:

@@ -31,6 +31,24 @@ def source_of(fact: CodeFact, sources: Iterable[NumberedSource]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceNote:
+    """What the code and its documentation say of a source, for an answer without a model.
+
+    `line` is where its definition begins, 0 if it is none. `sentences` are the first sentences of its
+    documentation, or of the paragraphs of a document, each with its line. `callers` and `callees` are names
+    of definitions that certainly call it, and that it certainly calls; `members` those of a class.
+    `signature` is its head on one line.
+    """
+
+    line: int = 0
+    sentences: tuple[tuple[int, str], ...] = ()
+    callers: tuple[str, ...] = ()
+    callees: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """The prompt for a model, with a record of what it contains.
 
@@ -75,7 +93,7 @@ class Prepared:
     of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
     caller asks of the model, `steps` those of a second look. `warning` is that of the answer, `rewording`
     the question as a model rewrote it. `chat` is what is sent instead of the prompt's text to a model that
-    may call tools.
+    may call tools. `notes` are those of the first sources, by number; none with a model.
     """
 
     question: str
@@ -93,3 +111,4 @@ class Prepared:
     warning: str = ""
     rewording: Rewording = Rewording()
     chat: ToolChat | None = None
+    notes: Mapping[int, PlaceNote] = field(default_factory=dict)

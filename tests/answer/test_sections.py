@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.answer.certainty import named
-from rag.answer.sections import label_at
+from rag.answer.sections import label_at, title_at
 from rag.types import Hit, Span
 
 TEXT = "### Tests\n\n    make test\n\n```\n# a comment\n```\n### Formatting\n\n    make format\n"
@@ -23,8 +22,8 @@ def test_a_line_is_in_the_section_of_the_heading_above_it(line: int, name: str) 
     assert label_at(hit(TEXT, "Formatting"), line) == name
 
 
-def test_a_source_is_named_after_its_first_heading() -> None:
-    assert named(hit(TEXT, "Formatting", "Development")) == "section `Development.Tests`"
-    assert named(hit("## Development\n\n" + TEXT, "Formatting", "Development")) == "section `Development`"
-    assert named(hit("text\n" + TEXT, "Introduction")) == "section `Introduction`"
-    assert named(hit("# def f():\n", "f", unit="function")) == "function `f`"
+def test_the_title_is_the_heading_alone() -> None:
+    assert title_at(hit(TEXT, "Formatting", "Development")) == "Tests"
+    assert title_at(hit("## Development\n\n" + TEXT, "Formatting", "Development")) == "Development"
+    assert title_at(hit("text\n" + TEXT, "Introduction")) == "Introduction"
+    assert label_at(hit("# def f():\n", "f", unit="function")) == "f"

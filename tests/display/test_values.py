@@ -95,18 +95,12 @@ def test_markdown_and_code_of_an_answer_are_rendered() -> None:
 
 
 def test_a_place_is_listed_once() -> None:
-    text = (
-        "Function `sign`, `snip/a.py:3-9` [1] — matches *sign*\n\n```python\nx\n```\n\n"
-        "Further places:\n\n- `snip/b.py:3` [2] `def g():`\n- `snip/c.py:3` [3] `def h():`\n"
-    )
-    sources = [source(1), source(2, "snip/b.py"), source(3, "snip/c.py")]
-    page = Reader(answer_html("", text, sources))
-    for path in ("snip/a.py", "snip/b.py", "snip/c.py"):
+    text = "This is in `sign` (`snip/a.py:3`) [1].\n\n- `g` — `snip/b.py:3` [2] — function\n"
+    sources = [source(1), source(2, "snip/b.py")]
+    page = Reader(answer_html("", text, sources, names_places=True))
+    for path in ("snip/a.py", "snip/b.py"):
         assert page.text.count(path) == 1
-    assert "Further places:" not in page.text
-    assert "Further sources" in page.text
-    unknown = Reader(answer_html("", text, sources[:2]))
-    assert unknown.text.count("snip/c.py") == 1, "what is no source stays in the text"
+    assert "Sources" not in page.text and "Sources" in Reader(answer_html("", text, sources)).text
 
 
 def test_lines_of_one_place_are_cited_once() -> None:

@@ -136,8 +136,8 @@ def test_in_a_terminal_the_answer_is_printed(shell: InteractiveShell) -> None:
     del shell.kernel
     captured = cell(shell, f"%ask -r snip {SIGNED}")
     assert not captured.outputs
-    assert captured.stdout.count("No language model is configured") == 1
-    assert re.search(r"^\[1\] snip/sessions\.py:\d+-\d+$", captured.stdout, re.MULTILINE)
+    assert re.search(r"in function `[\w.]+` \(`snip/sessions\.py:\d+`\) \[1\]", captured.stdout)
+    assert not re.search(r"^\[1\]", captured.stdout, re.MULTILINE), "the places are named once"
 
 
 def test_code_of_a_repository_does_not_control_the_terminal(shell: InteractiveShell) -> None:

@@ -144,7 +144,7 @@ def test_a_quote_shows_the_line_that_the_rules_found(engine: Engine, tmp_path: P
     dialog, generator = Dialog(engine, [engine.repository(str(tmp_path))]), ExtractiveGenerator()
     *_, answer = converse(dialog, "kiln 7 cannot be opened by Anna", generator)
     assert isinstance(answer, Answer) and answer.code_facts and answer.code_facts.kind == "message"
-    shown = answer.text.partition("word for word.")[2]
+    shown = answer.text.partition("```")[2]
     assert 'warn("kiln %d cannot be opened by %s", kiln, who)' in shown
 
 

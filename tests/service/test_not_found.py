@@ -52,7 +52,7 @@ def test_without_a_model_the_nearest_places_are_quoted_under_a_warning(sample_re
     assert answer.found
     assert answer.warning == WARNING
     assert answer.missing_words == ("Kafka",)
-    assert answer.text.startswith(f"{WARNING}\n\nNo language model is configured")
+    assert answer.text.startswith(f"{WARNING}\n\nThe nearest place is function `SnipClient.send` (")
     assert f"`{answer.sources[0].path}:" in answer.text
     assert answer.citations
 

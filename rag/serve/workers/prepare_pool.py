@@ -47,6 +47,7 @@ from rag.types import (
     GenerationOptions,
     Hit,
     NumberedSource,
+    PlaceNote,
     Prepared,
     Prompt,
     Rewording,
@@ -277,7 +278,7 @@ def _reducers(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any,
 
 _DISPATCH_TABLE = {
     **copyreg.dispatch_table,
-    **_reducers(Hit, NumberedSource, Span, CodeFact, CodeFacts, Confidence, Prompt, Prepared),
+    **_reducers(Hit, NumberedSource, PlaceNote, Span, CodeFact, CodeFacts, Confidence, Prompt, Prepared),
     **_reducers(Job, Settings, Checkout, Source, Conversation, GenerationOptions),
 }
 """A prepared question contains dozens of the first ones, and a job has settings with dozens of fields."""

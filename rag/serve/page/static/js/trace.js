@@ -31,9 +31,9 @@ export function drawTrace(body) {
 
 const percent = (share) => `${Math.round(share * 100)} %`;
 
-/** The probability that the first place is right, in the words of the command line (rag/answer/certainty.py). */
+/** The probability that the first place is right, in the words of an answer (rag/answer/wording.py). */
 function certainty(probability) {
-  const words = probability >= 0.65 ? "sure" : probability >= 0.4 ? "likely" : "not sure: several places compete";
+  const words = probability >= 0.65 ? "sure" : probability >= 0.4 ? "probably" : "possibly";
   return `${words} (${percent(probability)})`;
 }
 

@@ -271,8 +271,7 @@ class Dialog:
 
         `rewording` is the question as rewritten by a model. Its standalone form is searched instead, unless
         the repository seems to answer only the question as typed; its phrasings are searched besides. A
-        second look that has ended adds what it found. With `leads`, the prompt has only the best places, and
-        leaves room for what the model finds.
+        second look that has ended adds what it found. With `leads`, the prompt leaves room for such places.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.

@@ -278,8 +278,7 @@ class Dialog:
             QuestionEmpty, QuestionTooLong: as `check_question`.
         """
         check_question(question)
-        began = time.perf_counter()
-        settings, now = self.engine.settings, self._now()
+        began, settings, now = time.perf_counter(), self.engine.settings, self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
         has_looked = looked is not None and bool(looked.hits(()))

@@ -19,7 +19,7 @@ from rag.markdown import documented, sentence
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, Hit, NumberedSource, PlaceNote, Prepared
 
-_NOTED = 8
+_NOTED = 6
 _MAX_SENTENCE = 160
 _MIN_WORDS = 4
 """A paragraph with fewer words says little."""

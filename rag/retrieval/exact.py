@@ -36,6 +36,7 @@ _MAX_PLACES = 5_000
 """The number of lines that are put into order; the others are only counted."""
 _MAX_TEXT_CHARS = 400
 """The length of the text that is shown of the lines of a match."""
+_MAX_ALTERNATIVES = 6
 _BATCH = 128
 """The number of files that one thread reads at a time."""
 _MAX_THREADS = 4
@@ -162,6 +163,21 @@ def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
             f"invalid regular expression: {why}; the syntax is RE2's, without look-around and back-references"
         ) from error
     return lambda text: (match.span() for match in compiled.finditer(text) if match.end() > match.start())
+
+
+def alternatives(expression: str) -> list[str]:
+    """Return the alternatives of an expression, `a` and `b` of `a|b`; the expression itself if it has none,
+    many, or an option for all of them.
+    """
+    parts, depth = [""], 0
+    for token in _TOKEN.findall(expression):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += token
+    is_one = r"\Q" in expression or (expression.startswith("(?") and not expression.startswith("(?:"))
+    return [expression] if is_one or "" in parts or len(parts) > _MAX_ALTERNATIVES else parts
 
 
 def _in_any_spelling(expression: str) -> str:

@@ -115,8 +115,8 @@ def _wanted(searchers: Sequence[Searcher], found: RetrievalResult) -> list[Hit]:
 
 
 def _is_test(hit: Hit) -> bool:
-    """Return whether a place is a test; languages such as Rust have them next to the code."""
-    return hit.kind == "test" or hit.scope.split(".")[0] == "tests" or hit.symbol.startswith("test_")
+    """Return whether a place is a test, also by its name."""
+    return hit.is_test or hit.symbol.startswith("test_")
 
 
 def _is_aside(path: str) -> bool:

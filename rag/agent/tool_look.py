@@ -20,7 +20,6 @@ from rag.prompt.templates import render_look
 from rag.types import Prepared, Prompt, ToolCall, ToolChat, TraceStep
 
 _LAST = "\n\nNo step is left, and no tool can be called any more: answer now."
-_SHOWS_CODE = ("read", "definition")
 _REPLY_SECONDS = 5.0
 """The seconds for the steps of a reply that came late: they are local, and their results are what the model
 answers from.
@@ -58,14 +57,11 @@ class ToolLook(Look):
         return self._pending(calls)
 
     def _pending(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, StepRequest]]:
-        """Yield the steps of a reply until the look ends; calls that are not run are not sent back.
-
-        Those that show code come first: a line that is found too has the number of this code.
-        """
+        """Yield the steps of a reply until the look ends; calls that are not run are not sent back."""
         sent: list[dict[str, Any]] = []
         until = self._budget.until
         self._budget.until = max(until, self._clock() + _REPLY_SECONDS)
-        for call in sorted(calls, key=lambda one: one.name not in _SHOWS_CODE):
+        for call in calls:
             request = read_call(call, self._tools.specs)
             one = _sent(call, request)
             self._budget.tokens -= self._counter.count(json.dumps(one, ensure_ascii=False))

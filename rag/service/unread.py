@@ -67,9 +67,7 @@ def uses_note(
 
 
 def text_note(repository: Repository, text: str, *, ignore_case: bool, around: bool) -> str:
-    """Return what "0 matches" of a text does not cover; of an expression (""), as far as that is known without
-    a search.
-    """
+    """Return what "0 matches" of a text does not cover; of an expression (""), what is known at once."""
     if not text:
         return _count_note(repository)
     note = unread_note(

@@ -291,7 +291,9 @@ def test_the_model_is_shown_the_sources_and_the_turns_before(opened, sample_repo
     assert "def sign_session" in asked.body["messages"][1]["content"]
     assert SIGNED in asked.prompt
     assert "_OF_" not in asked.prompt
-    for words in (SIGNED, first.text, EXPIRE):
+    (cited,) = first.citations
+    place = f"{cited.path}:{cited.start}-{cited.end}"
+    for words in (SIGNED, first.text.replace("[1]", f"[{place}]"), EXPIRE):
         assert words in condensing.prompt
         assert words in again.prompt
     assert second.standalone_question == "When do signed sessions expire?"
@@ -372,6 +374,7 @@ def test_without_a_model_a_question_in_another_language_is_told_what_would_help(
 
 
 def test_who_calls_it_is_not_rewritten_but_answered_along_the_relation(opened, sample_repo, server):
+    server.answers = ["It is checked by `authenticate`."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
     ask(dialog, "Where is a token checked?")
     answer = ask(dialog, "And who calls it?")

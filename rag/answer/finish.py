@@ -37,8 +37,9 @@ def finish(
 
     Returns:
         The answer. Without a model it comes after its warning, if it has one; a model was given the warning
-        and says itself what is missing. `found` is False when the repository held nothing on the question.
-        `seconds` are those of `prepared`; conversation and turn are filled in when it is stored.
+        and says itself what is missing. After a look of the model, the search by words is no measure: there
+        are no confidence and no missing words. `found` is False when the repository held nothing on the
+        question. `seconds` are those of `prepared`; conversation and turn are filled in when it is stored.
 
     Raises:
         SettingsError: the user's price list cannot be read.
@@ -48,6 +49,8 @@ def finish(
     if usage.cost_usd is None:
         usage = replace(usage, cost_usd=cost(model, usage, home=home))
     warned = prepared.warning if model == ExtractiveGenerator.model else ""
+    is_looked = prepared.chat is not None or any(step.is_look for step in prepared.steps)
+    doubt = None if is_looked else prepared.confidence
     return Answer(
         text=warning_paragraph(warned) + resolved.text,
         question=prepared.question,
@@ -61,9 +64,9 @@ def finish(
         complete=complete,
         notes=_notes(resolved),
         prompt_hash=prepared.prompt.hash,
-        confidence=prepared.confidence,
+        confidence=doubt,
         warning=warned,
-        missing_words=prepared.confidence.missing_words if prepared.warning and prepared.confidence else (),
+        missing_words=doubt.missing_words if prepared.warning and doubt else (),
         seconds=prepared.seconds,
         code_facts=prepared.code_facts,
         subject=prepared.subject,

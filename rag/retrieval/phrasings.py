@@ -17,7 +17,7 @@ from dataclasses import replace
 from rag.retrieval.answerability import judge
 from rag.retrieval.kinds.asked import merged_hits
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, Searcher, search
-from rag.types import Hit
+from rag.types import Confidence, Hit
 
 _OWN_WEIGHT = 10.0
 """The weight of the question itself is this times the square of the probability that its first place is
@@ -47,12 +47,28 @@ def with_phrasings(
     depth, right = max(k, FURTHER_HITS), judge(searchers, found).first_right or 0.0
     own = found.ranked if found.code_facts else (*found.hits, *found.further)
     rankings = [(own, _OWN_WEIGHT * right**2)]
-    rankings += [(search(searchers, text, k=depth).ranked, 1.0) for text in texts]
+    phrased = tuple(search(searchers, text, k=depth) for text in texts)
+    rankings += [(one.ranked, 1.0) for one in phrased]
     ranked = _fused([hit for hit in own if hit.legs.get("pointed")], rankings)
     facts, indexes = found.code_facts, [searcher.index for searcher in searchers]
     hits = merged_hits(facts, ranked, indexes, depth) if facts else tuple(ranked[:depth])
     further = hits[k:] if found.further else ()
-    return replace(found, hits=hits[:k], further=further, ranked=tuple(ranked[:k]))
+    return replace(found, hits=hits[:k], further=further, ranked=tuple(ranked[:k]), phrased=phrased)
+
+
+def best_confidence(
+    searchers: Sequence[Searcher], found: RetrievalResult, own: Confidence | None = None
+) -> Confidence:
+    """Return the confidence in the best of a question and its phrasings.
+
+    `own` is that in the question; by default it is judged with the hits of all. A part that the question
+    names and that does not exist exists under no phrasing.
+    """
+    own = own or judge(searchers, found)
+    if own.is_sure or own.missing_part is not None:
+        return own
+    phrased = (judge(searchers, one) for one in found.phrased)
+    return max((one for one in phrased if one.is_sure), key=lambda one: one.value, default=own)
 
 
 def _fused(first: Sequence[Hit], rankings: Sequence[tuple[Sequence[Hit], float]]) -> list[Hit]:

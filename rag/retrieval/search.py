@@ -87,7 +87,8 @@ class RetrievalResult:
     `further` are the next ones after `hits`, if they are wanted for a prompt with room; `changed` is the
     number of changed files if the text is a pasted change, whose tests come first;
     `code_facts` is None unless the question is of a known kind and its rules found something: then the chunks
-    that hold the facts come first among the hits.
+    that hold the facts come first among the hits. `phrased` are the results of phrasings whose hits are among
+    these.
     """
 
     hits: tuple[Hit, ...]
@@ -99,6 +100,7 @@ class RetrievalResult:
     code_facts: CodeFacts | None = None
     further: tuple[Hit, ...] = ()
     changed: int = 0
+    phrased: tuple[RetrievalResult, ...] = ()
 
     @property
     def remarks(self) -> list[str]:

@@ -38,7 +38,7 @@ _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)")
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Who uses what has a name. Each group has one place for a line, certain ones first, code before tests.
+    """Who uses what has a name. Each group has one place for a line, code before tests, certain ones first.
 
     `found` are the uses, all of them calls if `are_calls`. `mentions` are places next to them that name it
     without a call: it is passed on there, or is a type. Of `unknown` it is not known what they mean.
@@ -245,11 +245,11 @@ def _places(count: int) -> str:
 
 
 def _ordered(found: Iterable[CodeUse]) -> tuple[CodeUse, ...]:
-    """Return one use for each line: certain ones first, code before tests, in their order."""
+    """Return one use for each line: code before tests, in each certain ones first, in their order."""
     lines: dict[tuple[str, int], CodeUse] = {}
     for use in found:
         lines.setdefault((use.path, use.line), use)
-    return tuple(sorted(lines.values(), key=lambda use: (not use.certain, kind_of_path(use.path) == "test")))
+    return tuple(sorted(lines.values(), key=lambda use: (kind_of_path(use.path) == "test", not use.certain)))
 
 
 def _qualified(index: ChunkIndex, target: CodeDefinition, unknown: Sequence[CodeUse]) -> list[CodeUse]:

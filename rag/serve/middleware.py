@@ -197,12 +197,12 @@ class RequestMiddleware:
         if is_public or preflight:
             state["caller"] = self._service.keyring.anonymous
             return
+        await self._service.reread_keys()
         site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
         # Without a key, the browser or the proxy adds all that is needed, also for the pages of others.
         needs_no_key = bool(identity) or not self._service.keyring.has_keys
         if site not in _OWN_PAGES and origin not in self._origins and needs_no_key:
             raise Forbidden("a page of another site may not load this; open the URL directly")
-        await self._service.reread_keys()
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         keyring = self._service.keyring
         state["caller"] = (

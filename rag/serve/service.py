@@ -13,13 +13,13 @@ from itertools import chain, count
 from pathlib import Path
 from time import monotonic
 
-from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError
+from rag.errors import NotFound, RagError, SettingsError, StoreCorrupt, StoreError, StoreUnreachable
 from rag.hints import Interface, for_callers
 from rag.mcp.host import OnStep
 from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
-from rag.serve.access.keys import Caller, KeyRecords, Keyring, Sharing, named_keys
+from rag.serve.access.keys import Caller, KeyRecords, Keyring, Sharing, StoredKeys, named_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
@@ -51,8 +51,19 @@ from rag.types.question_kinds import HISTORY
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 _START_AFTER_S = 0.25
 _READ_KEYS_EVERY_S = 1.0
+_UNREAD, _STAY = "no request is accepted until the keys are read", "the keys that were read before stay"
 _UNNAMED_MODEL = "default"
 """The name of the configured model if its server has only one, which is asked for its name later."""
+
+
+def _stored_keys(settings: Settings) -> tuple[StoredKeys, StoreUnreachable | None]:
+    """Return the keys in the turn store, or why it cannot be reached: the server starts and tries again."""
+    try:
+        with opened_keys(settings) as records:
+            return records.read(), None
+    except StoreUnreachable as error:
+        log.error("%s; %s", error, _UNREAD)
+        return StoredKeys(()), error
 
 
 class Service:
@@ -82,26 +93,24 @@ class Service:
         shared = Sharing(mine.project, mine.team, mine.scope)
         self.shared = open_shared_state(mine)
         self._env_keys = named_keys(settings.keys, mine.namespace, shared)
-        with opened_keys(mine) as records:
-            stored = records.read()
-        if stored.damaged:
-            raise SettingsError("; ".join(stored.damaged))
+        stored, unread = _stored_keys(mine)
         self._damaged_keys: frozenset[str] = frozenset()
-        keys = self._env_keys + stored.keys
+        is_known = bool(self._env_keys or stored.keys or stored.damaged or unread or settings.identity_header)
         self._read_keys_at, self._reading_keys = 0.0, asyncio.Lock()
         self._key_reader = ThreadPoolExecutor(1, thread_name_prefix="rag-keys")
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
-        check_settings(settings, has_keys=bool(keys) or bool(settings.identity_header))
+        check_settings(settings, has_keys=is_known)
         check_git(settings.allow_urls)
         self.settings = settings
         # Child processes have another working directory.
         own = with_absolute_paths(settings.engine)
         self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
         self.keyring = Keyring(
-            keys,
+            self._env_keys,
             default=Caller(namespace=mine.namespace, sharing=shared),
             required=bool(settings.identity_header),
         )
+        self._accept(stored) if unread is None else self.keyring.close(unread)
         self.registry = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.engine.on_missing_files = self._fetch_files
         self.limiter = Limiter(settings, self.shared)
@@ -168,13 +177,21 @@ class Service:
                 stored = await asyncio.get_running_loop().run_in_executor(
                     self._key_reader, lambda: KeyRecords(self.engine.turns).read()
                 )
-                self.keyring.replace(self._env_keys + stored.keys)
-                for damage in set(stored.damaged) - self._damaged_keys:
-                    log.error("%s", damage)
-                self._damaged_keys = frozenset(stored.damaged)
+                self._accept(stored)
             except (SettingsError, StoreError) as error:
-                log.error("%s; the keys that were read before stay", error)
+                log.error("%s; %s", error, _UNREAD if self.keyring.is_closed else _STAY)
             self._read_keys_at = monotonic() + _READ_KEYS_EVERY_S
+
+    def _accept(self, stored: StoredKeys) -> None:
+        """Accept the stored keys from now on. A damaged one is a key that nobody has; it is logged once.
+
+        Where strangers can connect, a key is required even if there is none.
+        """
+        required = bool(stored.damaged) or not self.settings.is_loopback
+        self.keyring.replace(self._env_keys + stored.keys, required=required)
+        for damage in sorted(set(stored.damaged) - self._damaged_keys):
+            log.error("%s", damage)
+        self._damaged_keys = frozenset(stored.damaged)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from rag.prompt.templates import load_template, render_instructions
 from rag.retrieval.answerability import judge
 from rag.retrieval.context import Exchange, lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.phrasings import with_phrasings
+from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_code import ShownCode, cited_code, lines_of_facts, shown_code
@@ -269,9 +269,9 @@ class Dialog:
         """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
         `rewording` is the question as rewritten by a model. Its standalone form is searched instead, unless
-        the repository seems to answer only the question as typed; its phrasings are searched besides, unless
-        nothing is found without them. A second look that has ended adds what it found. With `leads`, the
-        prompt has only the best places, and leaves room for what the model finds.
+        the repository seems to answer only the question as typed; its phrasings are searched besides. A
+        second look that has ended adds what it found. With `leads`, the prompt has only the best places, and
+        leaves room for what the model finds.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be rendered.
@@ -279,11 +279,11 @@ class Dialog:
         """
         check_question(question)
         began = time.perf_counter()
-        settings = self.engine.settings
-        now = self._now()
+        settings, now = self.engine.settings, self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, rewording, turns, SHOWN_HITS)
-        as_found = not settings.has_model or (looked is not None and bool(looked.hits(())))
+        has_looked = looked is not None and bool(looked.hits(()))
+        as_found = has_looked or not settings.has_model
         if looked:
             found = replace(found, hits=tuple(looked.hits(found.hits)))
         leads = self.leads and looked is None
@@ -295,7 +295,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
-        warned = "" if is_about_conversation(question) else self._warning(confidence, found)
+        warned = "" if has_looked or is_about_conversation(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
@@ -419,14 +419,15 @@ class Dialog:
     ) -> tuple[RetrievalResult, Confidence | None]:
         """Return the hits with those of the phrasings, and the confidence that they contain an answer.
 
-        A model finds words for any question, so its phrasings do not prove that an answer exists: the
-        question itself is judged.
+        If only a phrasing has a likely answer, it is the question that was asked in the wrong words.
         """
-        found, confidence = self._judged(question, rewording.standalone, turns, k)
-        if confidence is None or confidence.found:
-            searchers = [repository.searcher for repository in self.searched]
-            found = with_phrasings(searchers, found, rewording.phrasings, k=k)
-        return found, confidence
+        searchers = [repository.searcher for repository in self.searched]
+        found, own = self._judged(question, rewording.standalone, turns, k)
+        phrased = with_phrasings(searchers, found, rewording.phrasings, k=k)
+        if own is None:
+            return phrased, None
+        confidence = best_confidence(searchers, phrased, own)
+        return phrased if confidence.found else found, confidence
 
     def _judged(
         self, question: str, standalone: str, turns: Sequence[DialogTurn], k: int

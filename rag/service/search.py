@@ -8,7 +8,7 @@ from typing import get_args
 
 from rag.database.filtering import filtered
 from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
-from rag.retrieval.phrasings import with_phrasings
+from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
 from rag.service.definition_history import with_history
 from rag.service.repository import Repository
@@ -107,10 +107,8 @@ class SearchOutcome:
     @property
     def confidence(self) -> Confidence | None:
         """The confidence that the answer to the question is in the repositories; None for a pattern."""
-        from rag.retrieval.answerability import judge  # late: not every search asks for it
-
         searchers = [repository.searcher for repository in self.searched]
-        return judge(searchers, self.retrieval) if self.retrieval else None
+        return best_confidence(searchers, self.retrieval) if self.retrieval else None
 
 
 Ask = Callable[[Sequence[Repository]], RetrievalResult]

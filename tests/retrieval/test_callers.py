@@ -57,6 +57,18 @@ def test_call_sites_are_facts(searcher, question):
     ]
 
 
+def test_places_in_code_come_before_tests_also_if_only_those_are_certain(searcher_of):
+    test = "from app.locks import Lock\n\ndef test_lock():\n    Lock().acquire_lock()\n"
+    found = search([searcher_of({**FILES, "tests/test_locks.py": test})], "Who calls Lock.acquire_lock?")
+    assert found.code_facts is not None
+    assert [(item.path, item.certain) for item in found.code_facts.items] == [
+        ("app/jobs.py", True),
+        ("app/locks.py", True),
+        ("app/jobs.py", False),
+        ("tests/test_locks.py", True),
+    ]
+
+
 def test_the_count_is_in_words(searcher):
     found = search([searcher], "Who calls Lock.acquire_lock?").code_facts
     assert found.summary == "`Lock.acquire_lock` is called in 3 places, 2 of them certain"

@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from keys_given import add_key, memory_in, read_keys, with_keys
+from keys_given import add_key, memory_in, read_keys
 
 from rag.errors import SettingsError
 from rag.request_context import RequestContext
@@ -22,7 +22,6 @@ from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import is_public
 from rag.serve.app import create_app
 from rag.serve.errors import TooMany
-from rag.serve.service import Service
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
 from rag.types import Source
@@ -159,13 +158,6 @@ def test_only_the_hash_of_a_key_is_kept(tmp_path):
     assert [(k.name, k.namespace) for k in read_keys(memory)] == [("ann", "team")]
     with pytest.raises(SettingsError, match="a key named"):
         add_key(memory, "ann")
-
-
-def test_keys_that_cannot_be_read_stop_the_server(tmp_path):
-    memory = memory_in(tmp_path)
-    with_keys(memory, lambda keys: keys.swap("x", None, {"name": "x", "sha256": "short"}))
-    with pytest.raises(SettingsError, match="the stored key x is damaged"):
-        Service(ServerSettings(engine=Settings(home=tmp_path, memory=memory), port=0))
 
 
 # ---------------------------------------------------------------- hosts and origins

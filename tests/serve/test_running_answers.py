@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -109,9 +110,12 @@ def test_the_question_is_stored_before_the_sources_and_the_sources_come_before_t
         assert before == []
         assert [one["n"] for one in sources["sources"]] == list(range(1, len(sources["sources"]) + 1))
         assert not any(one["used"] for one in sources["sources"])
-        second = sources["sources"][1]
         provider.go_on.set()
         renumbered, before = stream.until("sources")
+        shown = re.search(r"^\[2\] (\S+):(\d+)", provider.chats[-1].prompt, re.MULTILINE)
+        second = next(
+            one for one in sources["sources"] if [one["path"], str(one["start_line"])] == [*shown.groups()]
+        )
         first = renumbered["sources"][0]
         assert (first["path"], first["start_line"], first["used"]) == (
             second["path"],

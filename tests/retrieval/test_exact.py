@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
 
@@ -124,7 +125,7 @@ def test_definitions_come_first_then_code_settings_documents_and_tests(store: St
     assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
 
 
-def test_of_many_lines_a_few_of_each_file_are_chosen_and_tests_and_minor_files_last(tmp_path: Path) -> None:
+def test_of_many_lines_a_few_of_each_file_are_chosen_and_tests_last(tmp_path: Path) -> None:
     line = "print('basket')\n"
     files = {
         "app/a.py": line * 9,

@@ -15,7 +15,6 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.types import CodeDefinition, Hit, Unit
 
-
 _TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*mod\b", re.M)
 
 

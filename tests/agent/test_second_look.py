@@ -98,16 +98,16 @@ def test_the_answer_comes_from_the_conversation_in_which_the_model_looks(begun, 
 
 
 def test_numbers_are_stable_and_a_result_is_cited_by_its_own(begun, server):
-    server.answers = [[READ], [call("callers", name="sign_session")], "It is there [1]."]
+    server.answers = [[READ], [call("callers", name="load_config")], "It is there [1]."]
     dialog = begun()
     generator = dialog.engine.generator()
     list(converse(dialog, QUESTION, generator))
     first, second = results(server)
-    read, called = number_of(first, "snip/app.py:1-12"), number_of(second, "snip/handlers.py:37")
+    read, called = number_of(first, "snip/app.py:1-12"), number_of(second, "snip/cli.py:39")
     assert called > read > 1
-    server.answers = [[READ], [call("callers", name="sign_session")], f"Here [{called}] and here [{read}]."]
+    server.answers = [[READ], [call("callers", name="load_config")], f"Here [{called}] and here [{read}]."]
     _, answer = ask(begun(memory="memory:"))
-    assert [(c.path, c.start) for c in answer.citations] == [("snip/handlers.py", 37), ("snip/app.py", 1)]
+    assert [(c.path, c.start) for c in answer.citations] == [("snip/cli.py", 39), ("snip/app.py", 1)]
     assert [c.n for c in answer.citations] == [1, 2]
 
 
@@ -364,7 +364,7 @@ def test_auto_without_a_model_needs_no_note(sample_repo, tmp_path):
         (call("find_text", text="SECRET_KEY"), "] deploy/compose.yaml:8 "),
         (call("find_text", text=r"hmac\.\w+\(", regex=True), "hmac.compare_digest("),
         (call("definition", name="hash_password"), "def hash_password"),
-        (call("callers", name="sign_session"), "snip/handlers.py:37 in login — "),
+        (call("callers", name="load_config"), "snip/cli.py:39 in main — "),
         (call("outline", path="snip/*.py"), "snip/sessions.py: "),
         (call("outline", path="snip"), "snip/sessions.py: "),
         (call("outline", path="./snip/ratelimit.py"), "21-56 RateLimiter"),
@@ -413,7 +413,7 @@ def test_what_a_search_of_text_leaves_out_is_counted_by_file_once(begun, server,
     files |= {f"old/part_{n}.py": "print('basket')\n" * (9 - n) for n in range(9)}
     files |= {"app/migrations/0001.py": "print('basket')\n" * 200, "app/basket.css": ".basket {}\n"}
     server.answers = [[call("find_text", text="basket")], ANSWER]
-    (step, _), _ = ask(begun(shop(tmp_path, files)))
+    ask(begun(shop(tmp_path, files)))
     (result,) = results(server)
     assert result.startswith("336 matches on 336 lines of 14 files (in the 14 indexed files, ignoring case):")
     assert all(f"app/part_{n}.py:\n" in result for n in range(3))
@@ -489,7 +489,7 @@ def test_uses_can_be_restricted_to_a_path_and_tests_are_marked(begun, server, tm
     assert "13 in pays (test) — pay();" in every
     assert "src/lib.rs" not in only
     assert "only in tests/" in only
-    assert text.endswith("tests/paying.rs: shown above in [3]: 2")
+    assert text.endswith("[3] tests/paying.rs:2 pays (test) — pay();")
 
 
 def test_a_read_does_not_end_a_few_lines_before_an_end(begun, server, tmp_path):

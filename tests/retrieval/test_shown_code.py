@@ -114,6 +114,18 @@ def test_what_is_not_the_code_is_shown_only_if_it_is_asked_for(
     assert path in {hit.path for hit in shown_code([searcher], found(searcher, question))[0]}
 
 
+def test_a_place_of_one_line_has_most_of_the_question_and_no_function_has_two(searcher: Searcher) -> None:
+    asked = found(searcher)
+    places = shown_code([searcher], asked).places
+    assert "    shelf.pay(customer)\n" in [hit.text for hit in places]
+    assert len({(hit.path, hit.label) for hit in places if hit.label}) == sum(
+        bool(hit.label) for hit in places
+    )
+    test = next(hit for hit in (*asked.hits, *asked.further) if hit.kind == "test")
+    few = replace(asked, hits=(test,), further=())
+    assert shown_code([searcher], few).places == []
+
+
 def test_the_best_hit_is_shown_whatever_it_is(searcher: Searcher) -> None:
     asked = found(searcher)
     test = next(hit for hit in (*asked.hits, *asked.further) if hit.kind == "test")

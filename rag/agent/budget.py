@@ -12,6 +12,10 @@ MAX_RESULT = 1_200
 """The most tokens of one result: the whole conversation is sent again with every request."""
 
 
+MAX_READ_RESULT = 2_600
+"""The same of a `read`, which a model asks for as it needs it: about 120 lines."""
+
+
 @dataclass(slots=True)
 class Budget:
     """What is left for all steps together: their number, requests, tokens of the context window, and time.
@@ -35,7 +39,8 @@ class Budget:
             return "the context is full"
         return ""
 
-    @property
-    def room(self) -> int:
-        """The tokens for the result of the next step: an equal share of what is left, at least a quarter."""
-        return min(self.tokens // max(1, min(self.steps, 4)), MAX_RESULT)
+    def room(self, most: int) -> int:
+        """Return the tokens for the result of the next step: an equal share of what is left, at least a
+        quarter, and not more than `most`.
+        """
+        return min(self.tokens // max(1, min(self.steps, 4)), most)

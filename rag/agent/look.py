@@ -12,12 +12,13 @@ from pathlib import Path
 
 from rag.agent.budget import Budget
 from rag.agent.protocol import StepRequest
-from rag.agent.tools import Found, FoundPart, Tools
+from rag.agent.results import NEAR_LINES, Found, FoundPart
+from rag.agent.tools import Tools
 from rag.lines import whole_lines_of
 from rag.ports import TokenCounter
 from rag.prompt.compose import first_lines
 from rag.prompt.merge import is_within
-from rag.prompt.views import numbered_text, place_line, plain, view_of
+from rag.prompt.views import line_row, numbered_text, place_line, plain, view_of, what_of
 from rag.quoting import fence, visible
 from rag.types import Hit, NumberedSource, Prepared, TraceStep
 
@@ -25,6 +26,10 @@ STEP_TOKENS = 40
 """An estimate, on the high side, of what a step takes in addition to its result."""
 _AGAIN = "This was asked before; the result is above."
 _NO_ROOM = "The result does not fit into what is left of the context."
+_REST_TOKENS = 80
+"""Reserved for the words on what is not shown of a result."""
+_NEARLY = 2
+"""A place of which only a few lines do not fit is shown whole, in so many times the room."""
 _MAX_REPEATED = 2
 """A small model may ask for the same until its steps are used."""
 
@@ -82,6 +87,7 @@ class Look:
         self._last: list[str] = []
         self._seen: dict[str, set[int]] = {}
         self._found: list[Hit] = []
+        self._outlines: set[int] = set()
         self._ended = self._error = ""
         self._sent = self._received = 0
         for source in self.sources:
@@ -155,67 +161,108 @@ class Look:
         """Return what the model is shown of a result, as many parts and lines as there is room for, and in
         words what it is not shown.
         """
-        shown, room, cut = "", self._budget.room, ""
-        for at, part in enumerate(found.parts):
-            text, taken = self._shown(part, room)
+        room = self._budget.room(found.max_tokens) - (_REST_TOKENS if found.rest else 0)
+        shown, at, cut = "", 0, ""
+        while at < len(found.parts):
+            run = _lines_of_one_file(found.parts[at:])
+            if run:
+                text, count = self._rows(run, room)
+            else:
+                (text, cut), count = self._part(found.parts[at], room), 1
             if not text:
-                left = len(found.parts) - at
-                cut = f"{left} of {len(found.parts)} parts not shown"
-                shown += f"… {left} more did not fit\n" if shown else ""
                 break
             shown += text
             room -= self._counter.count(text)
-            if taken:
-                if part.hit and not part.lines and taken.end < part.hit.end:
-                    cut = f"shown to line {taken.end}"
-                self._found.append(replace(taken, score=1.0))
-                # A score of 0: a look does not say how well a place fits the question.
-                self._take(replace(taken, score=0.0), part)
-        return shown.strip() or _NO_ROOM, cut
+            at += count
+        left = len(found.parts) - at
+        if rest := found.rest(at) if found.rest else "":
+            shown += f"Not shown: {rest}\n"
+        elif left and shown:
+            shown += f"… {left} more did not fit\n"
+        return shown.strip() or _NO_ROOM, f"{left} of {len(found.parts)} parts not shown" if left else cut
 
-    def _shown(self, part: FoundPart, room: int) -> tuple[str, Hit | None]:
-        """Return a part as text that fits into the room, "" if it does not; and the place that it shows."""
-        hit = part.hit
-        if hit is None:
-            text = f"{part.head}\n" + (_fenced(part.text) if part.text else "")
-            return (text if self._counter.count(text) <= room else ""), None
-        if part.lines:
-            hit = at_lines(hit, part.lines)
+    def _rows(self, run: Sequence[FoundPart], room: int) -> tuple[str, int]:
+        """Return places of one line each in one file, as many as fit, and how many these are."""
+        places = [(part, at_lines(part)) for part in run]
+        are_several = sum(not self._number_of(hit, part) for part, hit in places) > 1
+        text, path, known, count = "", self._path(places[0][1]), dict[int, list[str]](), 0
+        for part, hit in places:
+            if number := self._number_of(hit, part):
+                said = f" ({part.head})" if part.head else ""
+                known.setdefault(number, []).append(f"{hit.start}{said}")
+            else:
+                row = self._row(hit, part, with_path=not are_several)
+                row = row if text or not are_several else f"{path}:\n{row}"
+                if self._counter.count(text + row) > room:
+                    break
+                text += row
+                self._take(hit, part)
+            count += 1
+        above = "; ".join(f"[{number}]: {', '.join(lines)}" for number, lines in known.items())
+        return text + (f"{path}: shown above in {above}\n" if above else ""), count
+
+    def _row(self, hit: Hit, part: FoundPart, *, with_path: bool) -> str:
+        """Return a place of one line: `[7] path:37 name — line`, or without its path."""
+        source, line = NumberedSource(len(self.sources) + 1, hit), part.lines[0][1]
+        if not with_path:
+            return f"[{source.n}] {line_row(hit, part.head, line)}\n"
+        several = len(self._tools.indexes) > 1
+        return place_line(source, name_repository=several, about=part.head, line=line) + "\n"
+
+    def _part(self, part: FoundPart, room: int) -> tuple[str, str]:
+        """Return a part as text, its place being added to the sources, and in words what is cut; "" if
+        nothing of it fits.
+        """
+        hit, n = part.hit, len(self.sources) + 1
+        if hit is None or part.text or part.lines:
+            text = self._whole_part(n, part)
+            if self._counter.count(text) > room:
+                return "", ""
+            if hit and not self._number_of(hit, part):
+                self._take(hit, part)
+            return text, ""
         if known := self._number_of(hit, part):
-            place = f"[{known}] {self._place(hit)}"
-            return f"{place} is shown above{f' ({part.head})' if part.head else ''}\n", None
-        n = len(self.sources) + 1
-        if part.lines:
-            text = self._few_lines(n, hit, part)
-            return (text, hit) if self._counter.count(text) <= room else ("", None)
+            return self._again(known, hit, part), ""
         low, high = 0, len(whole_lines_of(hit.text))
         while low < high:
             middle = (low + high + 1) // 2
             fits = self._counter.count(self._block(n, first_lines(hit, middle), part.head)) <= room
             low, high = (middle, high) if fits else (low, middle - 1)
         if not low:
-            return "", None
+            return "", ""
+        whole = self._block(n, hit, part.head)
+        is_nearly_whole = len(whole_lines_of(hit.text)) - low <= NEAR_LINES
+        if is_nearly_whole and self._counter.count(whole) <= min(self._budget.tokens, room * _NEARLY):
+            self._take(hit, part)
+            return whole, ""
         cut = first_lines(hit, low)
-        rest = "" if cut.end == hit.end else f"cut, read on from {cut.end + 1}"
-        return self._block(n, cut, rest or part.head), cut
+        self._take(cut, part)
+        return self._block(n, cut, f"cut, read on from {cut.end + 1}"), f"shown to line {cut.end}"
 
-    def _place(self, hit: Hit) -> str:
-        name = f"{hit.repo}:{hit.path}" if len(self._tools.indexes) > 1 else hit.path
-        lines = str(hit.start) if hit.start == hit.end else f"{hit.start}-{hit.end}"
-        return f"{visible(plain(name))}:{lines}"
-
-    def _few_lines(self, n: int, hit: Hit, part: FoundPart) -> str:
-        """Return a place of which a few lines are shown: `[7] path:37 name — line`, or its lines below."""
-        (last, text), *others = part.lines
-        if not others:
-            source, several = NumberedSource(n, hit), len(self._tools.indexes) > 1
-            return place_line(source, name_repository=several, about=part.head, line=text) + "\n"
-        label = part.head or visible(plain(hit.label))
-        head, shown = f"[{n}] {self._place(hit)} {label}".rstrip() + "\n", ""
+    def _whole_part(self, n: int, part: FoundPart) -> str:
+        """Return a part that is shown as a whole or not at all: text, an outline, or a few lines."""
+        hit = part.hit
+        if hit is None:
+            return f"{part.head}\n" + (_fenced(part.text) if part.text else "")
+        if part.text:
+            return f"[{n}] {self._place(hit)} ({part.head})\n{_fenced(part.text)}"
+        if known := self._number_of(hit, part):
+            return self._again(known, hit, part)
+        shown, last = f"[{n}] {self._place(hit)} {what_of(hit, part.head)}".rstrip() + "\n", hit.start
         for number, text in part.lines:
             shown += ("…\n" if number > last + 1 else "") + f"{number} {visible(plain(text))}\n"
             last = number
-        return head + shown
+        return shown
+
+    def _again(self, n: int, hit: Hit, part: FoundPart) -> str:
+        return f"[{n}] {self._place(hit)} is shown above{f' ({part.head})' if part.head else ''}\n"
+
+    def _path(self, hit: Hit) -> str:
+        return visible(plain(f"{hit.repo}:{hit.path}" if len(self._tools.indexes) > 1 else hit.path))
+
+    def _place(self, hit: Hit) -> str:
+        lines = str(hit.start) if hit.start == hit.end else f"{hit.start}-{hit.end}"
+        return f"{self._path(hit)}:{lines}"
 
     def _block(self, n: int, hit: Hit, note: str) -> str:
         """Return a place with all of its text, as the sources of the prompt are shown."""
@@ -227,14 +274,20 @@ class Look:
     def _number_of(self, hit: Hit, part: FoundPart) -> int:
         """Return the number of the source that shows these lines already, 0 for none."""
         lines = [number for number, _ in part.lines] or range(hit.start, hit.end + 1)
-        if not self._seen.get(hit.path, set()).issuperset(lines):
+        if part.text or not self._seen.get(hit.path, set()).issuperset(lines):
             return 0
-        return next((source.n for source in self.sources if is_within(hit, source.hit)), 0)
+        shown = (one for one in self.sources if one.n not in self._outlines)
+        return next((source.n for source in shown if is_within(hit, source.hit)), 0)
 
     def _take(self, hit: Hit, part: FoundPart) -> None:
-        """Add a source that the model is shown."""
-        self.sources.append(NumberedSource(len(self.sources) + 1, hit))
-        self._see(hit, [number for number, _ in part.lines])
+        """Add a source that the model is shown. A score of 0: a look does not say how well it fits."""
+        n = len(self.sources) + 1
+        self.sources.append(NumberedSource(n, replace(hit, score=0.0)))
+        if part.text:
+            self._outlines.add(n)
+        else:
+            self._found.append(replace(hit, score=1.0))
+            self._see(hit, [number for number, _ in part.lines])
 
     def _see(self, hit: Hit, lines: Sequence[int] = ()) -> None:
         """Note the lines that the model was shown; an outline shows none of its span."""
@@ -242,13 +295,27 @@ class Look:
             self._seen.setdefault(hit.path, set()).update(lines or range(hit.start, hit.end + 1))
 
 
-def at_lines(hit: Hit, lines: Sequence[tuple[int, str]]) -> Hit:
-    """Return a place as it is cited: of one line that is shown, this line."""
-    number = lines[0][0]
-    if len(lines) > 1 or hit.start == hit.end:
+def at_lines(part: FoundPart) -> Hit:
+    """Return a place of which one line is shown, as it is cited: this line."""
+    assert part.hit is not None
+    hit, (number, _) = part.hit, part.lines[0]
+    if hit.start == hit.end:
         return hit
     text = whole_lines_of(hit.text)[number - hit.start]
     return replace(hit, span=replace(hit.span, start=number, end=number), text=text, blank_end="")
+
+
+def _lines_of_one_file(parts: Sequence[FoundPart]) -> list[FoundPart]:
+    """Return the first parts of which one line is shown, and that are in one file."""
+    run: list[FoundPart] = []
+    for part in parts:
+        if part.hit is None or len(part.lines) != 1:
+            break
+        first = run[0].hit if run else part.hit
+        if first is None or (first.location, first.path) != (part.hit.location, part.hit.path):
+            break
+        run.append(part)
+    return run
 
 
 def _fenced(text: str) -> str:

@@ -19,7 +19,11 @@ from rag.messages import split_messages
 from rag.prompt.templates import render_look
 from rag.types import Prepared, Prompt, ToolCall, ToolChat, TraceStep
 
-_LAST = "\n\nNo step is left: answer now."
+_LAST = "\n\nNo step is left, and no tool can be called any more: answer now."
+_REPLY_SECONDS = 5.0
+"""The seconds for the steps of a reply that came late: they are local, and their results are what the model
+answers from.
+"""
 
 
 class ToolLook(Look):
@@ -55,6 +59,8 @@ class ToolLook(Look):
     def _pending(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, StepRequest]]:
         """Yield the steps of a reply until the look ends; calls that are not run are not sent back."""
         sent: list[dict[str, Any]] = []
+        until = self._budget.until
+        self._budget.until = max(until, self._clock() + _REPLY_SECONDS)
         for call in calls:
             request = read_call(call, self._tools.specs)
             one = _sent(call, request)
@@ -67,6 +73,7 @@ class ToolLook(Look):
             sent.append(one)
             yield call, request
         self._budget.requests -= 1
+        self._budget.until = until
         self._check()
 
     def run(self, call: ToolCall, request: StepRequest) -> TraceStep:
@@ -101,14 +108,18 @@ class ToolLook(Look):
         return messages
 
     def _chat(self) -> ToolChat:
+        return ToolChat(tuple(self._to_send()), self._schemas, must_answer=self.ended)
+
+    def _to_send(self) -> list[dict[str, Any]]:
+        """Return the conversation; if the look has ended, its last message says so."""
         messages = [dict(message) for message in self._messages]
-        if self.ended and messages[-1]["role"] == "tool":
+        if self.ended:
             messages[-1]["content"] += _LAST
-        return ToolChat(tuple(messages), self._schemas, must_answer=self.ended)
+        return messages
 
     def _prompt(self) -> Prompt:
         """Return the conversation as the prompt of the answer."""
-        said = [f"{one['role'].upper()}: {_shown_message(one)}" for one in self._messages]
+        said = [f"{one['role'].upper()}: {_shown_message(one)}" for one in self._to_send()]
         text = "\n\n".join(said)
         prompt = self._prepared.prompt
         return replace(prompt, text=text, sources=tuple(self.sources), tokens=self._tokens())

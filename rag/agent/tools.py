@@ -6,6 +6,8 @@ looked up among the indexed files and never opened, so no path outside of them c
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -13,22 +15,25 @@ from itertools import groupby
 
 import numpy as np
 
+from rag.agent.budget import MAX_READ_RESULT
 from rag.agent.protocol import StepRequest, ToolSpec
+from rag.agent.results import NEAR_LINES, Found, FoundPart, failed, rest_of_lines
 from rag.answer.references import with_places
-from rag.code.languages import kind_of_path
 from rag.corpus.ignore import Patterns
 from rag.errors import NotFound, SearchInvalid, SourceError
 from rag.lines import whole_lines_of
 from rag.ports import ChunkIndex
 from rag.prompt.views import plain, short_line
 from rag.quoting import counted, visible
+from rag.retrieval.exact import TextResult, alternatives
 from rag.retrieval.lookup import definitions, similar_names
 from rag.retrieval.overview import outline_of_file
 from rag.retrieval.question import last_part
-from rag.retrieval.shown_definition import hit_of_lines, line_of
-from rag.retrieval.uses import indexed_files, summary, uses_of_name
-from rag.types import Citation, CodeUse, DialogTurn, Hit, SearchMode
+from rag.retrieval.shown_definition import definition_at, hit_of_lines, line_of
+from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
+from rag.types import Citation, DialogTurn, FileOutline, Hit, PatternMatches
 
+_ONLY = "only in this file, folder or glob"
 _SEARCH = ToolSpec(
     "search",
     "Search for the lines that match best, by words and names that the code may use.",
@@ -37,8 +42,9 @@ _SEARCH = ToolSpec(
 )
 _FIND = ToolSpec(
     "find_text",
-    "Find every line with an exact text or a regular expression.",
-    {"text": "", "regex": ""},
+    "Find every line with an exact text or a regular expression; alternatives (a|b) are counted each. "
+    "A text without capital letters ignores case.",
+    {"text": "", "regex": "", "path": _ONLY},
     "text",
     flags=("regex",),
 )
@@ -61,7 +67,9 @@ _DEFINITION = ToolSpec(
     {"name": "name or Class.name"},
     "name",
 )
-_CALLERS = ToolSpec("callers", "List the lines that call or use a definition.", {"name": ""}, "name")
+_CALLERS = ToolSpec(
+    "callers", "List the lines that call or use a definition.", {"name": "", "path": _ONLY}, "name"
+)
 _RECALL = ToolSpec("recall_turns", "Search earlier questions and their answers.", {"query": ""}, "words")
 _CHANGES = ToolSpec(
     "changed_since",
@@ -84,46 +92,37 @@ _LISTED = 60
 _NAMES_OF_FILE = 4
 _ANSWER_CHARS = 600
 _NEAREST = 3
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
 
 Lines = Mapping[str, Set[int]]
 """Line numbers by path."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPart:
-    """A part of a result: a place that becomes a source, or text alone.
+class TextQuery:
+    """Texts to find, or expressions, in all files or only those of a path."""
 
-    Of a place, `lines` are shown, as (number, text), or all of its text if there are none. `head` is a
-    sentence, or what is said of the place; `text` is that of the repository if there is no place.
-    """
+    texts: Sequence[str]
+    is_regex: bool = False
+    ignores_case: bool = False
+    path: str = ""
 
-    head: str = ""
-    hit: Hit | None = None
-    lines: tuple[tuple[int, str], ...] = ()
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a tool: what the model is shown, best first.
-
-    `summary` is one line for people. `error` is "" unless the tool could not be used.
-    """
-
-    parts: tuple[FoundPart, ...]
-    summary: str = ""
-    error: str = ""
-
-    @property
-    def hits(self) -> list[Hit]:
-        """The places."""
-        return [part.hit for part in self.parts if part.hit]
+    @classmethod
+    def of(cls, text: str, *, is_regex: bool, path: str) -> TextQuery:
+        """Return a query for a text, or for each alternative of an expression."""
+        written = _ESCAPED.sub("", text) if is_regex else text
+        texts = alternatives(text) if is_regex else [text]
+        return cls(texts, is_regex, written == written.lower(), path)
 
 
 Search = Callable[[str, Lines], Found]
 """Returns the places for a query, best first, without lines that were shown before."""
-Find = Callable[[str, SearchMode], tuple[Sequence[Hit], str]]
-"""Returns the lines with a text or an expression, the first ones, and a sentence on how many there are."""
+Find = Callable[[TextQuery], tuple[Sequence[TextResult], str]]
+"""Returns the lines with each of the texts, and if there are none in words what is not indexed.
+
+Raises:
+    NotFound, SearchInvalid, SourceError: the expression is invalid, or the path, or no file has it.
+"""
 Recall = Callable[[str], Sequence[DialogTurn]]
 """Returns the stored turns that match a query, best first."""
 Unread = Callable[[str, int], str]
@@ -134,11 +133,6 @@ Changes = Callable[[str, str | None], Sequence[tuple[str, str]]]
 Raises:
     SourceError: there is no history, or no such state.
 """
-
-
-def failed(error: str) -> Found:
-    """Return the result of a step that could not be run."""
-    return Found((FoundPart(visible(plain(error))),), error=visible(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +171,10 @@ class Tools:
                 case "search":
                     return self.search(given["query"], seen)
                 case "find_text":
-                    return self._find(given["text"], "regex" if given.get("regex") else "exact")
+                    path = given.get("path") or ""
+                    return self._find(
+                        TextQuery.of(given["text"], is_regex=bool(given.get("regex")), path=path)
+                    )
                 case "read":
                     return self._read(given["path"], given.get("start"), given.get("end"))
                 case "outline":
@@ -185,7 +182,7 @@ class Tools:
                 case "definition":
                     return self._definition(given["name"])
                 case "callers":
-                    return self._callers(given["name"])
+                    return self._callers(given["name"], given.get("path") or "")
                 case "recall_turns" if self.recall:
                     return self._recall(self.recall(given["query"]))
                 case "changed_since" if self.changes:
@@ -195,11 +192,21 @@ class Tools:
             return failed(str(error))
         raise AssertionError(f"a request names a known tool, not {request.tool}")
 
-    def _find(self, text: str, mode: SearchMode) -> Found:
-        hits, note = self.find(text, mode)
+    def _find(self, wanted: TextQuery) -> Found:
+        results, unread = self.find(wanted)
+        if not wanted.is_regex and "|" in wanted.texts[0] and not any(one.hits for one in results):
+            return self._find(TextQuery.of(wanted.texts[0], is_regex=True, path=wanted.path))
+        pairs = sorted(zip(wanted.texts, results, strict=True), key=lambda pair: pair[1].matches.lines)
+        counts = [_count_of(text if len(pairs) > 1 else "", found.matches) for text, found in pairs]
+        case = ", ignoring case" if wanted.ignores_case else ""
+        where = f"only in {wanted.path[:200]}" if wanted.path else f"in {self._files}"
+        note = f"{'; '.join(counts)} ({where}{case})"
+        hits = {(hit.location, hit.path, hit.start): hit for _, found in pairs for hit in found.hits}
         if not hits:
-            return failed(note)
-        return Found((FoundPart(f"{note}:"), *map(self._match, hits)), note)
+            return failed("; ".join(filter(None, (note, unread))))
+        parts = (FoundPart(visible(plain(f"{note}:"))), *map(self._match, hits.values()))
+        lines = sum((Counter(dict(found.lines_by_path)) for found in results), Counter[str]())
+        return Found(parts, note, rest=rest_of_lines(parts, lines))
 
     def _match(self, hit: Hit) -> FoundPart:
         """Return the lines of a match; a very long one is shown around it."""
@@ -244,12 +251,15 @@ class Tools:
             if content is None:
                 continue
             total = len(whole_lines_of(content[0]))
+            around = definition_at(index, known, last)
+            ends = (end or 0, total, around.end if around else 0)
+            last = max((one for one in ends if last < one <= last + NEAR_LINES), default=last)
             hit = hit_of_lines(index, known, first, last)
             if hit is None:
                 return failed(f"{known} has {total} lines; there is no text in {first}-{last}")
             is_cut = last < total and (end is None or end > last)
             note = f"of {total} lines" + (f"; cut, read on from {last + 1}" if is_cut else "")
-            return Found((FoundPart(note, hit),), f"{hit.place} {note}")
+            return Found((FoundPart(note, hit),), f"{hit.place} {note}", max_tokens=MAX_READ_RESULT)
         return failed(f"no file {path[:200]!r} is indexed{self._similar_paths(path)}")
 
     def _candidates(self, path: str) -> Iterator[tuple[ChunkIndex, str]]:
@@ -282,9 +292,7 @@ class Tools:
     def _outline(self, path: str) -> Found:
         for index, known in self._candidates(path):
             if (outline := outline_of_file(index, known, most=_LISTED)) is not None:
-                defined = outline.definitions
-                lines = [f"{visible(known)}:{one.start}-{one.end} {visible(one.name)}" for one in defined]
-                return _listed("definition", lines, of=len(lines) + outline.more)
+                return _outlined(index, outline)
             if (content := index.file_text(known)) is not None:
                 total = len(whole_lines_of(content[0]))
                 return failed(f"{known} has {total} lines and no definitions; read it")
@@ -311,32 +319,26 @@ class Tools:
         shown = visible(", ".join(defined[:_NAMES_OF_FILE]))
         return visible(path) + (f": {shown}{more}" if defined else "")
 
-    def _callers(self, name: str) -> Found:
+    def _callers(self, name: str, path: str) -> Found:
         every = [uses_of_name(index, name) for index in self.indexes]
-        note = self.unread(last_part(name), sum(len(found.found) for found in every))
-        unread = f"; {note}" if note else ""
+        if path:
+            is_wanted = Patterns.of([path], where="the path", paths=self._paths()).match
+            every = [found.only(is_wanted) for found in every]
+        note = self.unread(last_part(name), sum(len(found.found) for found in every)) if not path else ""
+        unread = f"; only in {path[:200]}" if path else f"; {note}" if note else ""
         parts: list[FoundPart] = []
-        count = 0
+        lines: Counter[str] = Counter()
         for index, found in zip(self.indexes, every, strict=True):
             if not (found.targets or found.found):
                 continue
-            shown = _first_uses(found.shown)
-            left = len(found.shown) - len(shown)
-            more = f"; {left} more, most in tests, are not shown" if left else ""
-            parts.append(
-                FoundPart(visible(plain(f"{summary(found, files=index.file_count)}{unread}{more}:")))
-            )
-            for use in shown:
-                if (hit := hit_of_lines(index, use.path, use.line, use.line)) is not None:
-                    reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
-                    doubt = "" if use.certain else " (possibly)"
-                    within = f"in {use.within or 'the file'}{reason}{doubt}"
-                    line = short_line(hit.text.strip("\r\n"), last_part(name))
-                    parts.append(FoundPart(visible(plain(within)), hit, ((use.line, line),)))
-                    count += 1
+            parts.append(FoundPart(visible(plain(f"{summary(found, files=index.file_count)}{unread}:"))))
+            parts += _use_parts(index, found, last_part(name))
+            known = {(use.path, use.line) for use in (*found.found, *found.shown)}
+            lines.update(path for path, _ in known)
         if not parts:
             return failed(f"no definition or call of {name[:200]!r} was found in {self._files}{unread}")
-        return Found(tuple(parts), counted(count, "use"))
+        count = sum(part.hit is not None for part in parts)
+        return Found(tuple(parts), counted(count, "use"), rest=rest_of_lines(tuple(parts), lines))
 
     def _recall(self, turns: Sequence[DialogTurn]) -> Found:
         """Return earlier answers, each once, and the lines they cite that are still the same."""
@@ -360,11 +362,24 @@ class Tools:
         return None
 
 
-def _first_uses(uses: Sequence[CodeUse]) -> list[CodeUse]:
-    """Return the first uses: those in code, and a few of those in tests."""
-    code = [use for use in uses if kind_of_path(use.path) != "test"]
-    tests = [use for use in uses if kind_of_path(use.path) == "test"]
-    return [*code, *tests[: _CALLS if not code else _CALLS_IN_TESTS]][:_CALLS]
+def _count_of(text: str, matches: PatternMatches) -> str:
+    """Return in words how often one of several texts was found."""
+    count = replace(matches, more=0).note if matches.count else "0 matches"
+    return f"`{text}` {count}" if text else count
+
+
+def _use_parts(index: ChunkIndex, found: Uses, name: str) -> Iterator[FoundPart]:
+    """Yield the first places that use a name: those in code, and a few of those in tests."""
+    places = [(use, hit_of_lines(index, use.path, use.line, use.line)) for use in found.shown]
+    held = [(use, hit) for use, hit in places if hit]
+    code = [pair for pair in held if not pair[1].is_test]
+    tests = [pair for pair in held if pair[1].is_test]
+    for use, hit in [*code, *tests[: _CALLS if not code else _CALLS_IN_TESTS]][:_CALLS]:
+        reason = "" if use.role == "call" and use.certain else f": {found.reason(use)}"
+        doubt = "" if use.certain else " (possibly)"
+        within = f"in {use.within or 'the file'}{reason}{doubt}"
+        line = short_line(hit.text.strip("\r\n"), name)
+        yield FoundPart(visible(plain(within)), hit, ((use.line, line),))
 
 
 def headed(hit: Hit) -> FoundPart:
@@ -385,6 +400,17 @@ def _definitions(index: ChunkIndex, name: str) -> list[tuple[Hit, int]]:
                 continue
         found.append((hit, hit.end))
     return found
+
+
+def _outlined(index: ChunkIndex, outline: FileOutline) -> Found:
+    """Return the definitions of a file as a place, whose lines can be cited."""
+    defined, count = outline.definitions, len(outline.definitions) + outline.more
+    first, last = min(one.start for one in defined), max(one.end for one in defined)
+    said = counted(count, "definition")
+    more = f", the first {len(defined)}" if outline.more else ""
+    text = "\n".join(f"{one.start}-{one.end} {visible(one.name)}" for one in defined)
+    hit = hit_of_lines(index, outline.path, first, last)
+    return Found((FoundPart(f"{said}{more}", hit, text=plain(text)),), said)
 
 
 def _listed(what: str, lines: Sequence[str], *, of: int | None = None) -> Found:

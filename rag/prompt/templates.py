@@ -15,7 +15,7 @@ variable is an error even in a branch that is never taken. Variables of `answer`
     files                 the same sources by file: .path .language .fence, .sources, by line, and .text, the
                           lines of all of them with their numbers
     places                further sources, one line of each: texts such as `[7] path:37 name — line`
-    frames                of each repository a text: what it is, its folders, its central names
+    frames                of each repository a text: what it is, its folders; to reword also names
     outlines              of the files that most sources are in: .path, .definitions (`10-13 Session.sign`),
                           .more
     code_facts            what a rule found for the kind of question, None if nothing: .kind, .summary,

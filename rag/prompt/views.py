@@ -66,11 +66,12 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
     path = _path(hit, name_repository=name_repository)
     name = hit.label
     unit = "part" if hit.unit == "block" else hit.unit
+    named = [f"{unit} {_word(name)}"] if name else []
     return SourceView(
         n=source.n,
         text=text,
         place=f"{path}:{hit.start}-{hit.end}",
-        what=f"{unit} {_word(name)}" if name else "",
+        what="; ".join([*(["test"] if hit.is_test else []), *named]),
         reason=_line(hit.reason),
         language=_language(hit),
         fence=fence(text),
@@ -127,10 +128,20 @@ def place_line(source: NumberedSource, *, name_repository: bool, about: str = ""
         about: what is said of it; by default its name.
         line: what is shown of the line; by default all of it, if it is not very long.
     """
-    hit = source.hit
-    place = f"[{source.n}] {_path(hit, name_repository=name_repository)}:{hit.start}"
+    path = _path(source.hit, name_repository=name_repository)
+    return f"[{source.n}] {path}:{line_row(source.hit, about, line)}"
+
+
+def line_row(hit: Hit, about: str = "", line: str = "") -> str:
+    """Return a place of one line without its path: `37 Session.sign — def sign(self, token):`."""
     text = line or short_line(hit.text.strip("\r\n"), hit.symbol)
-    return f"{place}{f' {about or _word(hit.label)}'.rstrip()} — {visible(plain(text.strip()))}"
+    return f"{hit.start} {what_of(hit, about)}".rstrip() + f" — {visible(plain(text.strip()))}"
+
+
+def what_of(hit: Hit, about: str = "") -> str:
+    """Return what is said of a place, by default its name, and whether it is a test."""
+    said = about or _word(hit.label)
+    return f"{said} (test)".lstrip() if hit.is_test else said
 
 
 def short_line(line: str, name: str) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -19,9 +20,12 @@ import numpy as np
 import re2
 
 from rag.analysis import terms, words
+from rag.code.languages import language_of_path
+from rag.code.roles import is_carried, is_generated
 from rag.errors import SearchInvalid
 from rag.identifiers import composed, spellings
 from rag.ports import ChunkIndex
+from rag.retrieval.rank import is_aside
 from rag.retrieval.shown_definition import lines_of_hit
 from rag.top_k import find_sorted
 from rag.types import Hit, PatternMatches
@@ -32,14 +36,22 @@ _MAX_PLACES = 5_000
 """The number of lines that are put into order; the others are only counted."""
 _MAX_TEXT_CHARS = 400
 """The length of the text that is shown of the lines of a match."""
+_MAX_ALTERNATIVES = 6
 _BATCH = 128
 """The number of files that one thread reads at a time."""
 _MAX_THREADS = 4
 
-_ORDER = {"code": 0.8, "config": 0.7, "test": 0.6, "doc": 0.5}
-_KIND_ORDER = np.asarray([0, 2, 3, 1])
-"""The scores of hits by kind, and the order by the number of a kind; the score of a definition is 1."""
-_DOC = 2
+_SCORES = (0.8, 0.7, 0.6, 0.5, 0.4)
+_KIND_ORDER = np.asarray([0, 3, 2, 1])
+_MINOR = 4
+"""The scores of hits by the order of their files, and this order by the number of a kind; the score of a
+definition is 1. A minor file is generated, a copy, an example, a migration, a style sheet or a workflow.
+"""
+_MINOR_PATH = re.compile(r"(?:^|/)(?:migrations?|locales?|translations?|\.github|\.circleci)/")
+_STYLES = ("css", "scss")
+_LINES_AT_ONCE = 3
+"""So many lines of each file are chosen before more of one file."""
+_TEST, _DOC = 1, 2
 _COMMENT = re.compile(r"\s*(?://|/?\*|# |--|;;|%|\"\"\"|''')")
 """The beginning of a line that may mention the name of a definition above the line that defines it."""
 
@@ -53,12 +65,16 @@ Spans = Callable[[bytes], Iterator[Span]]
 
 @dataclass(frozen=True, slots=True)
 class TextResult:
-    """The lines on which a match begins: where the matched name is defined, code, configuration, tests,
-    documents; within these in the order of the stores, by path and line.
+    """The lines on which a match begins: where the matched name is defined, code, configuration, documents,
+    tests, minor files; within these in the order of the stores, by path and line. If there are more, a few
+    lines of each file come before more of one file, and tests and minor files after all others.
+
+    `lines_by_path` counts all lines of each file.
     """
 
     hits: tuple[Hit, ...]
     matches: PatternMatches
+    lines_by_path: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,7 @@ class _Found:
     files: int = 0
     places: list[_Place] = field(default_factory=list)
     complete: bool = True
+    lines_by_path: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: _Found) -> None:
         """Add the matches in other files."""
@@ -89,6 +106,7 @@ class _Found:
         self.files += other.files
         self.places += other.places[: _MAX_PLACES - len(self.places)]
         self.complete &= other.complete
+        self.lines_by_path.update(other.lines_by_path)
 
 
 def find_text(
@@ -118,9 +136,8 @@ def find_text(
         total.add(found)
     hits.sort(key=lambda hit: -hit.score)
     more = total.lines - min(k, len(hits))
-    return TextResult(
-        tuple(hits[:k]), PatternMatches(total.count, total.lines, total.files, more, complete=total.complete)
-    )
+    matches = PatternMatches(total.count, total.lines, total.files, more, complete=total.complete)
+    return TextResult(tuple(hits[:k]), matches, total.lines_by_path)
 
 
 def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
@@ -146,6 +163,21 @@ def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
             f"invalid regular expression: {why}; the syntax is RE2's, without look-around and back-references"
         ) from error
     return lambda text: (match.span() for match in compiled.finditer(text) if match.end() > match.start())
+
+
+def alternatives(expression: str) -> list[str]:
+    """Return the alternatives of an expression, `a` and `b` of `a|b`; the expression itself if it has none,
+    many, or an option for all of them.
+    """
+    parts, depth = [""], 0
+    for token in _TOKEN.findall(expression):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += token
+    is_one = r"\Q" in expression or (expression.startswith("(?") and not expression.startswith("(?:"))
+    return [expression] if is_one or "" in parts or len(parts) > _MAX_ALTERNATIVES else parts
 
 
 def _in_any_spelling(expression: str) -> str:
@@ -211,7 +243,7 @@ def _read(index: ChunkIndex, spans: Spans, until: float, room: int, files: Seque
             break
         text = index.file_bytes(file)
         chunks = _Chunks(index, file)
-        line, last, counted_to = 1, 0, 0
+        line, last, counted_to, before = 1, 0, 0, found.lines
         for start, end in spans(text):
             if time.monotonic() > until:  # each match may read the rest of the file
                 found.complete = False
@@ -225,7 +257,9 @@ def _read(index: ChunkIndex, spans: Spans, until: float, room: int, files: Seque
             found.lines += 1
             if len(found.places) < room:
                 found.places.append(chunks.place(text, line, (start, end)))
-        found.files += last > 0
+        if found.lines > before:
+            found.files += 1
+            found.lines_by_path[index.file_path(file)] = found.lines - before
     return found
 
 
@@ -293,19 +327,42 @@ def _shown(text: bytes, start: int, end: int, match: Span) -> str:
 
 
 def _best(index: ChunkIndex, places: Sequence[_Place], k: int) -> list[_Place]:
-    """Return the k first places of a store in the order of a result."""
-    paths: dict[int, str] = {}
-
-    def rank(place: _Place) -> tuple[bool, int, str, int]:
+    """Return k places of a store in the order of a result."""
+    files: dict[int, tuple[int, str]] = {}
+    before: Counter[int] = Counter()
+    rounds: dict[_Place, int] = {}
+    for place in places:
         file = int(index.file[place.chunk])
-        path = paths.get(file) or paths.setdefault(file, index.file_path(file))
-        return not place.is_definition, int(_KIND_ORDER[index.kind[place.chunk]]), path, place.first
+        if file not in files:
+            path = index.file_path(file)
+            files[file] = _order(path, int(index.kind[place.chunk])), path
+        rounds[place] = 0 if place.is_definition else before[file] // _LINES_AT_ONCE
+        before[file] += not place.is_definition
 
-    return sorted(places, key=rank)[:k]
+    def order(place: _Place) -> tuple[bool, int, str, int]:
+        return (not place.is_definition, *files[int(index.file[place.chunk])], place.first)
+
+    def choice(place: _Place) -> tuple[bool, bool, int, tuple[bool, int, str, int]]:
+        is_late = files[int(index.file[place.chunk])][0] >= _KIND_ORDER[_TEST]
+        return not place.is_definition, is_late, rounds[place], order(place)
+
+    return sorted(sorted(places, key=choice)[:k], key=order)
+
+
+def _order(path: str, kind: int) -> int:
+    """Return the order of a file among the others."""
+    is_minor = (
+        is_carried(path)
+        or is_generated(path)
+        or is_aside(path)
+        or language_of_path(path) in _STYLES
+        or _MINOR_PATH.search(path) is not None
+    )
+    return _MINOR if is_minor else int(_KIND_ORDER[kind])
 
 
 def _hit(index: ChunkIndex, place: _Place) -> Hit:
     hit = index.hit(place.chunk, 0.0, {})
-    score = 1.0 if place.is_definition else _ORDER[hit.kind]
+    score = 1.0 if place.is_definition else _SCORES[_order(hit.path, int(index.kind[place.chunk]))]
     shown = lines_of_hit(index, hit, place.first, place.last)
     return replace(shown, text=place.text, score=score, blank_end="")

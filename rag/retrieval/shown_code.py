@@ -3,7 +3,8 @@
 The best hits are shown as whole definitions, if these have at most `_MAX_LINES`; of the next ones the lines
 that have most of the question; then what the best hit certainly calls, and who calls it; then further hits.
 Tests, examples, copies, translated documents and imports are left out unless the question asks for them. The
-prompt has as many blocks as fit, and one line of other places: of the facts of a rule, and of further hits.
+prompt has as many blocks as fit, and one line of other places: of the facts of a rule, of constants that the
+best hits use, and of further hits.
 Outlines name the definitions of the hits, also of those that do not fit.
 """
 
@@ -13,7 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from rag.analysis import term_set
@@ -40,6 +41,8 @@ _OUTLINED_FILES, _OUTLINED, _OUTLINED_ELSEWHERE = 4, 8, 16
 """How many files are outlined, with how many definitions each; and how many hits in other files are named."""
 _CARRIED_TURNS, _MAX_CARRIED, _MAX_CARRIED_LINES = 2, 4, 24
 """How many of the last turns are carried, how many places that they cite, and of each how many lines."""
+_MAX_CONSTANTS, _MIN_CONSTANT_CHARS = 5, 4
+"""How many constants that the best hits use are shown with their values."""
 _RANK_OFFSET = 3
 """Added to the rank of a hit, whose reciprocal is its weight for its file."""
 _MIN_SHARE_OF_IMPORTS = 0.8
@@ -170,8 +173,31 @@ class _Chosen:
         def score(line: str) -> float:
             return math.fsum(weights.get(term, 0.0) for term in term_set(line))
 
-        places = [line_of(hit, score) for hit in (*shown, *self.wanted[MAX_BLOCKS:])]
-        return ShownCode(blocks, [*lines_of_facts(self.searchers, self.found.code_facts), *places], outlined)
+        asks_for_tests = not self.found.sought.question.asks.isdisjoint({"tests", "test_code"})
+        hits = [
+            hit
+            for hit in (*shown, *self.wanted[MAX_BLOCKS:])
+            if asks_for_tests or not is_test(hit.kind, hit.scope, hit.symbol)
+        ]
+        named = {(hit.location, hit.path, hit.label or str(hit.start)): hit for hit in reversed(hits)}
+        places = [line_of(hit, score) for hit in reversed(named.values())]
+        facts = lines_of_facts(self.searchers, self.found.code_facts)
+        constants = islice(self._constants(blocks[:_WHOLE]), _MAX_CONSTANTS)
+        return ShownCode(blocks, [*facts, *constants, *places], outlined)
+
+    def _constants(self, blocks: Sequence[Hit]) -> Iterator[Hit]:
+        """Yield the lines with the values of constants that blocks use, if a name is declared only once."""
+        seen: set[str] = set()
+        for hit in blocks:
+            index = _index_of(self.searchers, hit.location, hit.path) if hit.kind == "code" else None
+            for name in names_in(hit.text) if index else ():
+                if name in seen or not (name.isupper() and len(name) >= _MIN_CONSTANT_CHARS):
+                    continue
+                seen.add(name)
+                declared = index.graph.values(name) if index else []
+                one = declared[0] if len(declared) == 1 else None
+                if index and one and (found := hit_of_lines(index, one.path, one.start, one.start, of=one)):
+                    yield found
 
     def _whole(self, hit: Hit) -> Hit:
         """Return the definition that a hit is a part of; of a long one the hit."""

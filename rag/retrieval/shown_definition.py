@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
+from rag.code.languages import kind_of_path
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.types import CodeDefinition, Hit, Unit
+
+_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*mod\b", re.M)
 
 
 def definition_at(index: ChunkIndex, path: str, line: int) -> CodeDefinition | None:
@@ -27,11 +30,22 @@ def label_at(index: ChunkIndex, path: str, line: int) -> str:
     return found.qualified_name if found else ""
 
 
+def is_in_test(index: ChunkIndex, path: str, line: int) -> bool:
+    """Return whether a line is in a file of tests, or in the tests at the end of a file of Rust."""
+    if kind_of_path(path) == "test" or not path.endswith(".rs"):
+        return kind_of_path(path) == "test"
+    found = index.file_text(path)
+    begin = _TESTS_INSIDE.search(found[0]) if found else None
+    return begin is not None and begin.string.count("\n", 0, begin.start()) < line
+
+
 def lines_of_hit(index: ChunkIndex, hit: Hit, first: int, last: int) -> Hit:
     """Return a hit with the place of some of its lines, named by the definition that has the first of them.
 
     Sections of documents and keys of data are no definitions: their lines keep the hit's name.
     """
+    if hit.kind == "code" and is_in_test(index, hit.path, first):
+        hit = replace(hit, kind="test")
     span = replace(hit.span, start=first, end=last)
     if hit.unit == "section":
         return replace(hit, span=span)
@@ -110,11 +124,14 @@ def hit_of_lines(
 
 
 def line_of(hit: Hit, best: Callable[[str], float] = lambda line: 0.0) -> Hit:
-    """Return the line of a hit that has its name; of lines without a name the first of the `best` ones."""
+    """Return the first of the `best` lines of a hit; if none is better than 0, the line that has its name, or
+    the first with text.
+    """
     lines = whole_lines_of(hit.text)
+    scores = [best(line) for line in lines]
     named = (n for n, line in enumerate(lines) if hit.symbol and hit.symbol in line)
     text = (n for n, line in enumerate(lines) if line.strip())
-    at = next(named, max(text, key=lambda n: best(lines[n]), default=0))
+    at = scores.index(max(scores)) if any(scores) else next(named, next(text, 0))
     span = replace(hit.span, start=hit.start + at, end=hit.start + at)
     return replace(hit, span=span, text=lines[at], blank_end="") if lines else hit
 

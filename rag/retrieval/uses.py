@@ -72,6 +72,21 @@ class Uses:
         mentions = () if is_class else self.mentions[:_MAX_MENTIONS]  # of a class, these are its types
         return [*self.found, *mentions][: MAX_SHOWN - len(rest)] + rest
 
+    def only(self, is_wanted: Callable[[str], bool]) -> Uses:
+        """Return the uses in files of wanted paths."""
+
+        def kept(uses: Sequence[CodeUse]) -> tuple[CodeUse, ...]:
+            return tuple(use for use in uses if is_wanted(use.path))
+
+        return replace(
+            self,
+            found=kept(self.found),
+            mentions=kept(self.mentions),
+            unknown=kept(self.unknown),
+            others=kept(self.others),
+            by_name=kept(self.by_name),
+        )
+
     def reason(self, use: CodeUse, verb: str = "calls") -> str:
         """Return in words what a shown place is; a use "calls", "uses" or "raises" the name."""
         name = (self.targets[0].name if self.targets else self.name) or self.name

@@ -305,7 +305,7 @@ class Dialog:
                 repositories=[r.source.name for r in self.repositories],
                 instructions=self._instructions(),
                 language=language_for(settings.language, known),
-                frames=frames_of(self.repositories) if settings.has_model else [],
+                frames=frames_of(self.repositories, with_names=False) if settings.has_model else [],
                 outlines=code.outlines,
                 known=known,
                 warning=warned,

@@ -25,8 +25,8 @@ MAX_BYTES = 900
 """The size of a frame's text in UTF-8, which is at most 300 tokens."""
 _DESCRIPTION_CHARS, _PHRASE_CHARS = 160, 60
 _MAX_FOLDERS, _MAX_NAMES = 10, 40
-_FOLDERS_BYTES = 480
-"""The folders end here, so that there is room for names."""
+SUMMARY_BYTES = 360
+"""The folders end here: the summary is in every prompt of an answer, and has at most about 120 tokens."""
 _LARGE_SHARE = 1 / 3
 """A folder with more of the code is shown as its subfolders."""
 _ABOUT_PROJECT = tuple(
@@ -57,20 +57,29 @@ class Frame:
     names: tuple[str, ...]
 
     @property
-    def text(self) -> str:
-        """The frame as lines of text, without control characters; at most `MAX_BYTES` of UTF-8."""
+    def summary(self) -> str:
+        """What the project is and its folders, as lines of text without control characters."""
         rows = [f"{self.name}: {self.description}" if self.description else self.name]
         rows += [f"{path}/: {phrase}" if phrase else f"{path}/" for path, phrase in self.folders]
-        return "\n".join(map(visible, [*rows, *([", ".join(self.names)] if self.names else [])]))
+        return "\n".join(map(visible, rows))
+
+    @property
+    def text(self) -> str:
+        """The summary, and the names on a line of their own; at most `MAX_BYTES` of UTF-8."""
+        return "\n".join([self.summary, *([visible(", ".join(self.names))] if self.names else [])])
 
 
 _frames: OrderedDict[tuple[str, str], Frame] = OrderedDict()
 _lock = threading.Lock()
 
 
-def frames_of(repositories: Sequence[Repository]) -> list[str]:
-    """Return the text of each frame, for a model; none for many repositories, which would take the room."""
-    return [frame_of(one).text for one in repositories] if len(repositories) <= _MAX_FRAMES else []
+def frames_of(repositories: Sequence[Repository], *, with_names: bool) -> list[str]:
+    """Return the text of each frame, for a model; none for many repositories, which would take the room.
+
+    The names help a model that does not see the code to find words for it; else the code shows them.
+    """
+    frames = map(frame_of, repositories) if len(repositories) <= _MAX_FRAMES else ()
+    return [frame.text if with_names else frame.summary for frame in frames]
 
 
 def frame_of(repository: Repository) -> Frame:
@@ -160,7 +169,7 @@ def _divided(folder: str, code: list[str]) -> dict[str, list[str]]:
 def _fitted(frame: Frame) -> Frame:
     """Return the frame without the folders and names for which there is no room."""
     whole = replace(frame, names=())
-    while whole.folders and len(whole.text.encode()) > _FOLDERS_BYTES:
+    while whole.folders and len(whole.text.encode()) > SUMMARY_BYTES:
         whole = replace(whole, folders=whole.folders[:-1])
     names = frame.names
     while names and len(replace(whole, names=names).text.encode()) > MAX_BYTES:

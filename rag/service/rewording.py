@@ -55,7 +55,7 @@ def reword_prompt(dialog: Dialog, question: str) -> str | None:
         question=question,
         turns=[with_places(turn) for turn in turns],
         is_foreign=dialog.is_foreign(question),
-        frames=frames_of(dialog.repositories),
+        frames=frames_of(dialog.repositories, with_names=True),
         phrasings=_PHRASINGS if settings.reword else 0,
     )
 

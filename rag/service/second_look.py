@@ -7,25 +7,27 @@ from typing import Literal
 
 from rag.agent.budget import REPLY_TOKENS
 from rag.agent.look import LookLimits, Surroundings
+from rag.agent.results import Found, FoundPart
 from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
-from rag.agent.tools import Changes, Found, FoundPart, Lines, Recall, Tools
+from rag.agent.tools import Changes, Lines, Recall, TextQuery, Tools
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import named_commit
 from rag.corpus.refs import allowed_commit
-from rag.errors import SourceError
+from rag.errors import NotFound, SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.quoting import counted
+from rag.retrieval.exact import MAX_SECONDS, TextResult, find_text
 from rag.retrieval.shown_definition import hit_of_lines
 from rag.service.dialog import Dialog
 from rag.service.explore import explore
 from rag.service.explored_definitions import ExploredPlace
 from rag.service.recall import recall
 from rag.service.repository import Repository
-from rag.service.search import SearchQuery, search_repositories
-from rag.service.unread import WARNING_SECONDS, uses_note
+from rag.service.search import nothing_within, within
+from rag.service.unread import WARNING_SECONDS, text_note, uses_note
 from rag.settings import AUTO_STEPS, MAX_STEPS
-from rag.types import DialogTurn, Hit, Prepared, SearchMode
+from rag.types import DialogTurn, Prepared, SearchFilter
 
 STEPS_WITHOUT_MODEL = "the steps had no effect: only a model can look again; choose one with RAG_MODEL"
 NO_ROOM_FOR_STEPS = (
@@ -93,10 +95,8 @@ def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
     def search(query: str, seen: Lines) -> Found:
         return _explored(dialog, query, seen)
 
-    def find(text: str, mode: SearchMode) -> tuple[Sequence[Hit], str]:
-        found = search_repositories(searched, SearchQuery(text, mode, k=_MATCHES), around=around)
-        note = found.matches.note if found.matches else ""
-        return found.hits, "; ".join((note, *found.remarks))
+    def find(wanted: TextQuery) -> tuple[Sequence[TextResult], str]:
+        return _texts(dialog, wanted)
 
     def unread(name: str, count: int) -> str:
         notes = (
@@ -117,6 +117,32 @@ def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
 
 
 # ---------------------------------------------------------------- search
+
+
+def _texts(dialog: Dialog, wanted: TextQuery) -> tuple[Sequence[TextResult], str]:
+    """Return the lines with each text, and if there are none in words what is not indexed."""
+    only = SearchFilter(paths=(wanted.path,) if wanted.path else ())
+    stores = [one.store for one in within(dialog.searched, only)]
+    if not any(store.live_count for store in stores):
+        raise NotFound(nothing_within(only))
+    found = [
+        find_text(
+            stores,
+            text,
+            regex=wanted.is_regex,
+            ignore_case=wanted.ignores_case,
+            k=_MATCHES // len(wanted.texts),
+            max_seconds=MAX_SECONDS / len(wanted.texts),
+        )
+        for text in wanted.texts
+    ]
+    if wanted.path or any(one.hits for one in found):
+        return found, ""
+    texts, around = ("" if wanted.is_regex else wanted.texts[0]), dialog.engine.reads_around
+    notes = (
+        text_note(one, texts, ignore_case=wanted.ignores_case, around=around) for one in dialog.repositories
+    )
+    return found, "; ".join(filter(None, dict.fromkeys(notes)))
 
 
 def _explored(dialog: Dialog, query: str, seen: Lines) -> Found:

@@ -66,6 +66,16 @@ def uses_note(
     return note or "all files were searched"
 
 
+def text_note(repository: Repository, text: str, *, ignore_case: bool, around: bool) -> str:
+    """Return what "0 matches" of a text does not cover; of an expression (""), what is known at once."""
+    if not text:
+        return _count_note(repository)
+    note = unread_note(
+        repository, [text], ignore_case=ignore_case, whole=False, around=around, max_seconds=WARNING_SECONDS
+    )
+    return note or "all files were searched"
+
+
 def _name(facts: CodeFacts) -> str:
     """Return the name that the facts are about; of a file the one under which it is imported."""
     return PurePosixPath(facts.subject).stem if "/" in facts.subject else last_part(facts.subject)

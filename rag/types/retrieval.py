@@ -42,6 +42,11 @@ class Hit(Located):
     reason: str = ""
     asked_line: int = 0
 
+    @property
+    def is_test(self) -> bool:
+        """Whether it is in a test; languages such as Rust have them next to the code, in a module `tests`."""
+        return self.kind == "test" or (self.kind == "code" and "tests" in self.label.split("."))
+
 
 class Hits(tuple[Hit, ...]):
     """The hits of a search, best first."""

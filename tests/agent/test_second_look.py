@@ -98,16 +98,16 @@ def test_the_answer_comes_from_the_conversation_in_which_the_model_looks(begun, 
 
 
 def test_numbers_are_stable_and_a_result_is_cited_by_its_own(begun, server):
-    server.answers = [[READ], [call("callers", name="sign_session")], "It is there [1]."]
+    server.answers = [[READ], [call("callers", name="load_config")], "It is there [1]."]
     dialog = begun()
     generator = dialog.engine.generator()
     list(converse(dialog, QUESTION, generator))
     first, second = results(server)
-    read, called = number_of(first, "snip/app.py:1-12"), number_of(second, "snip/handlers.py:37")
+    read, called = number_of(first, "snip/app.py:1-12"), number_of(second, "snip/cli.py:39")
     assert called > read > 1
-    server.answers = [[READ], [call("callers", name="sign_session")], f"Here [{called}] and here [{read}]."]
+    server.answers = [[READ], [call("callers", name="load_config")], f"Here [{called}] and here [{read}]."]
     _, answer = ask(begun(memory="memory:"))
-    assert [(c.path, c.start) for c in answer.citations] == [("snip/handlers.py", 37), ("snip/app.py", 1)]
+    assert [(c.path, c.start) for c in answer.citations] == [("snip/cli.py", 39), ("snip/app.py", 1)]
     assert [c.n for c in answer.citations] == [1, 2]
 
 
@@ -364,10 +364,10 @@ def test_auto_without_a_model_needs_no_note(sample_repo, tmp_path):
         (call("find_text", text="SECRET_KEY"), "] deploy/compose.yaml:8 "),
         (call("find_text", text=r"hmac\.\w+\(", regex=True), "hmac.compare_digest("),
         (call("definition", name="hash_password"), "def hash_password"),
-        (call("callers", name="sign_session"), "snip/handlers.py:37 in login — "),
+        (call("callers", name="load_config"), "snip/cli.py:39 in main — "),
         (call("outline", path="snip/*.py"), "snip/sessions.py: "),
         (call("outline", path="snip"), "snip/sessions.py: "),
-        (call("outline", path="./snip/ratelimit.py"), "snip/ratelimit.py:21-56 RateLimiter"),
+        (call("outline", path="./snip/ratelimit.py"), "21-56 RateLimiter"),
         (call("read", path="./snip/handlers.py"), "] snip/handlers.py:1-"),
     ],
 )
@@ -398,6 +398,126 @@ def test_a_matching_line_is_shown_around_the_match_however_long_it_is(begun, ser
     ask(begun())
     (result,) = results(server)
     assert "the_needle" in result
+
+
+def shop(folder: Path, files: dict[str, str]) -> Path:
+    """Write a repository of some files."""
+    for path, text in files.items():
+        (folder / "shop" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "shop" / path).write_text(text)
+    return folder / "shop"
+
+
+def test_what_a_search_of_text_leaves_out_is_counted_by_file_once(begun, server, tmp_path):
+    files = {f"app/part_{n}.py": "print('basket')\n" * 30 for n in range(3)}
+    files |= {f"old/part_{n}.py": "print('basket')\n" * (9 - n) for n in range(9)}
+    files |= {"app/migrations/0001.py": "print('basket')\n" * 200, "app/basket.css": ".basket {}\n"}
+    server.answers = [[call("find_text", text="basket")], ANSWER]
+    ask(begun(shop(tmp_path, files)))
+    (result,) = results(server)
+    assert result.startswith("336 matches on 336 lines of 14 files (in the 14 indexed files, ignoring case):")
+    assert all(f"app/part_{n}.py:\n" in result for n in range(3))
+    assert "migrations/0001.py:" not in result and "basket.css" not in result
+    *_, last = result.splitlines()
+    assert last.startswith("Not shown: app/migrations/0001.py 200, app/part_")
+    assert "old/" in last
+    assert result.count("ot shown") == 1 and "did not fit" not in result
+    listed = sum(line.startswith("[") for line in result.splitlines())
+    left = sum(int(one.split()[-1]) for one in last.removeprefix("Not shown: ").split(", "))
+    assert listed + left == 336
+
+
+def test_a_rare_alternative_comes_first_and_each_is_counted(begun, server, tmp_path):
+    files = {"a.py": "git = 1\n" * 60, "z.py": "mercurial = 1\n"}
+    server.answers = [
+        [
+            call("find_text", text="git|mercurial|jujutsu", regex=True),
+            call("find_text", text="git|mercurial|fossil"),
+            call("find_text", text="Git|Mercurial", regex=True),
+            call("find_text", text="git", path="z.py"),
+            call("find_text", text="git", path="z.rb"),
+        ],
+        ANSWER,
+    ]
+    steps, _ = ask(begun(shop(tmp_path, files), steps=9))
+    split, unmarked, upper, only, nowhere = results(server)
+    counts = "`jujutsu` 0 matches; `mercurial` 1 match on 1 line of 1 file; `git` 60 matches on 60 lines"
+    assert split.startswith(counts)
+    assert split.index("z.py:1") < split.index("a.py:")
+    assert "`fossil` 0 matches; `mercurial` 1 match" in unmarked
+    assert upper.startswith("`Git` 0 matches; `Mercurial` 0 matches (in the 2 indexed files)")
+    assert only.startswith("0 matches (only in z.py, ignoring case)")
+    assert "no indexed file matches the filter (path z.rb)" in nowhere
+    assert [bool(step.error) for step in steps[:5]] == [False, False, True, True, True]
+
+
+def test_a_search_of_text_that_finds_nothing_says_what_was_searched(begun, server, tmp_path):
+    folder = shop(tmp_path, {"a.py": "git = 1\n"})
+    server.answers = [[call("find_text", text="websocket")], ANSWER]
+    ask(begun(folder))
+    assert results(server) == ["0 matches (in the 1 indexed file, ignoring case); all files were searched"]
+    (folder / "logo.png").write_bytes(b"\x89PNG\0\1")
+    server.answers = [[call("find_text", text="web.?socket", regex=True)], ANSWER]
+    ask(begun(folder, memory="memory:"))
+    assert results(server) == ["0 matches (in the 1 indexed file, ignoring case)"]
+
+
+def test_lines_that_are_shown_above_take_one_line_for_each_file(begun, server, tmp_path):
+    text = "".join(f"def part_{n}(basket):\n    return basket\n\n\n" for n in range(9))
+    look = [call("read", path="a.py"), call("find_text", text="return basket")]
+    server.answers = [look, ANSWER]
+    ask(begun(shop(tmp_path, {"a.py": text})), "Where is a unicorn?")
+    found = results(server)[1].splitlines()
+    assert len(found) == 2
+    assert found[1].startswith("a.py: shown above in [") and found[1].endswith("34")
+
+
+def test_uses_can_be_restricted_to_a_path_and_tests_are_marked(begun, server, tmp_path):
+    rust = "pub fn pay() {}\n\npub fn serve() {\n    pay();\n}\n\n#[cfg(test)]\nmod tests {\n"
+    rust += "    use super::*;\n\n    #[test]\n    fn pays() {\n        pay();\n    }\n}\n"
+    files = {"src/lib.rs": rust, "tests/paying.rs": "fn pays() {\n    pay();\n}\n"}
+    server.answers = [
+        [
+            call("callers", name="pay"),
+            call("callers", name="pay", path="tests/"),
+            call("find_text", text="pay();"),
+        ],
+        ANSWER,
+    ]
+    ask(begun(shop(tmp_path, files)), "Where is a unicorn?")
+    every, only, text = results(server)
+    assert "13 in pays (test) — pay();" in every
+    assert "src/lib.rs" not in only
+    assert "only in tests/" in only
+    assert text.endswith("[3] tests/paying.rs:2 pays (test) — pay();")
+
+
+def test_a_read_does_not_end_a_few_lines_before_an_end(begun, server, tmp_path):
+    body = "".join(f"    total += {n}\n" for n in range(1, 90))
+    text = f"def one(total):\n{body}    return total\n\n\ndef two():\n{body}{body}    return 0\n"
+    wanted = [
+        call("read", path="a.py", start=1, end=84),
+        call("read", path="a.py", start=100, end=224),
+        call("read", path="a.py", start=150, end=266),
+    ]
+    server.answers = [wanted, ANSWER]
+    ask(begun(shop(tmp_path, {"a.py": text})), "Where is a unicorn?")
+    heads = [one.splitlines()[0] for one in results(server)]
+    assert ["a.py:1-91 " in heads[0], "a.py:100-224 " in heads[1], "a.py:150-273 " in heads[2]] == [True] * 3
+
+
+def test_lines_of_an_outline_can_be_cited(begun, server, sample_repo):
+    server.answers = [[call("outline", path="snip/ratelimit.py")], ANSWER]
+    ask(begun())
+    number = number_of(results(server)[0], "snip/ratelimit.py:")
+    server.answers = [
+        [call("outline", path="snip/ratelimit.py")],
+        f"`RateLimiter` has `spend` [{number}:31-41].",
+    ]
+    _, answer = ask(begun(memory="memory:"))
+    (cited,) = answer.citations
+    assert (cited.path, answer.invented) == ("snip/ratelimit.py", 0)
+    assert "[1:31-41]" in answer.text
 
 
 def test_a_regular_expression_that_would_backtrack_for_ever_ends(begun, server, sample_repo):
@@ -588,9 +708,23 @@ def test_no_step_of_a_reply_begins_after_the_time(begun, server):
     pending = look.read([ToolCall(f"call_{n}", *call("search", query=f"session {n}")) for n in range(9)], "")
     for one in pending:
         look.run(*one)
-        passed += 0.6
+        passed += 3.0
     assert look.close().result.endswith("the time is over")
     assert len(look.steps) == 3  # two, and the one that says how it ended
+
+
+def test_the_steps_of_a_reply_that_came_late_are_run_and_then_the_answer_is_asked_for(begun, server):
+    dialog, passed = begun(), 0.0
+    prepared, engine = dialog.prepare(QUESTION), dialog.engine
+    around = Surroundings(engine.counter, engine.settings.home, ["sample"], lambda: passed)
+    look = ToolLook(prepared, tools_of(dialog, prepared), LookLimits(9, 9, 60.0, 12_000), around)
+    passed = 100.0
+    for one in look.read([ToolCall("call_0", *READ), ToolCall("call_1", *call("callers", name="main"))], ""):
+        look.run(*one)
+    chat = look.begun().chat
+    assert chat.must_answer
+    assert [message["role"] for message in chat.messages[-3:]] == ["assistant", "tool", "tool"]
+    assert chat.messages[-1]["content"].endswith("no tool can be called any more: answer now.")
 
 
 def test_a_context_without_room_for_a_step_is_named_in_the_notes(begun, server):

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
 
@@ -112,7 +113,7 @@ def test_an_expression_is_found_wherever_a_scan_finds_it(store: Store, pattern: 
     checked(store, pattern, re.compile(pattern, re.MULTILINE), regex=True)
 
 
-def test_definitions_come_first_then_code_settings_tests_and_documents(store: Store) -> None:
+def test_definitions_come_first_then_code_settings_documents_and_tests(store: Store) -> None:
     found = find_text([store], "check_token", k=50)
     assert (found.hits[0].path, found.hits[0].start, found.hits[0].symbol) == (
         "app/tokens.py",
@@ -120,8 +121,36 @@ def test_definitions_come_first_then_code_settings_tests_and_documents(store: St
         "check_token",
     )
     kinds = [hit.kind for hit in found.hits[1:]]
-    assert kinds == sorted(kinds, key=["code", "config", "test", "doc"].index)
+    assert kinds == sorted(kinds, key=["code", "config", "doc", "test"].index)
     assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
+
+
+def test_of_many_lines_a_few_of_each_file_are_chosen_and_tests_last(tmp_path: Path) -> None:
+    line = "print('basket')\n"
+    files = {
+        "app/a.py": line * 9,
+        "app/z.py": line * 4,
+        "app/migrations/0001.py": line * 9,
+        "app/basket.css": ".basket {}\n",
+        "guide.md": "A basket.\n",
+        "tests/test_a.py": line * 5,
+    }
+    for path, text in files.items():
+        (tmp_path / "shop" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "shop" / path).write_text(text)
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        store = engine.repository(str(tmp_path / "shop")).store
+        chosen = [(hit.path, hit.start) for hit in find_text([store], "basket", k=8).hits]
+        every = find_text([store], "basket", k=50)
+    assert chosen == [
+        *(("app/a.py", n) for n in (1, 2, 3, 4)),
+        *(("app/z.py", n) for n in (1, 2, 3)),
+        ("guide.md", 1),
+    ]
+    assert list(dict.fromkeys(hit.path for hit in every.hits)) == [
+        *("app/a.py", "app/z.py", "guide.md", "tests/test_a.py", "app/basket.css", "app/migrations/0001.py")
+    ]
+    assert every.lines_by_path == {path: text.count("\n") for path, text in files.items()}
 
 
 def test_a_heading_is_the_definition_of_its_section(store: Store) -> None:

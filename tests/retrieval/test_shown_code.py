@@ -22,7 +22,7 @@ from base import Desk, Basket
 
 
 class Till(Desk):
-    drawer: list
+    drawer: list = FREE_PLACES
 
     def checkout_basket(self, basket, unknown):
         \"\"\"Let a customer pay for a basket.\"\"\"
@@ -42,6 +42,7 @@ LONG = "".join(f"    shelf.put({n})\n" for n in range(30))
 FILES = {
     "till.py": TILL,
     "rates.py": "\ndef tax(amount):\n    return amount * 2\n\n\ndef process():\n    return 0\n",
+    "limits.py": "# How many\nFREE_PLACES = 3\n",
     "base.py": "class Desk:\n    def fee(self):\n        return 1\n",
     "tests/test_till.py": "def test_checkout_basket():\n    assert checkout_basket(basket)\n",
     "examples/till.py": "def checkout_basket_of_customer(basket):\n    return basket\n",
@@ -112,6 +113,24 @@ def test_what_is_not_the_code_is_shown_only_if_it_is_asked_for(
     aside = {"tests/test_till.py", "examples/till.py", "docs/ja/till.md", "names.py"}
     assert not aside & {hit.path for hit in shown_code([searcher], asked)[0]}
     assert path in {hit.path for hit in shown_code([searcher], found(searcher, question))[0]}
+
+
+def test_a_place_of_one_line_has_most_of_the_question_and_no_function_has_two(searcher: Searcher) -> None:
+    asked = found(searcher)
+    places = shown_code([searcher], asked).places
+    assert "    shelf.pay(customer)\n" in [hit.text for hit in places]
+    assert len({(hit.path, hit.label) for hit in places if hit.label}) == sum(
+        bool(hit.label) for hit in places
+    )
+    test = next(hit for hit in (*asked.hits, *asked.further) if hit.kind == "test")
+    few = replace(asked, hits=(test,), further=())
+    assert shown_code([searcher], few).places == []
+
+
+def test_the_values_of_constants_that_the_best_hits_use_are_places(searcher: Searcher) -> None:
+    asked = found(searcher, "What is the drawer of the class Till?")
+    place = next(hit for hit in shown_code([searcher], asked).places if hit.path == "limits.py")
+    assert (place.start, place.label, place.text) == (2, "FREE_PLACES", "FREE_PLACES = 3\n")
 
 
 def test_the_best_hit_is_shown_whatever_it_is(searcher: Searcher) -> None:

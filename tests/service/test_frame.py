@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rag.service import Engine, locate
-from rag.service.frame import MAX_BYTES, frame_of
+from rag.service.frame import MAX_BYTES, SUMMARY_BYTES, frame_of, frames_of
 from rag.settings import Settings
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
@@ -48,6 +48,14 @@ def test_a_frame_says_what_the_project_is_its_folders_and_its_names(engine: Engi
     assert frame.text == TEXT
 
 
+def test_the_prompt_of_an_answer_has_no_names_and_that_of_a_rewording_has(engine: Engine):
+    repository = engine.repository(locate(str(SAMPLE)))
+    summary, _, _ = TEXT.rpartition("\n")
+    assert frames_of([repository], with_names=False) == [summary]
+    assert frames_of([repository], with_names=True) == [TEXT]
+    assert engine.counter.count(summary) <= 120
+
+
 def test_a_large_repository_has_a_frame_of_the_same_size(engine: Engine, tmp_path: Path):
     files = {
         f"library/part_{n}/__init__.py": f'"""Part {n}, which {"does very much " * 9}."""\n'
@@ -62,6 +70,7 @@ def test_a_large_repository_has_a_frame_of_the_same_size(engine: Engine, tmp_pat
         engine, tmp_path / "large", files | {"README.md": f"# large\n\nlarge is a {'很' * 900}.\n"}
     )
     assert len(text.encode()) <= MAX_BYTES
+    assert len(text.rpartition("\n")[0].encode()) <= SUMMARY_BYTES
     assert text.count("library/part_") > 3
     assert text.rpartition("\n")[2].startswith("Thing0OfALongName, Thing")
 

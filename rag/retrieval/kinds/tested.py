@@ -13,16 +13,15 @@ from functools import reduce
 import numpy as np
 
 from rag.analysis import terms
-from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked
 from rag.retrieval.lookup import limit_of_lines
+from rag.retrieval.shown_definition import is_in_test
 from rag.retrieval.uses import uses_by_text
 from rag.types import CodeDefinition, CodeUse, Hit
 
 _TEST = 1
 _TEST_WORDS = frozenset({"test", "tests", "spec", "specs"})
-_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*mod\b", re.M)
 _MAX_FILES = 12
 """How many files are read for tests that are named after a definition."""
 
@@ -49,12 +48,7 @@ def _is_test(hit: Hit) -> bool:
 
 
 def _is_in_test(index: ChunkIndex, use: CodeUse) -> bool:
-    """Return whether a use is in a file of tests, or in the tests at the end of a file of Rust."""
-    if kind_of_path(use.path) == "test" or not use.path.endswith(".rs"):
-        return kind_of_path(use.path) == "test"
-    found = index.file_text(use.path)
-    begin = _TESTS_INSIDE.search(found[0]) if found else None
-    return begin is not None and begin.string.count("\n", 0, begin.start()) < use.line
+    return is_in_test(index, use.path, use.line)
 
 
 def _named_after(asked: Asked, index: ChunkIndex, name: str) -> Iterator[CodeUse]:

@@ -166,7 +166,7 @@ def test_its_own_call_runs_in_a_subclass_with_a_model(sample_repo, template):
         response, _ = rag("When do they expire?")
         _, user = server.chats[-1].body["messages"]
     assert response.answer == "In a day [1]."
-    assert f"User: {SIGNED}\nYou: With HMAC [1]." in user["content"]
+    assert f"User: {SIGNED}\nYou: With HMAC." in user["content"]
     assert "snip/sessions.py" in user["content"]
 
 
@@ -238,7 +238,7 @@ def test_its_template_renders_through_our_composer(sample_repo):
         system, user = server.chats[-1].body["messages"]
     assert system["role"] == "system"
     assert "sources" in system["content"]
-    assert f"User: {SIGNED}\nYou: With HMAC [1]." in user["content"]
+    assert f"User: {SIGNED}\nYou: With HMAC [snip/sessions.py:34-38]." in user["content"]
     assert "File Path: snip/sessions.py\nContent: " in user["content"]
     assert "And when do they expire?" in user["content"].splitlines()
 

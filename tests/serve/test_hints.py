@@ -26,7 +26,7 @@ PACKAGES = (
     "turns",
 )
 COMMAND = re.compile(r"`rag (?!serve|keys|worker)[a-z]|(?<![\w`])--[a-z]{2,}")
-OF_GIT = re.compile(r"`git |\bgit config|\bdiff --git|%\(")
+OF_GIT = re.compile(r"`git |\bgit config|\bdiff --git|%\(|--format=%")
 OF_OPERATORS = {
     # of commands that no caller of a server starts: setup, publishing, backups, groups of the command line,
     # storage

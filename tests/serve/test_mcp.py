@@ -462,6 +462,7 @@ _FAILING: dict[str, dict[str, Any]] = {
     "check_turns": {"conversation": "nothing"},
     "turns_about": {"path": "x", "symbol": "x"},
     "review": {"range": "nothing..HEAD"},
+    "check": {"repoName": "nowhere", "text": "x"},
 }
 
 

@@ -29,7 +29,7 @@ _NO_ROOM = "The result does not fit into what is left of the context."
 _REST_TOKENS = 80
 """Reserved for the words on what is not shown of a result."""
 _NEARLY = 2
-"""A place of which only a few lines do not fit is shown whole, in so many times the room."""
+"""A place of which only a few lines do not fit is shown whole, in this many times the room."""
 _MAX_REPEATED = 2
 """A small model may ask for the same until its steps are used."""
 

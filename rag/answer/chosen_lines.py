@@ -20,7 +20,7 @@ from rag.types import CodeFact, Hit, Prepared
 from rag.types.question_kinds import LINES, LIST
 
 _WHOLE_LINES = 15
-"""A source with at most so many lines is quoted as a whole."""
+"""A source with at most this many lines is quoted as a whole."""
 _MAX_LINES = 12
 _MAX_ASKED_LINES = 60
 _AROUND = 3

@@ -125,7 +125,7 @@ class Lineage:
                 return "", number + 1
 
     def commit_of(self, number: int) -> str:
-        """Return the commit along the first parents with so many after it; "" if there is none."""
+        """Return the commit along the first parents with this many after it; "" if there is none."""
         commits = self._known_commits()
         return commits[number] if 0 <= number < len(commits) else ""
 

@@ -50,7 +50,7 @@ definition is 1. A minor file is generated, a copy, an example, a migration, a s
 _MINOR_PATH = re.compile(r"(?:^|/)(?:migrations?|locales?|translations?|\.github|\.circleci)/")
 _STYLES = ("css", "scss")
 _LINES_AT_ONCE = 3
-"""So many lines of each file are chosen before more of one file."""
+"""This many lines of each file are chosen before more of one file."""
 _TEST, _DOC = 1, 2
 _COMMENT = re.compile(r"\s*(?://|/?\*|# |--|;;|%|\"\"\"|''')")
 """The beginning of a line that may mention the name of a definition above the line that defines it."""

@@ -50,7 +50,8 @@ def check(
         str, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, or github (annotations).")
     ] = "text",
     fix: Annotated[
-        bool, typer.Option("--fix", help="Correct what has moved or was renamed in the files, nothing else.")
+        bool,
+        typer.Option("--fix", help="Correct paths and lines that have moved in the files, nothing else."),
     ] = False,
     every: Annotated[
         bool, typer.Option("--all", help="List what is true too, and what never existed.")

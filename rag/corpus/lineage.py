@@ -114,15 +114,22 @@ class Lineage:
 
         The path is "" if it was deleted.
         """
-        ended = self.ended()
-        while True:
+        last = path, number
+        for at, _, new in self.moves(path, number):
+            last = new, at - 1 if new else at
+        return last
+
+    def moves(self, path: str, number: int) -> Iterator[tuple[int, str, str]]:
+        """Yield the event of a file with this number and those after it, as number, old path, new path."""
+        ended, limit = self.ended(), number
+        while path:
             events = ended.get(path, [])
-            at = bisect_right(events, number, key=lambda event: event[0]) - 1
+            at = bisect_right(events, limit, key=lambda event: event[0]) - 1
             if at < 0:
-                return path, number
-            path, number = events[at][1], events[at][0] - 1
-            if not path:
-                return "", number + 1
+                return
+            number, new = events[at]
+            yield number, path, new
+            path, limit = new, number - 1
 
     def commit_of(self, number: int) -> str:
         """Return the commit along the first parents with so many after it; "" if there is none."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ _SYMBOL = re.compile(rf"((?:{_NAME}(?:\.|::|#))*)({_NAME})(\([^()]{{0,200}}\))?"
 _SETTING = re.compile(r"\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?:=\S*)?")
 _ASSIGNED = re.compile(r"\w+=\S*")
 _WORD = re.compile(r"\S+")
+_URL_WORD = re.compile(r"[^\s`'\"()\[\]<>]+")
 _BETWEEN_COMMANDS = frozenset({"&&", "||", ";", "|"})
 _TARGET = re.compile(r"[\w.:/-]*\w")
 _RUNNERS = {"npm": "npm", "pnpm": "npm", "yarn": "npm", "bun": "npm", "make": "make", "just": "just"}
@@ -53,7 +54,8 @@ class Claim:
     `line` counts from 1; `begin` and `end` are the characters of that line with the place or the bare name,
     which a correction replaces. `path` is the path as written, `first` and `last` are its lines, 0 for none.
     `name` is the bare name of a symbol, a setting or a target, `scope` what is before the name of a symbol,
-    the kind of target of a command. `is_marked` means that it is between code marks, or the target of a link.
+    the kind of target of a command. `is_marked` means that it is between code marks, or the target of a link,
+    `is_fenced` within a code fence.
     """
 
     kind: ClaimKind
@@ -67,6 +69,7 @@ class Claim:
     name: str = ""
     scope: str = ""
     is_marked: bool = False
+    is_fenced: bool = False
 
     @property
     def place(self) -> str:
@@ -146,7 +149,7 @@ def claims_in(text: str, *, all_words: bool = False) -> list[Claim]:
 
 
 def corrected(text: str, claims: Iterable[CheckedClaim]) -> tuple[str, int]:
-    """Return a text with what has moved or was renamed written as it is now, and the number of corrections.
+    """Return a text with the corrections of its claims, and their number.
 
     All other characters stay as they are.
     """
@@ -162,8 +165,8 @@ def corrected(text: str, claims: Iterable[CheckedClaim]) -> tuple[str, int]:
 
 
 def _of_fenced(line: str, number: int) -> Iterator[Claim]:
-    yield from _paths(line, number, 0, is_marked=False)
-    yield from _commands(line, number, 0)
+    for one in (*_paths(line, number, 0, is_marked=False), *_commands(line, number, 0)):
+        yield replace(one, is_fenced=True)
 
 
 def _of_line(line: str, number: int, *, all_words: bool) -> list[Claim]:
@@ -229,7 +232,12 @@ def _is_code(scope: str, name: str, call: str) -> bool:
 
 
 def _paths(part: str, number: int, offset: int, *, is_marked: bool) -> Iterator[Claim]:
+    urls = [one.span() for one in _URL_WORD.finditer(part) if "://" in one[0]] if "://" in part else []
     for token in _TOKEN.finditer(part):
+        while urls and urls[0][1] <= token.start():
+            urls.pop(0)
+        if urls and urls[0][0] < token.end():
+            continue
         word = token[0].rstrip(".:!?")
         around = part[max(token.start() - 1, 0) : token.start()] + part[token.end() : token.end() + 1]
         if _PLACEHOLDERS & set(around):

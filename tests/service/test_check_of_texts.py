@@ -107,7 +107,7 @@ def test_each_kind_of_claim_is_followed(engine, root):
     split = commit(root, {"src/store.py": None, "src/first.py": STORE[:half], "src/last.py": STORE[half:]})
     changed = AUTH.replace("check_token", "verify_token").replace("a token is", "it is")
     changed = changed.replace("APP_SECRET", "APP_KEY")
-    commit(root, {"src/tokens.py": changed, "Makefile": MAKE.replace("lint:", "check:")})
+    renaming = commit(root, {"src/tokens.py": changed, "Makefile": MAKE.replace("lint:", "check:")})
     found = stale(engine, root)
     assert split not in found["src/store.py"] or found["src/store.py"] == f"removed {split}"
     assert found.pop("src/store.py").startswith(("removed", "moved src/"))
@@ -117,8 +117,8 @@ def test_each_kind_of_claim_is_followed(engine, root):
         "src/auth.py:8-9": "changed src/tokens.py:8-9",
         "tools/gone.py": f"removed {gone}",
         "lib/parts/": "moved lib/pieces/",
-        "APP_SECRET": "renamed APP_KEY",
-        "make lint": "renamed check",
+        "APP_SECRET": f"removed {renaming}",
+        "make lint": f"removed {renaming}",
     }
 
 
@@ -131,6 +131,24 @@ def test_removed_names_have_the_commit_that_removed_them(engine, root):
     found = stale(engine, root)
     assert found["check_token()"] == f"removed {removed}"
     assert found["make test"] == f"removed {target}"
+
+
+def test_a_renamed_name_is_never_corrected_and_only_certain_with_its_body(engine, root):
+    changed = AUTH.replace("check_token", "verify_token")
+    commit(root, {"src/auth.py": changed, "Makefile": MAKE.replace("lint:", "nuke-db:")})
+    source = locate(str(root))
+    found = [one for one in check_texts(engine, source, agent_texts(engine, source)) if one.is_stale]
+    said = {one.claim.text: (one.state, one.fix, one.reason) for one in found}
+    assert said["check_token()"] == ("renamed", "", "src/auth.py:6")
+    assert said["make lint"] == ("removed", "", "it was in Makefile, perhaps now nuke-db")
+
+
+def test_a_name_that_another_commit_added_is_only_perhaps_the_new_one(engine, root):
+    start, end = AUTH.index("def check_token"), AUTH.index("def other_helper")
+    other = AUTH[start:end].replace("check_token", "verify_token")
+    commit(root, {"src/auth.py": AUTH + "\n\n" + other})
+    removed = commit(root, {"src/auth.py": AUTH[:start] + AUTH[end:] + "\n\n" + other})
+    assert stale(engine, root)["check_token()"] == f"removed {removed}"
 
 
 def test_lines_that_moved_have_their_new_place(engine, root):
@@ -190,6 +208,43 @@ def test_commits_of_side_branches_are_followed(engine, root):
     git(root, "merge", "--quiet", "--no-edit", "side")
     text = (root / "docs/side.md").read_text()
     assert stale(engine, root, text, "docs/side.md") == {"src/store.py": "moved src/shop.py"}
+
+
+def test_a_text_that_was_written_after_a_move_is_not_stale(engine, root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    commit(root, {"AGENTS.md": "`src/auth.py` was renamed to `src/tokens.py`.\n"})
+    assert stale(engine, root) == {}
+
+
+def test_a_text_of_a_merged_branch_that_was_written_after_a_move_is_not_stale(engine, root):
+    git(root, "checkout", "--quiet", "-b", "side")
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    git(root, "mv", "lib/parts", "lib/pieces")
+    commit(root)
+    commit(root, {"AGENTS.md": "`src/auth.py` became another, and so did `lib/parts/`.\n"})
+    git(root, "checkout", "--quiet", "main")
+    commit(root, {"src/store.py": STORE + "# more\n"})
+    git(root, "merge", "--quiet", "--no-ff", "--no-edit", "side")
+    assert stale(engine, root) == {}
+
+
+def fixes(engine: Engine, root: Path, text: str) -> list[tuple[str, str]]:
+    found = check_texts(engine, locate(str(root)), [CheckedText("text", text)])
+    return [(one.fix, one.reason) for one in found if one.is_stale]
+
+
+def test_only_a_certain_place_is_a_correction(engine, root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    git(root, "mv", "lib/parts/one.py", "lib/parts/of $(shell).py")
+    commit(root, {"src/shop.py": STORE.replace("amber", "azure"), "src/store.py": None})
+    commit(root)
+    assert fixes(engine, root, "`src/auth.py`") == [("src/tokens.py", "")]
+    assert fixes(engine, root, "`src/auth.py` was renamed to `src/tokens.py`") == [("", "")]
+    assert fixes(engine, root, "```\ncat src/auth.py\n```") == [("", "")]
+    assert fixes(engine, root, "https://host/a,src/auth.py") == []
+    assert fixes(engine, root, "`lib/parts/one.py`") == [("", "")]
+    assert fixes(engine, root, "`src/store.py`") == [("", "perhaps moved to src/shop.py")]
 
 
 def test_a_shallow_clone_and_a_plain_folder_do_not_guess(engine, root, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -308,6 +309,28 @@ def test_a_file_with_other_bytes_keeps_them(root):
     commit(root)
     assert rag("check", "MEMORY.md", "--fix", cwd=root).code == 0
     assert (root / "MEMORY.md").read_bytes() == content.replace(b"src/auth.py", b"src/tokens.py")
+
+
+def test_a_file_that_is_given_twice_is_read_once(root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    (root / "LINK.md").symlink_to("AGENTS.md")
+    commit(root)
+    fixed = rag("check", "AGENTS.md", "./AGENTS.md", "LINK.md", "--fix", cwd=root)
+    assert "1 text:" in fixed.err and "corrected 2 places" in fixed.err
+    assert (root / "AGENTS.md").read_text() == NOTES.replace("src/auth.py", "src/tokens.py")
+
+
+def test_only_regular_files_of_the_repository_are_corrected(root, tmp_path):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    outside = tmp_path / "outside.md"
+    outside.write_text(NOTES)
+    (root / "LINK.md").symlink_to(outside)
+    refused = rag("check", "AGENTS.md", "LINK.md", "--fix", cwd=root)
+    assert (refused.code, "outside of the repository" in refused.err) == (2, True)
+    assert outside.read_text() == (root / "AGENTS.md").read_text() == NOTES
+    os.mkfifo(root / "pipe.md")
+    assert rag("check", "pipe.md", cwd=root).code == 2
 
 
 # ---------------------------------------------------------------- facts

@@ -26,6 +26,9 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
     """Return the commit that last changed each line of a file in the folder, or at a commit.
 
     Lines that are not committed, and those of a file that git does not know, are left out.
+
+    Raises:
+        SourceError: git takes too long.
     """
     spans = [f"-L{line},{line}" for line in sorted(lines)]
     options = ["--porcelain", "--no-textconv", "--no-ignore-revs-file"]
@@ -33,7 +36,7 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
     try:
         command = ["blame", *options, *spans, *at, "--", path]
         output = run_git(command, cwd=root, timeout_s=MAX_SECONDS, max_bytes=_MAX_BYTES)
-    except (GitError, SourceError):
+    except GitError:
         return {}
     found = {int(row): one.decode() for one, row in _BLAMED.findall(output)}
     return {row: one for row, one in found.items() if row in lines and one.strip("0")}
@@ -95,6 +98,9 @@ def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
 def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return the blob id of each file at a commit, given as (commit, path); those that do not exist are left
     out.
+
+    Raises:
+        SourceError: git takes too long.
     """
     wanted = [one for one in dict.fromkeys(places) if "\n" not in one[1]]
     if not wanted:
@@ -102,7 +108,7 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     names = "".join(f"{commit}:./{path}\n" for commit, path in wanted).encode("utf-8", "surrogateescape")
     try:
         output = run_git(["cat-file", "--batch-check"], cwd=root, stdin=names, timeout_s=MAX_SECONDS)
-    except (GitError, SourceError):
+    except GitError:
         return {}
     rows = output.decode("utf-8", "surrogateescape").split("\n")
     words = [row.split(" ") for row in rows[: len(wanted)]]

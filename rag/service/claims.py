@@ -124,7 +124,10 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
     if state.lineage is None:
         raise SourceError(f"{source} has no git history, which says what a text was true of")
     cache = ClaimsCache(engine.settings.home / LINEAGES, state.root)
-    found = _Check(state, state.lineage, cache, texts).run()
+    state.lineage.ended()
+    found = [] if state.lineage.problem else _Check(state, state.lineage, cache, texts).run()
+    if state.lineage.problem:
+        raise SourceError(f"the history of {source} cannot be read: {state.lineage.problem}")
     cache.save()
     return found
 
@@ -247,7 +250,8 @@ class _Check:
         """Return the commits of lines of a text of the repository; without those that are not committed."""
         if path not in self._files:
             return {}
-        blob = self.state.files[path]
+        # With another HEAD, after a rebase, the same lines may be of other commits.
+        blob = f"{self.state.commit} {self.state.files[path]}"
         known = self.cache.lines(path, blob)
         if new := lines - known.keys():
             found = line_commits(self.state.root, path, new)

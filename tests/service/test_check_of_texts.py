@@ -191,6 +191,20 @@ def test_a_path_that_other_paths_end_with_is_not_that_path(engine, root):
     assert stale(engine, root, "`more/one/conf.py`") == {}
 
 
+def test_lines_are_dated_again_after_a_rebase(engine, root):
+    git(root, "checkout", "--quiet", "-b", "side")
+    commit(root, {"docs/AGENTS.md": "Read `lib/parts/two.py`.\n"})
+    assert stale(engine, root, None) == {}
+    git(root, "checkout", "--quiet", "main")
+    commit(root, {"Makefile": MAKE + "# more\n"})
+    git(root, "checkout", "--quiet", "side")
+    git(root, "mv", "lib/parts/two.py", "lib/parts/second.py")
+    commit(root)
+    assert stale(engine, root) == {"lib/parts/two.py": "moved lib/parts/second.py"}
+    git(root, "rebase", "--quiet", "main")
+    assert stale(engine, root) == {"lib/parts/two.py": "moved lib/parts/second.py"}
+
+
 def test_a_damaged_cache_is_written_again(engine, root):
     git(root, "mv", "src/auth.py", "src/tokens.py")
     commit(root)
@@ -251,10 +265,23 @@ def test_only_a_certain_place_is_a_correction(engine, root):
 def test_a_shallow_clone_and_a_plain_folder_do_not_guess(engine, root, tmp_path):
     commit(root, {"tools/gone.py": None})
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{root}", "shallow")
-    assert stale(engine, tmp_path / "shallow", "`tools/gone.py`") == {}
+    with pytest.raises(SourceError, match="it is a shallow clone"):
+        stale(engine, tmp_path / "shallow", "`tools/gone.py`")
+    assert rag("check", cwd=tmp_path / "shallow").code == 2
     (tmp_path / "plain").mkdir()
     with pytest.raises(SourceError, match="no git history"):
         stale(engine, tmp_path / "plain", "`tools/gone.py`")
+
+
+def test_a_history_that_git_cannot_read_in_time_is_an_error(engine, root, monkeypatch):
+    commit(root, {"tools/gone.py": None})
+
+    def slow(*_: object, **__: object) -> bytes:
+        raise SourceError("git took too long")
+
+    monkeypatch.setattr("rag.corpus.lineage.run_git", slow)
+    with pytest.raises(SourceError, match="git took too long"):
+        stale(engine, root)
 
 
 def test_too_much_is_refused(engine, root):

@@ -119,6 +119,8 @@ class CheckedClaim:
         }
 
     def __str__(self) -> str:
+        if self.state == "changed" and self.reason:
+            return f"{self.claim.text}: {self.reason}"
         said = {
             "moved": f"moved to {self.now}",
             "renamed": f"renamed to {self.now}",

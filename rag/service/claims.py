@@ -29,10 +29,12 @@ from rag.corpus.read import file_bytes
 from rag.corpus.skip import vendored_folder
 from rag.corpus.worktree import work_tree
 from rag.errors import ConfigError, SourceError
+from rag.lines import lines_of
 from rag.memory.claims import MAX_TEXT_CHARS, CheckedClaim, Claim, claims_in
 from rag.memory.freshness import check
 from rag.memory.named_lines import BUILD_FILES, has_same_body, renamed, targets, whole_word
 from rag.memory.syntax import NamedLines
+from rag.quoting import counted
 from rag.service.bindings import LookupTree, build_files, candidates, citation_of, places_in, prepare
 from rag.service.claims_cache import ClaimsCache
 from rag.service.engine import Engine
@@ -437,9 +439,17 @@ class _Check:
         for (one, path, _), found in zip(cited, states, strict=True):
             since = days.get(self._commit(one), "")
             self._lines_became(one, path, found, since)
-        for one, _, _ in places:
+        for one, path, _ in places:
             if one not in self.found:
-                self._put(one, state="absent")
+                self._without_lines(one, path)
+
+    def _without_lines(self, one: _Open, path: str) -> None:
+        """Report lines that a file did not have when the text was written: stale if it still has not."""
+        count = len(lines_of(self.now.text(path))) if path in self._ways(one) and path in self._files else 0
+        if 0 < count < one.claim.last:
+            self._put(one, state="changed", reason=f"the file has only {counted(count, 'line')}")
+        else:
+            self._put(one, state="absent")
 
     def _lines_became(self, one: _Open, path: str, found: Freshness, since: str) -> None:
         is_same_place = (found.path, found.start) == (path, one.claim.first)

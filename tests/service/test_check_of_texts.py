@@ -19,6 +19,7 @@ from rag.service.claims import CheckedText, agent_texts, check_texts
 from rag.service.facts import add_fact, check_facts, confirm_fact, facts_of
 from rag.service.retention import KeptFiles
 from rag.settings import Settings
+from rag.types import Source
 
 AUTH = '''import os
 
@@ -169,12 +170,22 @@ def test_a_text_is_compared_as_of_when_its_line_was_written(engine, root):
 
 
 def test_what_was_never_there_or_went_with_the_text_is_no_claim(engine, root):
-    text = "`no/such.py`, `never_was()`, `NO_SUCH_THING`, `make nothing`, src/auth.py:999, ../../etc/passwd"
+    text = "`no/such.py`, `never_was()`, `NO_SUCH_THING`, `make nothing`, no/such.py:999, ../../etc/passwd"
     assert stale(engine, root, text) == {}
     commit(
         root, {"tools/gone.py": None, "AGENTS.md": NOTES.replace("`tools/gone.py`", "not `tools/gone.py`")}
     )
     assert stale(engine, root) == {}
+
+
+def test_lines_that_a_file_never_had_are_stale(engine, root):
+    commit(root, {"AGENTS.md": "See `src/auth.py:9999`, and `no/such.py:9999`.\n"})
+    (found,) = (one for one in check_texts(engine, *_texts(engine, root)) if one.is_stale)
+    assert str(found) == "src/auth.py:9999: the file has only 14 lines"
+
+
+def _texts(engine: Engine, root: Path) -> tuple[Source, list[CheckedText]]:
+    return locate(str(root)), agent_texts(engine, locate(str(root)))
 
 
 def test_a_generated_file_that_git_ignores_is_not_missing(engine, root):

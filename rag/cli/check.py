@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
+from urllib.parse import quote
 
 import typer
 
@@ -84,6 +85,7 @@ def check(
             if fix:
                 _refuse_outside(texts, source)
             if not texts:
+                _print([], kind)
                 say(f"rag: {source.name} has none of the files that are checked by default; name some")
                 return
             found = check_texts(engine, source, texts)
@@ -224,7 +226,7 @@ def _sarif(found: Sequence[CheckedClaim]) -> dict[str, Any]:
 def _result(one: CheckedClaim) -> dict[str, Any]:
     claim = one.claim
     region = {"startLine": claim.line, "startColumn": claim.begin + 1, "endColumn": claim.end + 1}
-    artifact = {"uri": one.file}
+    artifact = {"uri": quote(one.file, safe="/", errors="surrogateescape")}
     result: dict[str, Any] = {
         "ruleId": one.state,
         "level": "warning" if one.is_stale else "none",

@@ -216,7 +216,8 @@ def _names(text: str, number: int, begin: int) -> list[Claim]:
     """Return the setting or symbol that a word is, if it looks like one."""
     if setting := _SETTING.fullmatch(text):
         at = begin + setting.start(1)
-        return [Claim("setting", text, number, at, at + len(setting[1]), name=setting[1], is_marked=True)]
+        shown = text.partition("=")[0]  # a value may be a secret
+        return [Claim("setting", shown, number, at, at + len(setting[1]), name=setting[1], is_marked=True)]
     symbol = _SYMBOL.fullmatch(text)
     if symbol is None or not _is_code(symbol[1], symbol[2], symbol[3] or ""):
         return []
@@ -286,7 +287,7 @@ def _commands(part: str, number: int, offset: int) -> Iterator[Claim]:
 
 
 def _command(words: list[tuple[str, int]], number: int) -> Iterator[Claim]:
-    """Yield the targets of one command: its words, each with its place."""
+    """Yield the targets of one command: its words, each with its place. What else it says may be secret."""
     rest = [(word.rstrip(";,."), at) for word, at in words]
     while rest and (rest[0][0] in _BEFORE_COMMANDS or _ASSIGNED.fullmatch(rest[0][0])):
         is_runner = rest[0][0] in ("uv", "poetry", "pipenv", "hatch")
@@ -295,9 +296,10 @@ def _command(words: list[tuple[str, int]], number: int) -> Iterator[Claim]:
         return
     program = rest[0][0]
     kind = _RUNNERS.get(program, "cargo" if program == "cargo" else "program")
-    shown = " ".join(word for word, _ in rest)[:_MAX_TOKEN_CHARS]
+    runs = " run" if [word for word, _ in rest[1:2]] == ["run"] else ""
     for word, at in _named(kind, rest):
         if _TARGET.fullmatch(word):
+            shown = word if kind == "program" else f"{program}{runs} {word}"[:_MAX_TOKEN_CHARS]
             yield Claim("command", shown, number, at, at + len(word), name=word, scope=kind, is_marked=True)
 
 

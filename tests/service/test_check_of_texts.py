@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command import rag
 from conftest import git
 
 from rag.errors import ConfigError, SourceError
+from rag.mcp.toolbox import Toolbox
 from rag.memory.facts import Fact, Facts
 from rag.service import Engine, locate
 from rag.service.claims import CheckedText, agent_texts, check_texts
@@ -339,6 +343,16 @@ def test_the_command_has_formats_for_programs(root):
     assert line.startswith("::warning file=AGENTS.md,line=3,col=24,endColumn=35,title=rag check::src/auth.py")
 
 
+def test_a_log_has_encoded_paths_and_may_be_empty(root):
+    commit(root, {"a b#1.md": NOTES, "AGENTS.md": None})
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    result = json.loads(rag("check", "a b#1.md", "--format", "sarif", cwd=root).out)["runs"][0]["results"][0]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%20b%231.md"}
+    assert json.loads(rag("check", "--format", "sarif", cwd=root).out)["runs"][0]["results"] == []
+    assert json.loads(rag("check", "--json", cwd=root).out) == {"claims": []}
+
+
 def test_a_file_with_other_bytes_keeps_them(root):
     content = b"See src/auth.py.\r\n\xff\xfe caf\xe9 `src/auth.py`\n"
     (root / "MEMORY.md").write_bytes(content)
@@ -369,6 +383,22 @@ def test_only_regular_files_of_the_repository_are_corrected(root, tmp_path):
     assert outside.read_text() == (root / "AGENTS.md").read_text() == NOTES
     os.mkfifo(root / "pipe.md")
     assert rag("check", "pipe.md", cwd=root).code == 2
+
+
+def test_the_reply_to_an_agent_is_one_line_for_each_claim(engine, root):
+    (root / "src/new\n- ok").mkdir()
+    git(root, "mv", "src/auth.py", "src/new\n- ok/auth.py")
+    commit(root)
+    commit(root)
+
+    async def run(work: Callable[[], Any], **_: object) -> Any:
+        return work()
+
+    repository = SimpleNamespace(source=locate(str(root)))
+    host: Any = SimpleNamespace(engine=engine, repository=lambda _: repository, run=run)
+    progress: Any = None
+    reply = asyncio.run(Toolbox(host).check(progress, "See `src/auth.py`."))
+    assert reply.text.splitlines()[2:] == [r"- text:1:6: src/auth.py: moved to src/new\n- ok/auth.py"]
 
 
 # ---------------------------------------------------------------- facts

@@ -16,6 +16,7 @@ _MAX_VERSIONS = 20_000
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
 _CHANGE = re.compile(r":\d+ \d+ ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*")
 _MAX_PATTERN_CHARS = 20_000
+_MAX_IGNORED_CALLS = 64
 _EXACT = ("--no-color", "--no-line-number", "--no-column", "--no-full-name", "--no-recurse-submodules")
 
 Version = tuple[str, str, str, str]
@@ -120,13 +121,32 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
 
 
 def ignored(root: Path, paths: Collection[str]) -> set[str]:
-    """Return those of the paths that git ignores: what is there is made by a tool, not written."""
-    wanted = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    try:
-        output = run_git(["check-ignore", "--stdin", "-z"], cwd=root, stdin=wanted, ok_codes=(0, 1))
-    except (GitError, SourceError):
-        return set()
-    return set(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
+    """Return those of the paths that git ignores, as files or folders: what is there is made by a tool, not
+    written. Git refuses all paths for one beyond a symbolic link or in a submodule; these are left out.
+    """
+    found: set[str] = set()
+    parts = [sorted(path for path in paths if not _is_beyond_link(root, path))]
+    for _ in range(_MAX_IGNORED_CALLS):
+        if not parts:
+            break
+        part = parts.pop(0)
+        wanted = "".join(f"{path}\0{path}/\0" for path in part).encode("utf-8", "surrogateescape")
+        command = ["check-ignore", "--stdin", "-z"]
+        try:
+            output = run_git(command, cwd=root, stdin=wanted, ok_codes=(0, 1), timeout_s=MAX_SECONDS)
+        except GitError:
+            half = len(part) // 2
+            parts += [part[:half], part[half:]] if half else []
+        except SourceError:
+            break
+        else:
+            found.update(output.decode("utf-8", "surrogateescape").split("\0"))
+    return {path for path in paths if path in found or f"{path}/" in found}
+
+
+def _is_beyond_link(root: Path, path: str) -> bool:
+    names = path.split("/")
+    return any(root.joinpath(*names[:n]).is_symlink() for n in range(1, len(names)))
 
 
 def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:

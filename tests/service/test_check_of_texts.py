@@ -197,6 +197,14 @@ def test_a_generated_file_that_git_ignores_is_not_missing(engine, root):
     assert stale(engine, root) == {}
 
 
+def test_an_ignored_folder_is_not_missing_and_a_path_beyond_a_link_is_no_obstacle(engine, root):
+    (root / "link").symlink_to("src")
+    commit(root, {"lib/parts/one.py": None, "lib/parts/two.py": None, ".gitignore": "parts/\n/tools/\n"})
+    commit(root, {"tools/gone.py": None, "AGENTS.md": NOTES + "And `link/no/such.py`.\n"})
+    (root / "lib/parts").rmdir()
+    assert stale(engine, root) == {}
+
+
 def test_a_path_that_other_paths_end_with_is_not_that_path(engine, root):
     commit(
         root, {"AGENTS.md": "`one/conf.py`\n", "one/conf.py": "ONE = 1\n", "more/one/conf.py": "TWO = 2\n"}

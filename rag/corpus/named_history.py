@@ -44,19 +44,34 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
 
 
 def files_with(
-    root: Path, names: Collection[str], commits: Sequence[str] = (), *, is_git: bool = True
+    root: Path,
+    names: Collection[str],
+    commits: Sequence[str] = (),
+    *,
+    is_git: bool = True,
+    left_out: set[str] | None = None,
 ) -> dict[str, dict[str, list[str]]]:
     """Return the files that hold each name as a whole word, by commit, then name.
 
-    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's.
+    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's. Names
+    with too many uses to list are left out, and added to `left_out`.
 
     Raises:
-        SourceError: git takes too long, or there are too many.
+        SourceError: git takes too long.
     """
     found: dict[str, dict[str, list[str]]] = {}
     known = set(commits)
-    for part in _parts(sorted(names)):
-        lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
+    parts = list(_parts(sorted(names)))
+    while parts:
+        part = parts.pop()
+        try:
+            lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
+        except _TooMany:
+            half = len(part) // 2
+            parts += [part[:half], part[half:]] if half else []
+            if not half and left_out is not None:
+                left_out.update(part)
+            continue
         for line in dict.fromkeys(lines.decode("utf-8", "surrogateescape").split("\n")):
             place, between, name = line.partition("\0")
             commit, colon, path = place.partition(":") if known else ("", ":", place)
@@ -77,23 +92,35 @@ def _parts(names: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
+class _TooMany(Exception):
+    """Names have more uses than are read."""
+
+
 def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
     """Return a line for each use of the names. As one expression, of PCRE: as strings they take 100 times as
-    long.
+    long. Raises _TooMany, SourceError.
     """
+    taken = bytearray()
+
+    def take(piece: bytes) -> None:
+        taken.extend(piece)
+        if len(taken) > _MAX_BYTES:
+            raise _TooMany
+
     escaped = "|".join(re.escape(name) for name in names)
     pattern = rf"(?<![\w$])(?:{escaped})(?![\w$])".encode("utf-8", "surrogateescape")
     try:
-        return run_git(
+        run_git(
             ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where, "--", "."],
             cwd=root,
             stdin=pattern,
             ok_codes=(0, 1),
             timeout_s=MAX_SECONDS,
-            max_bytes=_MAX_BYTES,
+            on_output=take,
         )
     except GitError as error:
         raise SourceError(f"git cannot search {root} for names: {error.line}") from error
+    return bytes(taken)
 
 
 def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

@@ -144,12 +144,13 @@ class _Check:
         self.now = LookupTree(state)
         self.found: dict[_Open, CheckedClaim] = {}
         self.written: dict[tuple[int, int], str] = {}
+        self._too_common: set[str] = set()
         self._same_bytes: dict[tuple[str, str, int], bool] = {}
 
     def run(self) -> list[CheckedClaim]:
         claims = [_Open(n, claim) for n, one in enumerate(self.texts) for claim in claims_in(one.text)]
         words = [one.claim for one in claims if one.claim.kind in ("symbol", "setting")]
-        self._search({name for one in words for name in (one.name, one.scope.rpartition(".")[2]) if name})
+        self._search({one.name for one in words})
         left = [one for one in claims if not self._is_there(one)]
         self._blame(left)
         self._follow_paths([one for one in left if one.claim.kind in ("path", "lines")])
@@ -196,7 +197,7 @@ class _Check:
         return min(same, default="")
 
     def _search(self, names: set[str]) -> None:
-        found = files_with(self.state.root, names).get("", {})
+        found = files_with(self.state.root, names, left_out=self._too_common).get("", {})
         own = {one.path for one in self.texts}
         self.now.holders = {
             name: [path for path in paths if path not in own and kind_of_path(path) != "doc"]
@@ -227,7 +228,9 @@ class _Check:
         elif claim.kind == "lines":
             return False
         else:
-            is_there = any(self._has_scope(claim, path) for path in self.now.holders.get(claim.name, ()))
+            holders = self.now.holders.get(claim.name, ())
+            is_common = claim.name in self._too_common
+            is_there = is_common or any(self._has_scope(claim, path) for path in holders)
         if is_there:
             self.found[one] = CheckedClaim(self.texts[one.number].name, claim, "fresh")
         return is_there
@@ -518,12 +521,13 @@ class _Check:
         often = Counter(self._commit(one) for one in claims)
         commits = [commit for commit, _ in often.most_common(_MAX_COMMITS)]
         names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
-        holders = files_with(self.state.root, names, commits) if names and commits else {}
+        common: set[str] = set()
+        holders = files_with(self.state.root, names, commits, left_out=common) if names and commits else {}
         trees = {
             commit: LookupTree(self.state, commit, holders.get(commit, {}), self.now.texts)
             for commit in commits
         }
-        bound = [one for one in claims if self._commit(one) in trees]
+        bound = [one for one in claims if self._commit(one) in trees and one.claim.name not in common]
         files = {
             (self._commit(one), path)
             for one in bound

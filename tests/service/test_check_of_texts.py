@@ -307,6 +307,15 @@ def test_a_history_that_git_cannot_read_in_time_is_an_error(engine, root, monkey
         stale(engine, root)
 
 
+def test_a_name_with_too_many_uses_is_left_out(engine, root, monkeypatch):
+    commit(root, {"src/uses.py": "print(other_helper)\n" * 500, "AGENTS.md": NOTES + "`other_helper()`\n"})
+    start, end = AUTH.index("def check_token"), AUTH.index("def other_helper")
+    commit(root, {"src/auth.py": AUTH[:start] + AUTH[end:]})
+    monkeypatch.setattr("rag.corpus.named_history._MAX_BYTES", 5_000)
+    found = {one.claim.text: one.state for one in check_texts(engine, *_texts(engine, root))}
+    assert (found["other_helper()"], found["check_token()"]) == ("fresh", "removed")
+
+
 def test_too_much_is_refused(engine, root):
     texts = [CheckedText(str(n), "") for n in range(501)]
     with pytest.raises(ConfigError, match="501 texts"):

@@ -32,7 +32,7 @@ _INI_NAME = re.compile(r"^[ \t]*([\w.-]+)[ \t]*=", re.MULTILINE)
 _ANY_WORD = re.compile(r"[\w.:-]+")
 _LEAST_SHARE = 0.6
 _LEAST_SAME_LINES = 3
-_TWO_WORDS = re.compile(r"\w{3,}\W+(?:\w{1,2}\W+)*\w{3}")
+_WORD_OF_LINE = re.compile(r"\w+")
 _MAX_NAMES = 2_000
 
 
@@ -153,8 +153,12 @@ def has_same_body(old: NamedLines, text: str, new: NamedLines, later: str) -> bo
     for lines, one in ((lines_of(text), old), (lines_of(later), new)):
         often = _without(old, new, lines, NamedLines(1, len(lines), "", ""))
         body = _without(old, new, lines, NamedLines(one.start + 1, one.end, "", ""))
-        shared.append({line for line in body if often[line] == 1 and _TWO_WORDS.search(line)})
+        shared.append({line for line in body if often[line] == 1 and _has_words(line)})
     return len(shared[0] & shared[1]) >= _LEAST_SAME_LINES
+
+
+def _has_words(line: str) -> bool:
+    return sum(len(word) > 2 for word in _WORD_OF_LINE.findall(line)) > 1
 
 
 def _without(old: NamedLines, new: NamedLines, lines: Sequence[str], one: NamedLines) -> Counter[str]:

@@ -119,7 +119,7 @@ def renamed(
 ) -> NamedLines | None:
     """Return what a name of an old text is called in the present text; None if it is not certain.
 
-    It is a guess: these may be too few lines to be certain (`has_same_body`). Its lines, apart from the name, are
+    It is a guess: these may be too few lines (`has_same_body`). Its lines, apart from the name, are
     those of a name that is new, at least six tenths of them, and no other new name has as many.
 
     Args:

@@ -386,7 +386,7 @@ class _Check:
         return self._same_bytes[old, new, number]
 
     def _fix(self, one: _Open, path: str, lines: str = "") -> str:
-        """Return a correction; "" in a code fence, if the new path is there, or for a path with unusual signs."""
+        """Return a correction; "" in a code fence, near the new path, or for a path with unusual signs."""
         claim = one.claim
         line = self.texts[one.number].text.split("\n")[claim.line - 1]
         if claim.is_fenced or not _PLAIN_PATH.fullmatch(path):

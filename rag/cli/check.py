@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
+from urllib.parse import quote
 
 import typer
 
@@ -15,7 +16,7 @@ from rag.cli import completion, options
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
-from rag.resources import replace_file
+from rag.resources import read_regular, replace_file
 from rag.types import Source
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def check(
         str, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, or github (annotations).")
     ] = "text",
     fix: Annotated[
-        bool, typer.Option("--fix", help="Correct what has moved or was renamed in the files, nothing else.")
+        bool,
+        typer.Option("--fix", help="Correct paths and lines that have moved in the files, nothing else."),
     ] = False,
     every: Annotated[
         bool, typer.Option("--all", help="List what is true too, and what never existed.")
@@ -79,8 +81,11 @@ def check(
             raise ConfigError("--fix needs files; standard input cannot be corrected")
         with opened_engine() as engine:
             source = whole_repository(locate(repo))
-            texts = [_read(name, source) for name in files] if files else agent_texts(engine, source)
+            texts = _given(files, source) if files else agent_texts(engine, source)
+            if fix:
+                _refuse_outside(texts, source)
             if not texts:
+                _print([], kind)
                 say(f"rag: {source.name} has none of the files that are checked by default; name some")
                 return
             found = check_texts(engine, source, texts)
@@ -92,6 +97,28 @@ def check(
             raise typer.Exit(STALE)
 
 
+def _given(names: Sequence[str], source: Source) -> list[CheckedText]:
+    """Return the texts that were named, each file once."""
+    files: dict[str, str] = {}
+    for name in names:
+        files.setdefault(name if name == _STDIN else os.path.realpath(name), name)
+    return [_read(name, source) for name in files.values()]
+
+
+def _refuse_outside(texts: Sequence[CheckedText], source: Source) -> None:
+    """Raise ConfigError if a file of the repository is a symbolic link to one elsewhere."""
+    top = os.path.realpath(source.location)
+    for text in texts:
+        path = _path(text, source)
+        is_here = path.is_symlink() or Path(os.path.normpath(path.absolute())).is_relative_to(source.location)
+        if is_here and not Path(os.path.realpath(path)).is_relative_to(top):
+            raise ConfigError(f"{path} is a file outside of the repository; --fix does not write it")
+
+
+def _path(text: CheckedText, source: Source) -> Path:
+    return Path(source.location, text.path) if text.path else Path(text.name)
+
+
 def _read(name: str, source: Source) -> CheckedText:
     from rag.memory.claims import MAX_TEXT_CHARS
     from rag.service.claims import text_of
@@ -99,8 +126,7 @@ def _read(name: str, source: Source) -> CheckedText:
     try:
         if name == _STDIN:
             return text_of(name, sys.stdin.buffer.read(4 * MAX_TEXT_CHARS))
-        with Path(name).open("rb") as file:
-            content = file.read(4 * MAX_TEXT_CHARS)
+        content = read_regular(Path(name), max_bytes=4 * MAX_TEXT_CHARS)
     except OSError as error:
         raise ConfigError(f"{name} cannot be read: {error.strerror}") from error
     here = Path(os.path.realpath(name))
@@ -130,9 +156,10 @@ def _fix(texts: Sequence[CheckedText], stale: Sequence[CheckedClaim], source: So
     for text in texts:
         new, fixed = corrected(text.text, [one for one in stale if one.file == text.name])
         if fixed:
-            path = Path(source.location, text.path) if text.path else Path(text.name)
             _replace(
-                path, text.text.encode("utf-8", "surrogateescape"), new.encode("utf-8", "surrogateescape")
+                _path(text, source),
+                text.text.encode("utf-8", "surrogateescape"),
+                new.encode("utf-8", "surrogateescape"),
             )
             count += fixed
     return count
@@ -142,7 +169,7 @@ def _replace(path: Path, old: bytes, new: bytes) -> None:
     """Replace the bytes of a file at once; refuse if they have changed in the meantime."""
     path = Path(os.path.realpath(path))
     try:
-        if path.read_bytes() != old:
+        if path.stat().st_size != len(old) or read_regular(path, max_bytes=len(old)) != old:
             raise ConfigError(f"{path} has changed since it was read; run `rag check --fix` again")
         replace_file(path, new, mode=path.stat().st_mode & 0o777)
     except OSError as error:
@@ -199,7 +226,7 @@ def _sarif(found: Sequence[CheckedClaim]) -> dict[str, Any]:
 def _result(one: CheckedClaim) -> dict[str, Any]:
     claim = one.claim
     region = {"startLine": claim.line, "startColumn": claim.begin + 1, "endColumn": claim.end + 1}
-    artifact = {"uri": one.file}
+    artifact = {"uri": quote(one.file, safe="/", errors="surrogateescape")}
     result: dict[str, Any] = {
         "ruleId": one.state,
         "level": "warning" if one.is_stale else "none",

@@ -60,12 +60,15 @@ class Lineage:
         root: a folder in a work tree or a clone.
         commit: the commit to follow files to.
         cache: a folder for what was read; None keeps it in memory only.
+
+    What cannot be read is not known; `problem` then says why it could not.
     """
 
     def __init__(self, root: Path, commit: str, cache: Path | None = None) -> None:
         self._root, self._commit, self._folder = root, commit, cache
         self._range: _Range | None = None
         self._failed = False
+        self.problem = ""
         self._followed: dict[str, Mapping[str, str] | None] = {}
         self._ended: dict[str, list[tuple[int, str]]] | None = None
 
@@ -106,7 +109,8 @@ class Lineage:
         """Return the events, oldest first, of a partial clone: only files of equal bytes are renamed."""
         try:
             return _read_events(self._root, self._commit, commits, "-M100%")[::-1]
-        except (GitError, SourceError):
+        except (GitError, SourceError) as error:
+            self.problem = str(error)
             return []
 
     def became(self, path: str, number: int) -> tuple[str, int]:
@@ -114,15 +118,22 @@ class Lineage:
 
         The path is "" if it was deleted.
         """
-        ended = self.ended()
-        while True:
+        last = path, number
+        for at, _, new in self.moves(path, number):
+            last = new, at - 1 if new else at
+        return last
+
+    def moves(self, path: str, number: int) -> Iterator[tuple[int, str, str]]:
+        """Yield the event of a file with this number and those after it, as number, old path, new path."""
+        ended, limit = self.ended(), number
+        while path:
             events = ended.get(path, [])
-            at = bisect_right(events, number, key=lambda event: event[0]) - 1
+            at = bisect_right(events, limit, key=lambda event: event[0]) - 1
             if at < 0:
-                return path, number
-            path, number = events[at][1], events[at][0] - 1
-            if not path:
-                return "", number + 1
+                return
+            number, new = events[at]
+            yield number, path, new
+            path, limit = new, number - 1
 
     def commit_of(self, number: int) -> str:
         """Return the commit along the first parents with this many after it; "" if there is none."""
@@ -136,18 +147,21 @@ class Lineage:
         known = {commit: number for number, commit in enumerate(self._known_commits())}
         found = self._range.side_commits if self._range else {}
         if self._range and any(one not in known and one not in found for one in commits):
-            found |= dict.fromkeys(set(commits) - known.keys(), -1) | self._branched(known, set(commits))
-            self._write()
+            branched = self._branched(known, set(commits))
+            if branched is not None:
+                found |= dict.fromkeys(set(commits) - known.keys(), -1) | branched
+                self._write()
         numbers = {one: known.get(one, found.get(one, -1)) for one in commits}
         return {one: number for one, number in numbers.items() if number >= 0}
 
-    def _branched(self, known: Mapping[str, int], wanted: set[str]) -> dict[str, int]:
-        """Return the positions of commits of side branches, from one list of all commits."""
+    def _branched(self, known: Mapping[str, int], wanted: set[str]) -> dict[str, int] | None:
+        """Return the positions of commits of side branches, from one list of all; None if git fails."""
         command = ["rev-list", "--topo-order", "--parents", f"--max-count={_MAX_ANCESTORS}", self._commit]
         try:
             rows = _git(self._root, *command, "--").decode("ascii").splitlines()
-        except (GitError, SourceError):
-            return {}
+        except (GitError, SourceError) as error:
+            self.problem = str(error)
+            return None
         numbers: dict[str, int] = dict(known)
         for row in reversed(rows):
             commit, *parents = row.split(" ")
@@ -158,7 +172,8 @@ class Lineage:
     def _known_commits(self) -> list[str]:
         try:
             self._range = self._range or self._cached() or self._listed()
-        except (GitError, SourceError):
+        except (GitError, SourceError) as error:
+            self.problem = str(error)
             return []
         return self._range.commits
 

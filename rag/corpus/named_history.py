@@ -16,6 +16,7 @@ _MAX_VERSIONS = 20_000
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
 _CHANGE = re.compile(r":\d+ \d+ ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*")
 _MAX_PATTERN_CHARS = 20_000
+_MAX_IGNORED_CALLS = 64
 _EXACT = ("--no-color", "--no-line-number", "--no-column", "--no-full-name", "--no-recurse-submodules")
 
 Version = tuple[str, str, str, str]
@@ -26,6 +27,9 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
     """Return the commit that last changed each line of a file in the folder, or at a commit.
 
     Lines that are not committed, and those of a file that git does not know, are left out.
+
+    Raises:
+        SourceError: git takes too long.
     """
     spans = [f"-L{line},{line}" for line in sorted(lines)]
     options = ["--porcelain", "--no-textconv", "--no-ignore-revs-file"]
@@ -33,26 +37,41 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
     try:
         command = ["blame", *options, *spans, *at, "--", path]
         output = run_git(command, cwd=root, timeout_s=MAX_SECONDS, max_bytes=_MAX_BYTES)
-    except (GitError, SourceError):
+    except GitError:
         return {}
     found = {int(row): one.decode() for one, row in _BLAMED.findall(output)}
     return {row: one for row, one in found.items() if row in lines and one.strip("0")}
 
 
 def files_with(
-    root: Path, names: Collection[str], commits: Sequence[str] = (), *, is_git: bool = True
+    root: Path,
+    names: Collection[str],
+    commits: Sequence[str] = (),
+    *,
+    is_git: bool = True,
+    left_out: set[str] | None = None,
 ) -> dict[str, dict[str, list[str]]]:
     """Return the files that hold each name as a whole word, by commit, then name.
 
-    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's.
+    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's. Names
+    with too many uses to list are left out, and added to `left_out`.
 
     Raises:
-        SourceError: git takes too long, or there are too many.
+        SourceError: git takes too long.
     """
     found: dict[str, dict[str, list[str]]] = {}
     known = set(commits)
-    for part in _parts(sorted(names)):
-        lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
+    parts = list(_parts(sorted(names)))
+    while parts:
+        part = parts.pop()
+        try:
+            lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
+        except _TooMany:
+            half = len(part) // 2
+            parts += [part[:half], part[half:]] if half else []
+            if not half and left_out is not None:
+                left_out.update(part)
+            continue
         for line in dict.fromkeys(lines.decode("utf-8", "surrogateescape").split("\n")):
             place, between, name = line.partition("\0")
             commit, colon, path = place.partition(":") if known else ("", ":", place)
@@ -73,28 +92,43 @@ def _parts(names: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
+class _TooMany(Exception):
+    """Names have more uses than are read."""
+
+
 def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
     """Return a line for each use of the names. As one expression, of PCRE: as strings they take 100 times as
-    long.
+    long. Raises _TooMany, SourceError.
     """
+    taken = bytearray()
+
+    def take(piece: bytes) -> None:
+        taken.extend(piece)
+        if len(taken) > _MAX_BYTES:
+            raise _TooMany
+
     escaped = "|".join(re.escape(name) for name in names)
     pattern = rf"(?<![\w$])(?:{escaped})(?![\w$])".encode("utf-8", "surrogateescape")
     try:
-        return run_git(
+        run_git(
             ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where, "--", "."],
             cwd=root,
             stdin=pattern,
             ok_codes=(0, 1),
             timeout_s=MAX_SECONDS,
-            max_bytes=_MAX_BYTES,
+            on_output=take,
         )
     except GitError as error:
         raise SourceError(f"git cannot search {root} for names: {error.line}") from error
+    return bytes(taken)
 
 
 def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return the blob id of each file at a commit, given as (commit, path); those that do not exist are left
     out.
+
+    Raises:
+        SourceError: git takes too long.
     """
     wanted = [one for one in dict.fromkeys(places) if "\n" not in one[1]]
     if not wanted:
@@ -102,7 +136,7 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     names = "".join(f"{commit}:./{path}\n" for commit, path in wanted).encode("utf-8", "surrogateescape")
     try:
         output = run_git(["cat-file", "--batch-check"], cwd=root, stdin=names, timeout_s=MAX_SECONDS)
-    except (GitError, SourceError):
+    except GitError:
         return {}
     rows = output.decode("utf-8", "surrogateescape").split("\n")
     words = [row.split(" ") for row in rows[: len(wanted)]]
@@ -114,13 +148,32 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
 
 
 def ignored(root: Path, paths: Collection[str]) -> set[str]:
-    """Return those of the paths that git ignores: what is there is made by a tool, not written."""
-    wanted = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    try:
-        output = run_git(["check-ignore", "--stdin", "-z"], cwd=root, stdin=wanted, ok_codes=(0, 1))
-    except (GitError, SourceError):
-        return set()
-    return set(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
+    """Return those of the paths that git ignores, as files or folders: what is there is made by a tool, not
+    written. Git refuses all paths for one beyond a symbolic link or in a submodule; these are left out.
+    """
+    found: set[str] = set()
+    parts = [sorted(path for path in paths if not _is_beyond_link(root, path))]
+    for _ in range(_MAX_IGNORED_CALLS):
+        if not parts:
+            break
+        part = parts.pop(0)
+        wanted = "".join(f"{path}\0{path}/\0" for path in part).encode("utf-8", "surrogateescape")
+        command = ["check-ignore", "--stdin", "-z"]
+        try:
+            output = run_git(command, cwd=root, stdin=wanted, ok_codes=(0, 1), timeout_s=MAX_SECONDS)
+        except GitError:
+            half = len(part) // 2
+            parts += [part[:half], part[half:]] if half else []
+        except SourceError:
+            break
+        else:
+            found.update(output.decode("utf-8", "surrogateescape").split("\0"))
+    return {path for path in paths if path in found or f"{path}/" in found}
+
+
+def _is_beyond_link(root: Path, path: str) -> bool:
+    names = path.split("/")
+    return any(root.joinpath(*names[:n]).is_symlink() for n in range(1, len(names)))
 
 
 def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:

@@ -18,6 +18,7 @@ from rag.mcp.catalog import MAX_REPOSITORIES, MAX_RESULTS
 from rag.mcp.host import Host, Progress
 from rag.mcp.sent_lines import SentLines
 from rag.memory.claims import CheckedClaim
+from rag.quoting import visible
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
@@ -316,13 +317,14 @@ class Toolbox:
         found = await self._host.run(checked, is_long=True)
         stale = [one for one in found if one.is_stale]
         fresh = sum(one.state == "fresh" for one in found)
-        lines = [f"- {one.file}:{one.claim.place}: {one}" for one in stale]
+        lines = [visible(f"- {one.file}:{one.claim.place}: {one}") for one in stale]
         lines = (
             [f"Stale ({len(stale)}), still true ({fresh}):", "", *lines]
             if lines
             else [f"Nothing is stale; {fresh} places and names are still true."]
         )
-        return Reply("\n".join(lines), {"claims": [one.values() for one in stale], "fresh": fresh})
+        claims = [one.values() | {"now": visible(one.now)} for one in stale]
+        return Reply("\n".join(lines), {"claims": claims, "fresh": fresh})
 
     async def recall_turns(
         self,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ _SYMBOL = re.compile(rf"((?:{_NAME}(?:\.|::|#))*)({_NAME})(\([^()]{{0,200}}\))?"
 _SETTING = re.compile(r"\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?:=\S*)?")
 _ASSIGNED = re.compile(r"\w+=\S*")
 _WORD = re.compile(r"\S+")
+_URL_WORD = re.compile(r"[^\s`'\"()\[\]<>]+")
 _BETWEEN_COMMANDS = frozenset({"&&", "||", ";", "|"})
 _TARGET = re.compile(r"[\w.:/-]*\w")
 _RUNNERS = {"npm": "npm", "pnpm": "npm", "yarn": "npm", "bun": "npm", "make": "make", "just": "just"}
@@ -53,7 +54,8 @@ class Claim:
     `line` counts from 1; `begin` and `end` are the characters of that line with the place or the bare name,
     which a correction replaces. `path` is the path as written, `first` and `last` are its lines, 0 for none.
     `name` is the bare name of a symbol, a setting or a target, `scope` what is before the name of a symbol,
-    the kind of target of a command. `is_marked` means that it is between code marks, or the target of a link.
+    the kind of target of a command. `is_marked` means that it is between code marks, or the target of a link,
+    `is_fenced` within a code fence.
     """
 
     kind: ClaimKind
@@ -67,6 +69,7 @@ class Claim:
     name: str = ""
     scope: str = ""
     is_marked: bool = False
+    is_fenced: bool = False
 
     @property
     def place(self) -> str:
@@ -116,6 +119,8 @@ class CheckedClaim:
         }
 
     def __str__(self) -> str:
+        if self.state == "changed" and self.reason:
+            return f"{self.claim.text}: {self.reason}"
         said = {
             "moved": f"moved to {self.now}",
             "renamed": f"renamed to {self.now}",
@@ -146,7 +151,7 @@ def claims_in(text: str, *, all_words: bool = False) -> list[Claim]:
 
 
 def corrected(text: str, claims: Iterable[CheckedClaim]) -> tuple[str, int]:
-    """Return a text with what has moved or was renamed written as it is now, and the number of corrections.
+    """Return a text with the corrections of its claims, and their number.
 
     All other characters stay as they are.
     """
@@ -162,8 +167,8 @@ def corrected(text: str, claims: Iterable[CheckedClaim]) -> tuple[str, int]:
 
 
 def _of_fenced(line: str, number: int) -> Iterator[Claim]:
-    yield from _paths(line, number, 0, is_marked=False)
-    yield from _commands(line, number, 0)
+    for one in (*_paths(line, number, 0, is_marked=False), *_commands(line, number, 0)):
+        yield replace(one, is_fenced=True)
 
 
 def _of_line(line: str, number: int, *, all_words: bool) -> list[Claim]:
@@ -211,7 +216,8 @@ def _names(text: str, number: int, begin: int) -> list[Claim]:
     """Return the setting or symbol that a word is, if it looks like one."""
     if setting := _SETTING.fullmatch(text):
         at = begin + setting.start(1)
-        return [Claim("setting", text, number, at, at + len(setting[1]), name=setting[1], is_marked=True)]
+        shown = text.partition("=")[0]  # a value may be a secret
+        return [Claim("setting", shown, number, at, at + len(setting[1]), name=setting[1], is_marked=True)]
     symbol = _SYMBOL.fullmatch(text)
     if symbol is None or not _is_code(symbol[1], symbol[2], symbol[3] or ""):
         return []
@@ -229,7 +235,12 @@ def _is_code(scope: str, name: str, call: str) -> bool:
 
 
 def _paths(part: str, number: int, offset: int, *, is_marked: bool) -> Iterator[Claim]:
+    urls = [one.span() for one in _URL_WORD.finditer(part) if "://" in one[0]] if "://" in part else []
     for token in _TOKEN.finditer(part):
+        while urls and urls[0][1] <= token.start():
+            urls.pop(0)
+        if urls and urls[0][0] < token.end():
+            continue
         word = token[0].rstrip(".:!?")
         around = part[max(token.start() - 1, 0) : token.start()] + part[token.end() : token.end() + 1]
         if _PLACEHOLDERS & set(around):
@@ -276,7 +287,7 @@ def _commands(part: str, number: int, offset: int) -> Iterator[Claim]:
 
 
 def _command(words: list[tuple[str, int]], number: int) -> Iterator[Claim]:
-    """Yield the targets of one command: its words, each with its place."""
+    """Yield the targets of one command: its words, each with its place. What else it says may be secret."""
     rest = [(word.rstrip(";,."), at) for word, at in words]
     while rest and (rest[0][0] in _BEFORE_COMMANDS or _ASSIGNED.fullmatch(rest[0][0])):
         is_runner = rest[0][0] in ("uv", "poetry", "pipenv", "hatch")
@@ -285,9 +296,10 @@ def _command(words: list[tuple[str, int]], number: int) -> Iterator[Claim]:
         return
     program = rest[0][0]
     kind = _RUNNERS.get(program, "cargo" if program == "cargo" else "program")
-    shown = " ".join(word for word, _ in rest)[:_MAX_TOKEN_CHARS]
+    runs = " run" if [word for word, _ in rest[1:2]] == ["run"] else ""
     for word, at in _named(kind, rest):
         if _TARGET.fullmatch(word):
+            shown = word if kind == "program" else f"{program}{runs} {word}"[:_MAX_TOKEN_CHARS]
             yield Claim("command", shown, number, at, at + len(word), name=word, scope=kind, is_marked=True)
 
 

@@ -31,6 +31,8 @@ _INI_SCRIPTS = re.compile(r"^(?:console|gui)_scripts[ \t]*=(.*(?:\n[ \t]+.*)*)",
 _INI_NAME = re.compile(r"^[ \t]*([\w.-]+)[ \t]*=", re.MULTILINE)
 _ANY_WORD = re.compile(r"[\w.:-]+")
 _LEAST_SHARE = 0.6
+_LEAST_SAME_LINES = 3
+_WORD_OF_LINE = re.compile(r"\w+")
 _MAX_NAMES = 2_000
 
 
@@ -117,8 +119,8 @@ def renamed(
 ) -> NamedLines | None:
     """Return what a name of an old text is called in the present text; None if it is not certain.
 
-    Its lines, apart from the name, are those of a name that is new, at least six tenths of them, and no other
-    new name has as many.
+    It is a guess: these may be too few lines (`has_same_body`). Its lines, apart from the name, are
+    those of a name that is new, at least six tenths of them, and no other new name has as many.
 
     Args:
         old: the name and its lines.
@@ -141,6 +143,22 @@ def renamed(
         return None
     best, one = shares[0]
     return one if len(shares) == 1 or shares[1][0] < best else None
+
+
+def has_same_body(old: NamedLines, text: str, new: NamedLines, later: str) -> bool:
+    """Whether the lines below the first ones of two names have at least three in common that are distinctive:
+    they have two words, and each text has them once.
+    """
+    shared = []
+    for lines, one in ((lines_of(text), old), (lines_of(later), new)):
+        often = _without(old, new, lines, NamedLines(1, len(lines), "", ""))
+        body = _without(old, new, lines, NamedLines(one.start + 1, one.end, "", ""))
+        shared.append({line for line in body if often[line] == 1 and _has_words(line)})
+    return len(shared[0] & shared[1]) >= _LEAST_SAME_LINES
+
+
+def _has_words(line: str) -> bool:
+    return sum(len(word) > 2 for word in _WORD_OF_LINE.findall(line)) > 1
 
 
 def _without(old: NamedLines, new: NamedLines, lines: Sequence[str], one: NamedLines) -> Counter[str]:

@@ -11,6 +11,7 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -216,7 +217,9 @@ def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
         holders = {}
     tree = LookupTree(state, holders=holders)
     places = dict.fromkeys(place for claim in claims for place in places_in(tree, claim))
-    committed = blobs_at(state.root, [(state.commit, path) for path, _ in places]) if state.commit else {}
+    committed: dict[tuple[str, str], str] = {}
+    with suppress(SourceError):
+        committed = blobs_at(state.root, [(state.commit, path) for path, _ in places if state.commit])
     found = []
     for n, (path, lines) in enumerate([*places][:_MAX_BOUND], start=1):
         made = citation_of(tree, path, lines, n=n, commit=state.commit)

@@ -24,15 +24,17 @@ from pathlib import Path
 from rag.code.languages import kind_of_path
 from rag.corpus.history import read_blobs
 from rag.corpus.lineage import Lineage
-from rag.corpus.named_history import commit_days, files_with, ignored, line_commits, versions
+from rag.corpus.named_history import blobs_at, commit_days, files_with, ignored, line_commits, versions
 from rag.corpus.read import file_bytes
 from rag.corpus.skip import vendored_folder
 from rag.corpus.worktree import work_tree
 from rag.errors import ConfigError, SourceError
+from rag.lines import lines_of
 from rag.memory.claims import MAX_TEXT_CHARS, CheckedClaim, Claim, claims_in
 from rag.memory.freshness import check
-from rag.memory.named_lines import BUILD_FILES, renamed, targets, whole_word
+from rag.memory.named_lines import BUILD_FILES, has_same_body, renamed, targets, whole_word
 from rag.memory.syntax import NamedLines
+from rag.quoting import counted
 from rag.service.bindings import LookupTree, build_files, candidates, citation_of, places_in, prepare
 from rag.service.claims_cache import ClaimsCache
 from rag.service.engine import Engine
@@ -48,6 +50,7 @@ _AGENT_FILE = re.compile(
 _MAX_COMMITS = 16
 """In the files of more commits names are not searched for: those with most claims are."""
 _MAX_BUILD_FILES = 200
+_PLAIN_PATH = re.compile(r"[\w./@+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,10 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
     if state.lineage is None:
         raise SourceError(f"{source} has no git history, which says what a text was true of")
     cache = ClaimsCache(engine.settings.home / LINEAGES, state.root)
-    found = _Check(state, state.lineage, cache, texts).run()
+    state.lineage.ended()
+    found = [] if state.lineage.problem else _Check(state, state.lineage, cache, texts).run()
+    if state.lineage.problem:
+        raise SourceError(f"the history of {source} cannot be read: {state.lineage.problem}")
     cache.save()
     return found
 
@@ -138,11 +144,13 @@ class _Check:
         self.now = LookupTree(state)
         self.found: dict[_Open, CheckedClaim] = {}
         self.written: dict[tuple[int, int], str] = {}
+        self._too_common: set[str] = set()
+        self._same_bytes: dict[tuple[str, str, int], bool] = {}
 
     def run(self) -> list[CheckedClaim]:
         claims = [_Open(n, claim) for n, one in enumerate(self.texts) for claim in claims_in(one.text)]
         words = [one.claim for one in claims if one.claim.kind in ("symbol", "setting")]
-        self._search({name for one in words for name in (one.name, one.scope.rpartition(".")[2]) if name})
+        self._search({one.name for one in words})
         left = [one for one in claims if not self._is_there(one)]
         self._blame(left)
         self._follow_paths([one for one in left if one.claim.kind in ("path", "lines")])
@@ -189,7 +197,7 @@ class _Check:
         return min(same, default="")
 
     def _search(self, names: set[str]) -> None:
-        found = files_with(self.state.root, names).get("", {})
+        found = files_with(self.state.root, names, left_out=self._too_common).get("", {})
         own = {one.path for one in self.texts}
         self.now.holders = {
             name: [path for path in paths if path not in own and kind_of_path(path) != "doc"]
@@ -220,7 +228,9 @@ class _Check:
         elif claim.kind == "lines":
             return False
         else:
-            is_there = any(self._has_scope(claim, path) for path in self.now.holders.get(claim.name, ()))
+            holders = self.now.holders.get(claim.name, ())
+            is_common = claim.name in self._too_common
+            is_there = is_common or any(self._has_scope(claim, path) for path in holders)
         if is_there:
             self.found[one] = CheckedClaim(self.texts[one.number].name, claim, "fresh")
         return is_there
@@ -245,7 +255,8 @@ class _Check:
         """Return the commits of lines of a text of the repository; without those that are not committed."""
         if path not in self._files:
             return {}
-        blob = self.state.files[path]
+        # With another HEAD, after a rebase, the same lines may be of other commits.
+        blob = f"{self.state.commit} {self.state.files[path]}"
         known = self.cache.lines(path, blob)
         if new := lines - known.keys():
             found = line_commits(self.state.root, path, new)
@@ -307,7 +318,7 @@ class _Check:
         for path in self._ways(one) if position is not None and is_likely else ():
             events = self.lineage.ended().get(path, [])
             is_folder = not events
-            events = events or folders.get(path, [])
+            events = self._later(one, path, events or folders.get(path, []), is_folder=is_folder)
             number = _next_event(events, position or 0)
             if number is None or number == position or path in self._ignored:
                 continue
@@ -316,20 +327,75 @@ class _Check:
             if is_folder:
                 self._folder_became(one, path, events, position or 0)
                 return "", ""
-            self._path_became(one, path, *self.lineage.became(path, number))
+            self._path_became(one, path, number)
             commit = self._commit(one) if number < (position or 0) else self.lineage.commit_of(number + 1)
             return path, commit
         self._put(one, state="fresh" if self._ends_with(one) else "absent")
         return "", ""
 
-    def _path_became(self, one: _Open, path: str, now: str, number: int) -> None:
+    def _later(
+        self, one: _Open, path: str, events: list[tuple[int, str]], *, is_folder: bool
+    ) -> list[tuple[int, str]]:
+        """Return the events of a path, or of the files of a folder, that are later than the line of the text.
+
+        All of them if that is not known: the text is not a file of the repository. A commit of a side branch
+        may be later than one that was merged with it: what its tree does not have went before.
+        """
+        position, commit = self._position(one) or 0, self._commit(one)
+        if self.texts[one.number].path not in self._files:
+            return events
+        later = [event for event in events if event[0] <= position]
+        if not later or self.lineage.commit_of(position) == commit:
+            return later
+        files = {at if is_folder else path for _, at in later}
+        had = blobs_at(self.state.root, [(commit, file) for file in files])
+        return [event for event in later if (commit, event[1] if is_folder else path) in had]
+
+    def _path_became(self, one: _Open, path: str, first: int) -> None:
+        """Report what became of a path after the event with this number."""
+        now, number = self.lineage.became(path, first)
         stem = path.rpartition(".")[0]
         if now in self._files:
             if stem in self._folders and now.startswith(f"{stem}/"):  # split into the files of a folder
                 now = f"{stem}/"
-            self._put(one, state="moved", now=now, fix=self._written_as(one, path, now))
+            if self._is_same_file(path, first):
+                self._put(one, state="moved", now=now, fix=self._fix(one, self._written_as(one, path, now)))
+            else:
+                self._put(
+                    one,
+                    state="removed",
+                    commit=self.lineage.commit_of(first),
+                    reason=f"perhaps moved to {now}",
+                )
         else:
             self._put(one, state="removed", commit=self.lineage.commit_of(number) if not now else "")
+
+    def _is_same_file(self, path: str, number: int) -> bool:
+        """Whether a file kept its base name or bytes in all its moves from the one with this number on."""
+        return all(
+            posixpath.basename(old) == posixpath.basename(new) or self._has_same_bytes(old, new, at)
+            for at, old, new in self.lineage.moves(path, number)
+        )
+
+    def _has_same_bytes(self, old: str, new: str, number: int) -> bool:
+        if (old, new, number) not in self._same_bytes:
+            commit = self.lineage.commit_of(number)
+            before, after = (f"{commit}~1", old), (commit, new)
+            blobs = blobs_at(self.state.root, [before, after])
+            self._same_bytes[old, new, number] = before in blobs and blobs[before] == blobs.get(after)
+        return self._same_bytes[old, new, number]
+
+    def _fix(self, one: _Open, path: str, lines: str = "") -> str:
+        """Return a correction; "" in a code fence, near the new path, or for a path with unusual signs."""
+        claim = one.claim
+        line = self.texts[one.number].text.split("\n")[claim.line - 1]
+        if claim.is_fenced or not _PLAIN_PATH.fullmatch(path):
+            return ""
+        if path.rstrip("/") != claim.path.rstrip("/"):
+            named = re.compile(rf"(?<![\w./@+-]){re.escape(path.rstrip('/'))}(?![\w@+-])")
+            if named.search(line[: claim.begin]) or named.search(line[claim.end :]):
+                return ""
+        return path + lines
 
     def _folder_became(
         self, one: _Open, folder: str, events: Sequence[tuple[int, str]], position: int
@@ -344,7 +410,9 @@ class _Check:
                 new[now.removesuffix(inside)] += 1
         best, count = new.most_common(1)[0] if new else ("", 0)
         if best in self._folders and count * 2 > len({path for _, path in after}):
-            self._put(one, state="moved", now=f"{best}/", fix=self._written_as(one, folder, best))
+            self._put(
+                one, state="moved", now=f"{best}/", fix=self._fix(one, self._written_as(one, folder, best))
+            )
         else:
             self._put(one, state="removed", commit=self.lineage.commit_of(after[0][0]))
 
@@ -374,9 +442,17 @@ class _Check:
         for (one, path, _), found in zip(cited, states, strict=True):
             since = days.get(self._commit(one), "")
             self._lines_became(one, path, found, since)
-        for one, _, _ in places:
+        for one, path, _ in places:
             if one not in self.found:
-                self._put(one, state="absent")
+                self._without_lines(one, path)
+
+    def _without_lines(self, one: _Open, path: str) -> None:
+        """Report lines that a file did not have when the text was written: stale if it still has not."""
+        count = len(lines_of(self.now.text(path))) if path in self._ways(one) and path in self._files else 0
+        if 0 < count < one.claim.last:
+            self._put(one, state="changed", reason=f"the file has only {counted(count, 'line')}")
+        else:
+            self._put(one, state="absent")
 
     def _lines_became(self, one: _Open, path: str, found: Freshness, since: str) -> None:
         is_same_place = (found.path, found.start) == (path, one.claim.first)
@@ -396,12 +472,18 @@ class _Check:
             self._put(one, state="changed", since=since, now=found.place)
 
     def _written_lines(self, one: _Open, path: str, found: Freshness) -> str:
-        claim = one.claim
-        written = claim.path if found.path == path else self._written_as(one, path, found.path)
+        claim, is_longer = one.claim, found.end > found.start
+        if found.path == path:
+            written = claim.path
+        else:
+            written = self._written_as(one, path, found.path)
+            events = self.lineage.ended().get(path, [])
+            number = _next_event(events, self._position(one) or 0)
+            if number is None or not self._is_same_file(path, number):
+                return ""
         if "#L" in claim.text:
-            last = f"-L{found.end}" if found.end > found.start else ""
-            return f"{written}#L{found.start}{last}"
-        return f"{written}:{found.start}" + (f"-{found.end}" if found.end > found.start else "")
+            return self._fix(one, written, f"#L{found.start}" + (f"-L{found.end}" if is_longer else ""))
+        return self._fix(one, written, f":{found.start}" + (f"-{found.end}" if is_longer else ""))
 
     # ------------------------------------------------------------ names
 
@@ -425,8 +507,8 @@ class _Check:
                 self._put(one, state="fresh")
             elif lines.scope and self.now.holders.get(one.claim.name):
                 self._put(one, state="fresh")  # a method may be inherited
-            elif not self._is_renamed(one, tree, path, lines, found):
-                gone.append((one, tree, path, found))
+            else:
+                gone.append((one, path, found, self._guess(one, tree, path, lines, found)))
         self._removed(gone)
 
     def _key(self, one: _Open) -> str:
@@ -439,12 +521,13 @@ class _Check:
         often = Counter(self._commit(one) for one in claims)
         commits = [commit for commit, _ in often.most_common(_MAX_COMMITS)]
         names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
-        holders = files_with(self.state.root, names, commits) if names and commits else {}
+        common: set[str] = set()
+        holders = files_with(self.state.root, names, commits, left_out=common) if names and commits else {}
         trees = {
             commit: LookupTree(self.state, commit, holders.get(commit, {}), self.now.texts)
             for commit in commits
         }
-        bound = [one for one in claims if self._commit(one) in trees]
+        bound = [one for one in claims if self._commit(one) in trees and one.claim.name not in common]
         files = {
             (self._commit(one), path)
             for one in bound
@@ -463,38 +546,57 @@ class _Check:
         defined = self.now.definitions(found.path)
         return any(one.symbol == lines.symbol and one.start <= found.start <= one.end for one in defined)
 
-    def _is_renamed(
+    def _guess(
         self, one: _Open, tree: LookupTree, path: str, lines: NamedLines, found: Freshness
-    ) -> bool:
-        """Report what a name became, if its lines have another name now; return whether they have."""
+    ) -> NamedLines | None:
+        """Return the present name whose lines are most like those that a name had; None for none."""
         if found.path not in self._files:
-            return False
+            return None
         text, present = tree.text(path), self.now.text(found.path)
         known = {each.symbol for each in tree.named(one.claim, path)}
-        now = renamed(lines, text, known, self.now.named(one.claim, found.path), present)
-        if now is None:
-            return False
-        self._put(one, state="renamed", now=now.symbol, fix=now.symbol, reason=f"{found.path}:{now.start}")
-        return True
+        return renamed(lines, text, known, self.now.named(one.claim, found.path), present)
 
-    def _removed(self, gone: Sequence[tuple[_Open, LookupTree, str, Freshness]]) -> None:
-        """Report names as removed, with the last commit that took one from its file."""
-        paths = {each for _, _, path, found in gone for each in (path, found.path) if each}
+    def _removed(self, gone: Sequence[tuple[_Open, str, Freshness, NamedLines | None]]) -> None:
+        """Report names as removed, with the last commit that took one from its file, or as renamed by it."""
+        paths = {each for _, path, found, _ in gone for each in (path, found.path) if each}
         changes = versions(self.state.root, self.state.commit, paths)
         numbers = self.lineage.positions({commit for commit, *_ in changes})
         last = max((self._position(one) or 0 for one, *_ in gone), default=0)
         recent = [change for change in changes if numbers.get(change[0], last) < last]
         blobs = read_blobs(self.state.root, {blob for *_, old, new in recent for blob in (old, new)})
         texts = {blob: content.decode("utf-8", "replace") for blob, content in blobs.items()}
-        for one, _, path, found in gone:
+        for one, path, found, guess in gone:
             commits = (
-                commit
+                (commit, at)
                 for commit, at, old, new in recent
                 if at in (path, found.path)
                 and _has(one.claim, at, texts.get(old, ""))
                 and not _has(one.claim, at, texts.get(new, ""))
             )
-            self._put(one, state="removed", commit=next(commits, ""), reason=f"it was in {path}")
+            commit, at = next(commits, ("", path))
+            if guess is None:
+                self._put(one, state="removed", commit=commit, reason=f"it was in {path}")
+            elif commit and self._has_renamed(one.claim, commit, at, found.path, guess):
+                place = f"{found.path}:{guess.start}"
+                self._put(one, state="renamed", now=guess.symbol, commit=commit, reason=place)
+            else:
+                reason = f"it was in {path}, perhaps now {guess.symbol}"
+                self._put(one, state="removed", commit=commit, reason=reason)
+
+    def _has_renamed(self, claim: Claim, commit: str, path: str, later: str, guess: NamedLines) -> bool:
+        """Whether a commit took a name from a file and added another one with the same body."""
+        before = LookupTree(self.state, f"{commit}~1", texts=self.now.texts)
+        after = LookupTree(self.state, commit, texts=self.now.texts)
+        if any(one.symbol == guess.symbol for each in (path, later) for one in before.named(claim, each)):
+            return False
+        old = [one for one in before.named(claim, path) if one.symbol == claim.name]
+        return any(
+            has_same_body(one, before.text(path), new, after.text(each))
+            for one in old
+            for each in dict.fromkeys((path, later))
+            for new in after.named(claim, each)
+            if new.symbol == guess.symbol
+        )
 
 
 def _has(claim: Claim, path: str, text: str) -> bool:

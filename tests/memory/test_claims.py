@@ -58,6 +58,14 @@ def test_commands_of_a_text(command, names):
     assert [one.name for one in claims_in(f"```sh\n{command}\n```\n") if one.kind == "command"] == names
 
 
+def test_values_and_arguments_are_not_shown():
+    text = (
+        "`APP_SECRET=hunter2`, `A=hunter2 make lint B=hunter2`, `shop login hunter2`, `npm run build -- -x`"
+    )
+    claims = claims_in(text)
+    assert [one.text for one in claims] == ["APP_SECRET", "make lint", "shop", "npm run build"]
+
+
 def test_a_code_fence_ends_where_it_began():
     text = "````\n```\nmake one\n````\nmake two\n"
     assert found(text, "command") == ["one"]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command import rag
 from conftest import git
 
 from rag.errors import ConfigError, SourceError
+from rag.mcp.toolbox import Toolbox
 from rag.memory.facts import Fact, Facts
 from rag.service import Engine, locate
 from rag.service.claims import CheckedText, agent_texts, check_texts
 from rag.service.facts import add_fact, check_facts, confirm_fact, facts_of
 from rag.service.retention import KeptFiles
 from rag.settings import Settings
+from rag.types import Source
 
 AUTH = '''import os
 
@@ -107,7 +113,7 @@ def test_each_kind_of_claim_is_followed(engine, root):
     split = commit(root, {"src/store.py": None, "src/first.py": STORE[:half], "src/last.py": STORE[half:]})
     changed = AUTH.replace("check_token", "verify_token").replace("a token is", "it is")
     changed = changed.replace("APP_SECRET", "APP_KEY")
-    commit(root, {"src/tokens.py": changed, "Makefile": MAKE.replace("lint:", "check:")})
+    renaming = commit(root, {"src/tokens.py": changed, "Makefile": MAKE.replace("lint:", "check:")})
     found = stale(engine, root)
     assert split not in found["src/store.py"] or found["src/store.py"] == f"removed {split}"
     assert found.pop("src/store.py").startswith(("removed", "moved src/"))
@@ -117,8 +123,8 @@ def test_each_kind_of_claim_is_followed(engine, root):
         "src/auth.py:8-9": "changed src/tokens.py:8-9",
         "tools/gone.py": f"removed {gone}",
         "lib/parts/": "moved lib/pieces/",
-        "APP_SECRET": "renamed APP_KEY",
-        "make lint": "renamed check",
+        "APP_SECRET": f"removed {renaming}",
+        "make lint": f"removed {renaming}",
     }
 
 
@@ -131,6 +137,24 @@ def test_removed_names_have_the_commit_that_removed_them(engine, root):
     found = stale(engine, root)
     assert found["check_token()"] == f"removed {removed}"
     assert found["make test"] == f"removed {target}"
+
+
+def test_a_renamed_name_is_never_corrected_and_only_certain_with_its_body(engine, root):
+    changed = AUTH.replace("check_token", "verify_token")
+    commit(root, {"src/auth.py": changed, "Makefile": MAKE.replace("lint:", "nuke-db:")})
+    source = locate(str(root))
+    found = [one for one in check_texts(engine, source, agent_texts(engine, source)) if one.is_stale]
+    said = {one.claim.text: (one.state, one.fix, one.reason) for one in found}
+    assert said["check_token()"] == ("renamed", "", "src/auth.py:6")
+    assert said["make lint"] == ("removed", "", "it was in Makefile, perhaps now nuke-db")
+
+
+def test_a_name_that_another_commit_added_is_only_perhaps_the_new_one(engine, root):
+    start, end = AUTH.index("def check_token"), AUTH.index("def other_helper")
+    other = AUTH[start:end].replace("check_token", "verify_token")
+    commit(root, {"src/auth.py": AUTH + "\n\n" + other})
+    removed = commit(root, {"src/auth.py": AUTH[:start] + AUTH[end:] + "\n\n" + other})
+    assert stale(engine, root)["check_token()"] == f"removed {removed}"
 
 
 def test_lines_that_moved_have_their_new_place(engine, root):
@@ -150,7 +174,7 @@ def test_a_text_is_compared_as_of_when_its_line_was_written(engine, root):
 
 
 def test_what_was_never_there_or_went_with_the_text_is_no_claim(engine, root):
-    text = "`no/such.py`, `never_was()`, `NO_SUCH_THING`, `make nothing`, src/auth.py:999, ../../etc/passwd"
+    text = "`no/such.py`, `never_was()`, `NO_SUCH_THING`, `make nothing`, no/such.py:999, ../../etc/passwd"
     assert stale(engine, root, text) == {}
     commit(
         root, {"tools/gone.py": None, "AGENTS.md": NOTES.replace("`tools/gone.py`", "not `tools/gone.py`")}
@@ -158,8 +182,26 @@ def test_what_was_never_there_or_went_with_the_text_is_no_claim(engine, root):
     assert stale(engine, root) == {}
 
 
+def test_lines_that_a_file_never_had_are_stale(engine, root):
+    commit(root, {"AGENTS.md": "See `src/auth.py:9999`, and `no/such.py:9999`.\n"})
+    (found,) = (one for one in check_texts(engine, *_texts(engine, root)) if one.is_stale)
+    assert str(found) == "src/auth.py:9999: the file has only 14 lines"
+
+
+def _texts(engine: Engine, root: Path) -> tuple[Source, list[CheckedText]]:
+    return locate(str(root)), agent_texts(engine, locate(str(root)))
+
+
 def test_a_generated_file_that_git_ignores_is_not_missing(engine, root):
     commit(root, {"tools/gone.py": None, ".gitignore": "/tools/\n"})
+    assert stale(engine, root) == {}
+
+
+def test_an_ignored_folder_is_not_missing_and_a_path_beyond_a_link_is_no_obstacle(engine, root):
+    (root / "link").symlink_to("src")
+    commit(root, {"lib/parts/one.py": None, "lib/parts/two.py": None, ".gitignore": "parts/\n/tools/\n"})
+    commit(root, {"tools/gone.py": None, "AGENTS.md": NOTES + "And `link/no/such.py`.\n"})
+    (root / "lib/parts").rmdir()
     assert stale(engine, root) == {}
 
 
@@ -170,6 +212,20 @@ def test_a_path_that_other_paths_end_with_is_not_that_path(engine, root):
     gone = commit(root, {"one/conf.py": None})
     assert stale(engine, root) == {"one/conf.py": f"removed {gone}"}
     assert stale(engine, root, "`more/one/conf.py`") == {}
+
+
+def test_lines_are_dated_again_after_a_rebase(engine, root):
+    git(root, "checkout", "--quiet", "-b", "side")
+    commit(root, {"docs/AGENTS.md": "Read `lib/parts/two.py`.\n"})
+    assert stale(engine, root, None) == {}
+    git(root, "checkout", "--quiet", "main")
+    commit(root, {"Makefile": MAKE + "# more\n"})
+    git(root, "checkout", "--quiet", "side")
+    git(root, "mv", "lib/parts/two.py", "lib/parts/second.py")
+    commit(root)
+    assert stale(engine, root) == {"lib/parts/two.py": "moved lib/parts/second.py"}
+    git(root, "rebase", "--quiet", "main")
+    assert stale(engine, root) == {"lib/parts/two.py": "moved lib/parts/second.py"}
 
 
 def test_a_damaged_cache_is_written_again(engine, root):
@@ -192,13 +248,72 @@ def test_commits_of_side_branches_are_followed(engine, root):
     assert stale(engine, root, text, "docs/side.md") == {"src/store.py": "moved src/shop.py"}
 
 
+def test_a_text_that_was_written_after_a_move_is_not_stale(engine, root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    commit(root, {"AGENTS.md": "`src/auth.py` was renamed to `src/tokens.py`.\n"})
+    assert stale(engine, root) == {}
+
+
+def test_a_text_of_a_merged_branch_that_was_written_after_a_move_is_not_stale(engine, root):
+    git(root, "checkout", "--quiet", "-b", "side")
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    git(root, "mv", "lib/parts", "lib/pieces")
+    commit(root)
+    commit(root, {"AGENTS.md": "`src/auth.py` became another, and so did `lib/parts/`.\n"})
+    git(root, "checkout", "--quiet", "main")
+    commit(root, {"src/store.py": STORE + "# more\n"})
+    git(root, "merge", "--quiet", "--no-ff", "--no-edit", "side")
+    assert stale(engine, root) == {}
+
+
+def fixes(engine: Engine, root: Path, text: str) -> list[tuple[str, str]]:
+    found = check_texts(engine, locate(str(root)), [CheckedText("text", text)])
+    return [(one.fix, one.reason) for one in found if one.is_stale]
+
+
+def test_only_a_certain_place_is_a_correction(engine, root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    git(root, "mv", "lib/parts/one.py", "lib/parts/of $(shell).py")
+    commit(root, {"src/shop.py": STORE.replace("amber", "azure"), "src/store.py": None})
+    commit(root)
+    assert fixes(engine, root, "`src/auth.py`") == [("src/tokens.py", "")]
+    assert fixes(engine, root, "`src/auth.py` was renamed to `src/tokens.py`") == [("", "")]
+    assert fixes(engine, root, "```\ncat src/auth.py\n```") == [("", "")]
+    assert fixes(engine, root, "https://host/a,src/auth.py") == []
+    assert fixes(engine, root, "`lib/parts/one.py`") == [("", "")]
+    assert fixes(engine, root, "`src/store.py`") == [("", "perhaps moved to src/shop.py")]
+
+
 def test_a_shallow_clone_and_a_plain_folder_do_not_guess(engine, root, tmp_path):
     commit(root, {"tools/gone.py": None})
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{root}", "shallow")
-    assert stale(engine, tmp_path / "shallow", "`tools/gone.py`") == {}
+    with pytest.raises(SourceError, match="it is a shallow clone"):
+        stale(engine, tmp_path / "shallow", "`tools/gone.py`")
+    assert rag("check", cwd=tmp_path / "shallow").code == 2
     (tmp_path / "plain").mkdir()
     with pytest.raises(SourceError, match="no git history"):
         stale(engine, tmp_path / "plain", "`tools/gone.py`")
+
+
+def test_a_history_that_git_cannot_read_in_time_is_an_error(engine, root, monkeypatch):
+    commit(root, {"tools/gone.py": None})
+
+    def slow(*_: object, **__: object) -> bytes:
+        raise SourceError("git took too long")
+
+    monkeypatch.setattr("rag.corpus.lineage.run_git", slow)
+    with pytest.raises(SourceError, match="git took too long"):
+        stale(engine, root)
+
+
+def test_a_name_with_too_many_uses_is_left_out(engine, root, monkeypatch):
+    commit(root, {"src/uses.py": "print(other_helper)\n" * 500, "AGENTS.md": NOTES + "`other_helper()`\n"})
+    start, end = AUTH.index("def check_token"), AUTH.index("def other_helper")
+    commit(root, {"src/auth.py": AUTH[:start] + AUTH[end:]})
+    monkeypatch.setattr("rag.corpus.named_history._MAX_BYTES", 5_000)
+    found = {one.claim.text: one.state for one in check_texts(engine, *_texts(engine, root))}
+    assert (found["other_helper()"], found["check_token()"]) == ("fresh", "removed")
 
 
 def test_too_much_is_refused(engine, root):
@@ -245,6 +360,16 @@ def test_the_command_has_formats_for_programs(root):
     assert line.startswith("::warning file=AGENTS.md,line=3,col=24,endColumn=35,title=rag check::src/auth.py")
 
 
+def test_a_log_has_encoded_paths_and_may_be_empty(root):
+    commit(root, {"a b#1.md": NOTES, "AGENTS.md": None})
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    result = json.loads(rag("check", "a b#1.md", "--format", "sarif", cwd=root).out)["runs"][0]["results"][0]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%20b%231.md"}
+    assert json.loads(rag("check", "--format", "sarif", cwd=root).out)["runs"][0]["results"] == []
+    assert json.loads(rag("check", "--json", cwd=root).out) == {"claims": []}
+
+
 def test_a_file_with_other_bytes_keeps_them(root):
     content = b"See src/auth.py.\r\n\xff\xfe caf\xe9 `src/auth.py`\n"
     (root / "MEMORY.md").write_bytes(content)
@@ -253,6 +378,44 @@ def test_a_file_with_other_bytes_keeps_them(root):
     commit(root)
     assert rag("check", "MEMORY.md", "--fix", cwd=root).code == 0
     assert (root / "MEMORY.md").read_bytes() == content.replace(b"src/auth.py", b"src/tokens.py")
+
+
+def test_a_file_that_is_given_twice_is_read_once(root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    (root / "LINK.md").symlink_to("AGENTS.md")
+    commit(root)
+    fixed = rag("check", "AGENTS.md", "./AGENTS.md", "LINK.md", "--fix", cwd=root)
+    assert "1 text:" in fixed.err and "corrected 2 places" in fixed.err
+    assert (root / "AGENTS.md").read_text() == NOTES.replace("src/auth.py", "src/tokens.py")
+
+
+def test_only_regular_files_of_the_repository_are_corrected(root, tmp_path):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    outside = tmp_path / "outside.md"
+    outside.write_text(NOTES)
+    (root / "LINK.md").symlink_to(outside)
+    refused = rag("check", "AGENTS.md", "LINK.md", "--fix", cwd=root)
+    assert (refused.code, "outside of the repository" in refused.err) == (2, True)
+    assert outside.read_text() == (root / "AGENTS.md").read_text() == NOTES
+    os.mkfifo(root / "pipe.md")
+    assert rag("check", "pipe.md", cwd=root).code == 2
+
+
+def test_the_reply_to_an_agent_is_one_line_for_each_claim(engine, root):
+    (root / "src/new\n- ok").mkdir()
+    git(root, "mv", "src/auth.py", "src/new\n- ok/auth.py")
+    commit(root)
+    commit(root)
+
+    async def run(work: Callable[[], Any], **_: object) -> Any:
+        return work()
+
+    repository = SimpleNamespace(source=locate(str(root)))
+    host: Any = SimpleNamespace(engine=engine, repository=lambda _: repository, run=run)
+    progress: Any = None
+    reply = asyncio.run(Toolbox(host).check(progress, "See `src/auth.py`."))
+    assert reply.text.splitlines()[2:] == [r"- text:1:6: src/auth.py: moved to src/new\n- ok/auth.py"]
 
 
 # ---------------------------------------------------------------- facts

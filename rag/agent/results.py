@@ -37,8 +37,8 @@ class Found:
     """The result of a tool: what the model is shown, best first.
 
     `summary` is one line for people. `error` is "" unless the tool could not be used. `rest` returns in words
-    what is left out if only that many of the first parts are shown, "" for nothing. `max_tokens` limits what is
-    shown.
+    what is left out if only the first parts are shown, "" for nothing. `max_tokens` limits what
+    is shown.
     """
 
     parts: tuple[FoundPart, ...]

@@ -763,7 +763,9 @@ def test_a_service_that_fails_is_exit_code_3_and_a_failed_turn(sample_repo, serv
     server.behaviours = ["fails"]
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
     assert done.code == 3
-    assert "in function `SessionSigner.sign_session` (`snip/sessions.py:34`) [1]" in done.out.splitlines()[0]
+    failed, _, quoted = done.out.splitlines()[:3]
+    assert failed == "The language model failed; this is quoted without it."
+    assert "in function `SessionSigner.sign_session` (`snip/sessions.py:34`) [1]" in quoted
     assert done.err.splitlines()[-1].startswith("rag: 127.0.0.1:")
     told = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--json")
     assert told.code == 3

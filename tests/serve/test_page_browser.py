@@ -455,6 +455,7 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit, tmp_path):
     page.get_by_role("button", name="Re-check").click()
     badge = page.locator(".badge")
     expect(badge).to_contain_text("May be out of date")
+    expect(page.get_by_text("Compared with the current code")).to_be_visible()
     expect(page.locator(".cite.changed, .cite.gone").first).to_be_visible()
     page.get_by_role("button", name="Sources").first.click()
     expect(page.locator(".source.changed, .source.gone").first).to_be_visible()

@@ -24,7 +24,14 @@ export function changes(cited, turn, { open = false } = {}) {
       lines.textContent = `The lines could not be read: ${error.message}`;
     }
   };
-  return h("details", { class: "changes", open, ontoggle: (event) => event.target.open && !lines.childNodes.length && read() },
+  // What is drawn again after a check stays open.
+  turn.opened ??= new Set();
+  const toggled = ({ target }) => {
+    if (target.open) turn.opened.add(cited.n);
+    else turn.opened.delete(cited.n);
+    if (target.open && !lines.childNodes.length) read();
+  };
+  return h("details", { class: "changes", open: open || turn.opened.has(cited.n), ontoggle: toggled },
     h("summary", {}, "What changed"), lines);
 }
 

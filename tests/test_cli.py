@@ -102,7 +102,8 @@ def test_an_answer_names_its_places_once(sample_repo):
     done = rag("ask", sample_repo, SIGNED)
     assert done.code == 0
     places = re.findall(r"^- `[\w.]+` — `([\w./]+:\d+)` \[\d\] — ", done.out, re.MULTILINE)
-    assert len(places) == len(set(places)) == 5 and not CITATION.findall(done.out)
+    assert len(places) == len(set(places)) == 5
+    assert CITATION.findall(done.out) == ["[1] snip/sessions.py:34-38"]
     assert "(`snip/sessions.py:34`) [1]" in done.out
     assert "turn 1" in done.err
     assert "\x1b" not in done.out + done.err

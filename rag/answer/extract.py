@@ -16,6 +16,7 @@ from rag.answer.chosen_lines import ChosenLines, Sought, chosen_lines, defining_
 from rag.answer.wording import doubt, named_at, sentence_of_facts, sentence_of_place, what_it_is
 from rag.cut_code import Constructs
 from rag.lines import lines_of
+from rag.markdown import plain
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
 from rag.types.answer import QUOTING
@@ -45,6 +46,12 @@ class Quotation:
     lines: tuple[str, ...]
     constructs: Constructs
     is_answer: bool = False
+
+    @property
+    def place(self) -> str:
+        """The file and lines as plain words where Markdown shows them unchanged, which a program finds; else as code."""
+        place = f"{self.path}:{_range(self.first, self.last)}"
+        return place if plain(place) == place else code_span(place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class Extract:
             rest = f"- and {self.more:,} more\n" if self.more else ""
             yield "\n" + "".join(one.markdown for one in self.facts) + rest
         for one in self.quotations:
-            yield f"\n`{one.path}:{_range(one.first, one.last)}` [{one.source.n}]\n\n{fenced(one)}\n"
+            yield f"\n[{one.source.n}] {one.place}\n\n{fenced(one)}\n"
         if self.note:
             yield f"\n{self.note}\n"
         if self.others:

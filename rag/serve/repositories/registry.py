@@ -47,8 +47,10 @@ _MIN_PAUSE_FACTOR = 20.0
 """The share of time spent on looking for changes is at most one divided by this."""
 _RECHECK_S = 30.0
 """A folder that is watched is also compared after this time, while it is asked."""
-_MAX_UPDATE_WAIT_S = 0.3
-"""How long a question waits for changed files to be indexed; after that, its answer names them."""
+_FEW_FILES = 50
+"""Up to so many changed files are indexed before an answer; more are indexed after it, and it names them."""
+_MAX_UPDATE_WAIT_S = 20.0
+"""How long a question waits for them at most, however busy the machine is; then its answer names them too."""
 _OPEN_ATTEMPTS = 2
 """A running update may miss that a store is damaged; the rebuild after it replaces the store."""
 _RETRY_AFTER_FAILURE_S = 30.0
@@ -96,8 +98,8 @@ class RepositoryRegistry(RepositoryNames):
     async def opened(self, entry: ServedRepository) -> Repository:
         """Open the repository of an entry with its current files, see `repository`.
 
-        A store on disk is opened at once, even while the repository waits to be indexed. Changed files are
-        indexed first if that takes at most 0.3 s; if it takes longer, the repository's `coverage` names them.
+        A store on disk is opened at once, even while the repository waits to be indexed. Up to 50 changed
+        files are indexed first; more are named in the repository's `coverage`.
         """
         note_repository(entry.name)
         self._refresh_if_due(entry)
@@ -197,7 +199,7 @@ class RepositoryRegistry(RepositoryNames):
         entry.repository = entry.generation = None
 
     async def _updated(self, entry: ServedRepository, repository: Repository) -> Repository:
-        """Compare the repository with its files; index changed files if that is quick."""
+        """Compare the repository with its files; index changed files first if they are few."""
         if repository.source.is_url:
             ago = self._fetched_ago_s(entry, repository)
             coverage = replace(repository.coverage, checked_ago_s=None if ago is None else round(ago, 3))
@@ -212,7 +214,7 @@ class RepositoryRegistry(RepositoryNames):
                 return now
             self.index(entry)
             self._prioritize(entry)
-            if not now.coverage.not_indexed_count or not await self._ended(entry, deadline):
+            if not 0 < now.coverage.not_indexed_count <= _FEW_FILES or not await self._ended(entry, deadline):
                 return now
             repository = await self._current(entry) or now
 
@@ -229,8 +231,7 @@ class RepositoryRegistry(RepositoryNames):
             entry.repository, entry.checkout = now, now.checkout
 
     async def _ended(self, entry: ServedRepository, deadline: float) -> bool:
-        """Whether the job of an entry ends within the time that a question waits for it."""
-        deadline = min(deadline, entry.requested + _MAX_UPDATE_WAIT_S)
+        """Whether the job of an entry ends before the deadline."""
         while entry.running:
             try:
                 await asyncio.wait_for(entry.wait_for_change(), deadline - time.monotonic())

@@ -32,8 +32,8 @@ _SHARE = 0.1
 """The share of one processor that comparisons may use over time."""
 _BURST_S = 2.0
 """The largest budget that accumulates while no comparison runs."""
-_MAX_WAIT_S = 2.0
-"""How long a question waits for a comparison; a folder of a hundred thousand files takes longer."""
+_MAX_WAIT_S = 10.0
+"""How long a question waits for a comparison; on a busy machine, a folder of a hundred thousand files takes longer."""
 _THREADS = 2
 
 
@@ -135,9 +135,10 @@ class TreeChecks:
         return self._watch.is_unchanged(repository.checkout.root, tree.state)
 
     def _begin(self, tree: _Tree, repository: Repository) -> bool:
-        """Start to compare unless the budget is spent; a store's first comparison is always made."""
+        """Start to compare, unless the folder is not watched and the budget is spent; a store is always
+        compared once."""
         known = tree.checked is not None and tree.checked.store.segments is repository.store.segments
-        if known and not self._allowance.is_left():
+        if known and tree.state is None and not self._allowance.is_left():
             return False
         tree.running = asyncio.create_task(self._compare(tree, repository))
         tree.running.add_done_callback(_log_failure)
@@ -153,7 +154,8 @@ class TreeChecks:
             done = _Compared(replace(repository, coverage=coverage), outdated=False, state=None, took_s=0.0)
         finally:
             tree.running = None
-        self._allowance.spend(done.took_s)
+        if done.state is None:
+            self._allowance.spend(done.took_s)
         tree.checked, tree.outdated, tree.state = done.repository, done.outdated, done.state
         tree.began = began
 

@@ -33,7 +33,7 @@ _SHARE = 0.1
 _BURST_S = 2.0
 """The largest budget that accumulates while no comparison runs."""
 _MAX_WAIT_S = 10.0
-"""How long a question waits for a comparison; on a busy machine, a folder of a hundred thousand files takes longer."""
+"""How long a question waits for a comparison, which takes longer on a busy machine."""
 _THREADS = 2
 
 

@@ -49,7 +49,7 @@ class Quotation:
 
     @property
     def place(self) -> str:
-        """The file and lines as plain words where Markdown shows them unchanged, which a program finds; else as code."""
+        """The file and lines, in backticks only where Markdown would not show them unchanged."""
         place = f"{self.path}:{_range(self.first, self.last)}"
         return place if plain(place) == place else code_span(place)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rag.types.source import ENCODING_GUESSED, OWN_LINES, Filters, Skipped, Source
 
@@ -70,6 +71,15 @@ class IndexReport:
                 "a question without them is answered from another one"
             )
         return remarks
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The report as JSON values; skipped files are counted by reason."""
+        names = ("action", "reason", "seen", "files", "chunks", "changed", "removed", "size_bytes", "commit")
+        return {name: getattr(self, name) for name in names} | {
+            "seconds": round(self.seconds, 3),
+            "skipped": dict(Counter(skip.reason for skip in self.skipped)),
+        }
 
 
 def not_indexed(submodules: Sequence[str]) -> str:

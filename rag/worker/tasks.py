@@ -26,7 +26,7 @@ from rag.service import Engine, Repository
 from rag.service.jobs import refs_of, source_of
 from rag.service.published_index import take
 from rag.settings import Settings
-from rag.types import Checkout, IndexReport
+from rag.types import Checkout
 
 Send = Callable[[Mapping[str, Any]], None]
 
@@ -76,7 +76,7 @@ def _index(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str,
                 send({"notice": f"{repository.source.name} was indexed, but not published: {error}"})
                 published = {"not_published": str(error)}
         place = checkout_record(repository.checkout)
-        return {"checkout": place, "report": report_record(report), **published}
+        return {"checkout": place, "report": report.record, **published}
 
 
 def _take(args: Mapping[str, Any], settings: Settings, send: Send) -> dict[str, Any]:
@@ -145,18 +145,6 @@ def _opened(
     )
     with closing(engine):
         yield engine, engine.repository(source_of(args["source"]), rebuild=rebuild)
-
-
-def report_record(report: IndexReport) -> dict[str, Any]:
-    """Return a report as JSON values; skipped files are counted by reason."""
-    skipped: dict[str, int] = {}
-    for skip in report.skipped:
-        skipped[skip.reason] = skipped.get(skip.reason, 0) + 1
-    names = ("action", "reason", "seen", "files", "chunks", "changed", "removed", "size_bytes", "commit")
-    return {name: getattr(report, name) for name in names} | {
-        "seconds": round(report.seconds, 3),
-        "skipped": skipped,
-    }
 
 
 TASKS: Mapping[str, Callable[[Mapping[str, Any], Settings, Send], dict[str, Any]]] = {

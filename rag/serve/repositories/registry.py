@@ -48,7 +48,9 @@ _MIN_PAUSE_FACTOR = 20.0
 _RECHECK_S = 30.0
 """A folder that is watched is also compared after this time, while it is asked."""
 _FEW_FILES = 50
-"""Up to so many changed files are indexed before an answer; more are indexed after it, and it names them."""
+"""Up to so many changed files are indexed before an answer, in this process, as a child gets its share of a
+busy machine much later; more are indexed after the answer, which names them.
+"""
 _MAX_UPDATE_WAIT_S = 20.0
 """How long a question waits for them at most, however busy the machine is; then its answer names them too."""
 _OPEN_ATTEMPTS = 2
@@ -212,9 +214,10 @@ class RepositoryRegistry(RepositoryNames):
             self._set_checkout(entry, now)
             if not is_behind or self._has_just_failed(entry):
                 return now
-            self.index(entry)
+            is_small = 0 < now.coverage.not_indexed_count <= _FEW_FILES
+            self.index(entry, here=is_small and not self._engine.settings.shared)
             self._prioritize(entry)
-            if not 0 < now.coverage.not_indexed_count <= _FEW_FILES or not await self._ended(entry, deadline):
+            if not is_small or not await self._ended(entry, deadline):
                 return now
             repository = await self._current(entry) or now
 
@@ -302,10 +305,12 @@ class RepositoryRegistry(RepositoryNames):
         rebuild: bool = False,
         joined: QueuedJob | None = None,
         caller: Caller | None = None,
+        here: bool = False,
     ) -> bool:
         """Start to index, unless a job is running; return whether one was started.
 
-        `joined` is a job of another server, which is followed. `caller` has asked for the job explicitly.
+        `joined` is a job of another server, which is followed. `caller` has asked for the job explicitly. A
+        job `here` runs in this process.
         """
         if entry.running:
             return False
@@ -315,7 +320,7 @@ class RepositoryRegistry(RepositoryNames):
         if not entry.can_answer:
             entry.state = "waiting"
         entry.report_progress("waiting", 0, 0)
-        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild, joined=joined))
+        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild, joined=joined, here=here))
         entry._task.add_done_callback(_log_failure)
         return True
 
@@ -357,29 +362,16 @@ class RepositoryRegistry(RepositoryNames):
             await entry.wait_for_change()
             yield entry
 
-    async def _job(self, entry: ServedRepository, *, rebuild: bool, joined: QueuedJob | None) -> None:
-        assert self._indexers is not None, "the registry is started with the server"
-
-        def progress(stage: str, done: int, total: int) -> None:
-            if not entry.can_answer:
-                entry.state = "indexing"
-            entry.report_progress(stage, done, total)
+    async def _job(
+        self, entry: ServedRepository, *, rebuild: bool, joined: QueuedJob | None, here: bool
+    ) -> None:
 
         try:
-            place = None if self._is_trusted(entry.source) else await resolve_public(entry.source.location)
-            refs = None if entry.is_listed else self._settings.allowed_refs
             async with self._retained(entry):
-                indexed = await self._indexers.index(
-                    entry.source,
-                    rebuild=rebuild,
-                    place=place,
-                    progress=progress,
-                    refs=refs,
-                    namespace=min(entry.asked_by, default=""),
-                    joined=joined,
-                    with_files=entry.wants_files,
-                    taken=lambda indexed: self._taken(entry, indexed),
-                )
+                if here:
+                    indexed = await to_thread(self._indexed_here, entry.source)
+                else:
+                    indexed = await self._indexed(entry, rebuild=rebuild, joined=joined)
                 await self._publish(entry, indexed)
         except RagError as error:
             entry.error = error if isinstance(error, ServeError) else failed(error)
@@ -401,6 +393,31 @@ class RepositoryRegistry(RepositoryNames):
             entry.report_progress("", 0, 0)
         if entry.wants_files and entry.error is None and entry.checkout and not entry.checkout.has_files:
             self.index(entry)
+
+    async def _indexed(self, entry: ServedRepository, *, rebuild: bool, joined: QueuedJob | None) -> Indexed:
+        assert self._indexers is not None, "the registry is started with the server"
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if not entry.can_answer:
+                entry.state = "indexing"
+            entry.report_progress(stage, done, total)
+
+        return await self._indexers.index(
+            entry.source,
+            rebuild=rebuild,
+            place=None if self._is_trusted(entry.source) else await resolve_public(entry.source.location),
+            progress=progress,
+            refs=None if entry.is_listed else self._settings.allowed_refs,
+            namespace=min(entry.asked_by, default=""),
+            joined=joined,
+            with_files=entry.wants_files,
+            taken=lambda indexed: self._taken(entry, indexed),
+        )
+
+    def _indexed_here(self, source: Source) -> Indexed:
+        repository = self._engine.repository(source)
+        assert repository.report is not None, "it was refreshed"
+        return Indexed(repository.checkout, repository.report.record)
 
     async def _publish(self, entry: ServedRepository, indexed: Indexed) -> None:
         """Use the new store. It is opened now if the previous one is open, else when it is first asked."""

@@ -153,7 +153,7 @@ def test_several_repositories_are_named_in_the_citations(sample_repo, other_repo
     done = rag(*asked)
     assert done.code == 0
     assert re.search(r"`sample_repo:snip/sessions.py:\d+` \[\d\]", done.out)
-    assert "`kiln:glaze.py:1-2` [1]" in done.out
+    assert "[1] kiln:glaze.py:1-2\n" in done.out
     again = rag("ask", "And who heats the kiln?", "-c", "--json")
     assert sorted(again.json["repositories"]) == sorted(map(str, (sample_repo, other_repo)))
 

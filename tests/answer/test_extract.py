@@ -61,7 +61,7 @@ def answer(question: str, *hits: Hit) -> str:
 
 
 _BLOCK = re.compile(
-    r"^`[^`\n]*:(?P<first>\d+)(?:-(?P<last>\d+))?` \[(?P<n>\d+)\]\n\n"
+    r"^\[(?P<n>\d+)\] `?[^`\n]*:(?P<first>\d+)(?:-(?P<last>\d+))?`?\n\n"
     r"(?P<body>(?P<marks>`{3,})[^\n`]*\n.*?\n(?P=marks)(?:\n(?P=marks)[^\n`]*\n.*?\n(?P=marks))*)$",
     re.DOTALL | re.MULTILINE,
 )
@@ -83,7 +83,7 @@ def _unfenced(block: re.Match[str]) -> str:
 def test_the_sentence_names_the_definition_and_the_quotation_has_the_line_that_decides() -> None:
     text = answer("When does a session token expire?", SIGN)
     n, place, body = quoted(text)
-    assert text.startswith("This is in function `sign` (`shop/sessions.py:41`) [1].\n\n`shop/sessions.py:")
+    assert text.startswith("This is in function `sign` (`shop/sessions.py:41`) [1].\n\n[1] shop/sessions.py:")
     assert n == 1 and place[1] - place[0] < 12
     assert "    if expired(token):\n        raise Expired\n" in body
     assert "…" not in text, "it is one piece"
@@ -257,7 +257,7 @@ def with_facts(found: CodeFacts, *hits: Hit) -> str:
 def test_a_short_list_is_quoted_as_a_whole() -> None:
     text = with_facts(facts("list", fact(2, "    C2 = 2"), fact(3, "    C3 = 3")), COLORS)
     assert quoted(text) == (1, (1, 3), "class Color:\n    C2 = 2\n    C3 = 3")
-    assert text.startswith("`Color` has members:\n\n`a.py:1-3` [1]\n")
+    assert text.startswith("`Color` has members:\n\n[1] a.py:1-3\n")
     assert "- " not in text
 
 

@@ -14,6 +14,7 @@ from rag.code.parsing import SourceText, parsed_texts
 from rag.corpus import skip
 from rag.corpus.walk import walk
 from rag.database.workers import digest_all
+from rag.decoding import text_of
 from rag.errors import RagError
 from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.lines import LONG_VALUE
@@ -114,7 +115,7 @@ class Source(Target):
             for skipped in digest.skipped:
                 not_ours(skipped.detail)
             position = 0
-            lines = case.content.decode("utf-8", "replace").split("\n")
+            lines = text_of(case.content).split("\n")
             is_whole = not any(len(line) > 16_000 or LONG_VALUE.search(line) for line in lines)
             for start, end in digest.chunks[:, 3:5].tolist():
                 if start < position or (is_whole and start != position) or end <= start:

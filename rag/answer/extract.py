@@ -282,24 +282,18 @@ class _Writing:
 
 
 def fenced(quotation: Quotation) -> str:
-    """Return the quoted lines as Markdown.
+    """Return the quoted lines as Markdown: one fence, longer than each that the lines have.
 
-    A string or comment that is cut does not colour the lines after it; its own lines are in a fence without
-    language, so that its closing mark is not taken for an opening one.
+    If a string or comment is cut at one of its ends, the fence has no language: a highlighter would take the
+    closing mark for an opening one.
     """
     hit = quotation.source.hit
     first, last = quotation.first - hit.start, quotation.last - hit.start
-    marks = fence("\n".join(quotation.lines[first : last + 1]))
-    language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
+    text = "\n".join(quotation.lines[first : last + 1])
     parts = quotation.constructs.parts(first, last)
-    return "\n".join(
-        f"{marks}{language if is_code else ''}\n{_joined(quotation.lines, begin, end)}\n{marks}"
-        for begin, end, is_code in parts
-    )
-
-
-def _joined(lines: Sequence[str], first: int, last: int) -> str:
-    return "\n".join(lines[first : last + 1])
+    language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language) if all(is_code for *_, is_code in parts) else ""
+    marks = fence(text)
+    return f"{marks}{language}\n{text}\n{marks}"
 
 
 def _cut(line: str, width: int) -> str:

@@ -234,7 +234,7 @@ def _search_stores(
     if changed:
         best.sort(key=lambda one: one[0].kind != "test")
     alone = sought.terms == sought.question.terms
-    best = _named(best, sought.question, k)
+    best = _named(best, sought, rarity, k)
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
@@ -279,12 +279,14 @@ def _subject_asked(sought: ContextualQuestion) -> str:
 
 
 def _named(
-    best: Sequence[tuple[Hit, ChunkIndex]], question: ParsedQuestion, k: int
+    best: Sequence[tuple[Hit, ChunkIndex]], sought: ContextualQuestion, rarity: Rarity, k: int
 ) -> list[tuple[Hit, ChunkIndex]]:
-    """Return hits of which the first k are named by what the question names, where they define it."""
+    """Return hits of which the first k are named by what the question is about, where they define it."""
+    question = sought.question
+    weights = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
     asked = asked_definition(question)
     names = [last_part(name) for name in (asked, without_marks(asked), *question.names) if name]
-    named = [(named_by(index, hit, names), index) for hit, index in best[:k]]
+    named = [(named_by(index, hit, names, weights), index) for hit, index in best[:k]]
     if script := asked_script(question.text):
         named = [(named_by_key(hit, script), index) for hit, index in named]
     return named + list(best[k:])

@@ -214,7 +214,7 @@ def test_places_have_their_repository_where_several_are_asked() -> None:
 def test_a_place_that_defines_nothing_is_named_by_its_file_and_words() -> None:
     plain = like(SIGN, path="a/b.py", symbol="", unit="block", text="x = 1\ny = token\n", start=1, end=2)
     text = answer("Where is the token?", SIGN, plain)
-    assert "- `b.py` — `a/b.py:2` [2] — has *token*\n" in text
+    assert "- `b.py` — `a/b.py:2` [2] — mentions *token*\n" in text
     assert "This is in file `b.py` (`a/b.py:2`) [1].\n" in answer("Where is the token?", plain)
 
 

@@ -84,7 +84,9 @@ def _documented(store: Store, hit: Hit, lines: Sequence[str]) -> tuple[PlaceNote
         return PlaceNote(line, ((quote.start, _sentence(quote.text)),), word=word), one
     inside = [other for other in store.graph.defined_in(hit.path) if other.scope == one.qualified_name]
     head = documentation.signature(lines, one.start - 1, one.end, one.name)
-    return PlaceNote(line, members=_names(inside) if one.unit == "class" else (), signature=head, word=word), one
+    return PlaceNote(
+        line, members=_names(inside) if one.unit == "class" else (), signature=head, word=word
+    ), one
 
 
 def _with_calls(note: PlaceNote, of: _Defined) -> PlaceNote:

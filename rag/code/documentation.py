@@ -54,8 +54,8 @@ _DIRECTIVE = re.compile(r"@!\w+")
 _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
 _OWN_WORDS = frozenset(
-    "class struct interface trait enum type record protocol object module namespace union mixin extension impl message"
-    " service contract table view macro macro_rules model package newtype data".split()
+    "class struct interface trait enum type record protocol object module namespace union mixin extension"
+    " impl message service contract table view macro model package newtype data".split()
 )
 _OF_LANGUAGE = {"make": "target", "gherkin": "scenario", "css": "rule", "scss": "rule", "kconfig": "option"}
 

@@ -97,8 +97,8 @@ def _holding(asked: Asked, text: str) -> list[tuple[FileText, int]]:
 
 
 def _is_in_literal(phrase: str, lines: Sequence[str], row: int) -> bool:
-    """Return whether a line, from 0, has a phrase in a string literal: one of its own, or one that a line above
-    begins, which is no docstring.
+    """Return whether a line, from 0, has a phrase in a string literal: one of its own, or one that a line
+    above begins, which is no docstring.
     """
     literals = _LITERAL.findall(lines[row], 0, _MAX_SEARCHED_CHARS)
     if any(phrase in _ESCAPED.sub(r"\1", part) for parts in literals for part in parts):

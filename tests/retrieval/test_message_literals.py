@@ -94,7 +94,7 @@ def test_a_literal_goes_on_only_in_the_next_line():
 
 WRITTEN = {
     "context.rs": 'fn next() -> Result<Pot> {\n    pots.next().context("no pot found")?\n}\n',
-    "lazy.rs": 'fn next() -> Result<Pot> {\n    pots.next().with_context(|| format!("no pot found: {x}"))?\n}\n',
+    "lazy.rs": 'fn next() {\n    pots.next().with_context(|| format!("no pot found: {x}"))?\n}\n',
     "bail.rs": 'fn next() {\n    bail!("no pot found");\n}\n',
     "errors.go": 'func next() error {\n\treturn errors.New("no pot found")\n}\n',
     "errorf.go": 'func next() error {\n\treturn fmt.Errorf("kiln: no pot found: %w", err)\n}\n',

@@ -81,6 +81,8 @@ _COPIED_SHARE = 0.5
 """A file is a bundle as a whole if this share of its code, by words, has a copy elsewhere."""
 _ELSEWHERE = 0.5
 """How well a definition fits that has the last part of a qualified name but is in another class."""
+_HEADED_SHARE = 0.3
+"""A section is about a question if its heading has this share of the question's words, weighed by rarity."""
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -305,6 +307,22 @@ def kind_factor(
     factors: Signal = by_kind[index.kind[chunks]] * by_unit[index.unit[chunks]]
     factors[index.unnamed(chunks)] *= np.float32(weights.unnamed)
     return factors
+
+
+def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
+    """Return which share of the question's rarity documents hold whose heading or path has enough of it; 0 for
+    the others, and for code. A section about what is asked for is as good as code.
+    """
+    headed, held = np.zeros(len(chunks), np.float32), np.zeros(len(chunks), np.float32)
+    for term, value in wanted.items():
+        found = index.postings(term)
+        if len(found.chunks):
+            place = np.minimum(np.searchsorted(found.chunks, chunks), len(found.chunks) - 1)
+            there = np.flatnonzero(found.chunks[place] == chunks)
+            held[there] += value / total
+            headed[there[found.head[place[there]] > 0]] += value / total
+    is_about = (index.kind[chunks] == DOC) & (headed >= _HEADED_SHARE)
+    return np.where(is_about, held, np.float32(0))
 
 
 def place_factor(

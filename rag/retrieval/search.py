@@ -424,6 +424,7 @@ def _rank(
     wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
     total = sum(wanted.values()) or 1.0
     meant = {term: SYNONYM_WEIGHT * weight * rarity(term) for term, weight in gathered.alike.items()}
+    prose = rank.prose_factor(index, chunks, wanted, total)
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.
     headed = judged.headed
@@ -442,7 +443,7 @@ def _rank(
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)
     scores = relevance + legs["exercise"]
-    factors = rank.kind_factor(index, chunks, sought.question, weights)
+    factors = np.maximum(rank.kind_factor(index, chunks, sought.question, weights), prose)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
     factors *= rank.bundle_factor(index, chunks, every_name, sought.question, weights)

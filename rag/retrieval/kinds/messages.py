@@ -33,7 +33,6 @@ _MAX_HELD, _MAX_SECONDS = 60, 1.0
 """How many lines with a quoted phrase are read, and how long they are looked for."""
 _MAX_TEXT_LINES = 40
 """How far above a line the beginning of a literal of several lines may be."""
-_ORDER = ("code", "config", "test", "doc")
 _WRITES = "writes the message"
 _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
@@ -81,15 +80,20 @@ def _holding(asked: Asked, text: str) -> list[tuple[FileText, int]]:
 
     Code comes before tests, unless tests are asked for; none without a literal.
     """
-    order = ("test", "code", "config", "doc") if "tests" in asked.question.question.asks else _ORDER
-    for phrase in dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part):
-        if len(_lower(phrase)) < _MIN_MEANINGFUL or not _count_meaningful(_lower(phrase)):
+    order = ("test", "code", "doc") if "tests" in asked.question.question.asks else ("code", "test", "doc")
+    quoted = (phrase for phrase in _phrases_in(text) if f"`{phrase}`" not in text)  # that may be a command
+    for phrase in () if is_pasted(text) else quoted:
+        if " " not in phrase.strip() or not _count_meaningful(_lower(phrase)):
             continue
         found = list[tuple[int, FileText, int]]()
         for index in asked.indexes:
             for hit in find_text([index], phrase, k=_MAX_HELD, max_seconds=_MAX_SECONDS).hits:
                 file = asked.file(index, hit.path)
-                if file and (hit.kind == "doc" or _is_in_literal(phrase, file.lines, hit.start - 1)):
+                if (
+                    file
+                    and hit.kind in order
+                    and (hit.kind == "doc" or _is_in_literal(phrase, file.lines, hit.start - 1))
+                ):
                     found.append((order.index(hit.kind), file, hit.start))
         if any(order[rank] != "doc" for rank, *_ in found):
             return [(file, line) for _, file, line in sorted(found, key=lambda one: one[0])]
@@ -285,9 +289,14 @@ def _is_verbatim(line: str, text: str) -> bool:
 
 def _phrases(question: str) -> dict[str, int]:
     """Return the first phrases in quotes that are long enough, between spaces, and their lengths in words."""
-    quoted = (_lower(part) for parts in _QUOTED.findall(question) for part in parts if part)
+    quoted = map(_lower, _phrases_in(question))
     long_enough = {f" {' '.join(said)} ": len(said) for said in quoted if len(said) >= _MIN_UNMARKED}
     return dict(islice(long_enough.items(), _MAX_PHRASES))
+
+
+def _phrases_in(text: str) -> Iterator[str]:
+    """Yield the phrases in quotes, each once."""
+    yield from dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part)
 
 
 def _quoted(parts: list[list[str]], phrases: Mapping[str, int]) -> int:

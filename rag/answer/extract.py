@@ -244,7 +244,7 @@ class _Writing:
 
     def _fact(self, item: CodeFact, n: int, found: CodeFacts) -> NamedPlace:
         text = next((line.strip() for line in lines_of(item.text) if line.strip()), "")
-        doubted = "" if item.certain or found.is_only_nearest else "possibly"
+        doubted = "" if item.certain else "possibly"
         reason = visible(item.reason) if len({one.reason for one in found.items}) > 1 else ""
         what = ", ".join(filter(None, [reason, doubted]))
         is_named = item.label and found.kind != LIST
@@ -262,7 +262,7 @@ class _Writing:
                 name = f"{_cut(text, _MAX_MEMBER_CHARS)} "
             elif item.label and len(each) <= _FEW_OF_FILE:
                 name = f"`{one_line(item.label)}` "
-            doubted = "" if item.certain or found.is_only_nearest else " (possibly)"
+            doubted = "" if item.certain else " (possibly)"
             named.append(f"{name}{item.start}{doubted}")
         numbers = tuple(dict.fromkeys(n for _, n in each if n))
         return NamedPlace("", first, self._path(first), "", ", ".join(named), numbers)

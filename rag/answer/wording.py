@@ -36,7 +36,7 @@ def sentence_of_facts(found: CodeFacts, word: str) -> str:
     """Return what the facts say, without full stop; with a word of doubt where they are not certain."""
     said = visible(found.summary)
     is_certain = found.kind not in _CHOSEN_BY_RANK and found.certain_count == found.count
-    if not word or found.is_only_nearest or found.kind == CALLERS or is_certain:
+    if not word or found.kind == CALLERS or is_certain:
         return said  # it says itself how sure it is
     return f"{word.capitalize()} {said[:1].lower() if said[1:2].islower() else said[:1]}{said[1:]}"
 

@@ -310,8 +310,9 @@ def kind_factor(
 
 
 def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
-    """Return which share of the question's rarity documents hold whose heading or path has enough of it; 0 for
-    the others, and for code. A section about what is asked for is as good as code.
+    """Return which share of the question's rarity documents hold whose heading or path has enough of it.
+
+    It is 0 for the others, and for code. A section about what is asked for is as good as code.
     """
     headed, held = np.zeros(len(chunks), np.float32), np.zeros(len(chunks), np.float32)
     for term, value in wanted.items():

@@ -137,8 +137,7 @@ def test_a_warning_leaves_only_the_nearest_place() -> None:
         ("trace", 3, "From `a` to `b`", "From `a` to `b`"),
         ("trace", 2, "From `a` to `b`", "Possibly from `a` to `b`"),
         ("callers", 2, "`a` is called in 3 places", "`a` is called in 3 places"),
-        ("list", 3, "`A` fits best", "Possibly `A` fits best"),
-        ("list", 0, "No list was found", "No list was found"),
+        ("list", 3, "The list is `A`", "Possibly the list is `A`"),
     ],
 )
 def test_what_certain_facts_say_is_not_doubted(kind: str, certain: int, summary: str, sentence: str) -> None:

@@ -89,11 +89,9 @@ def _holding(asked: Asked, text: str) -> list[tuple[FileText, int]]:
         for index in asked.indexes:
             for hit in find_text([index], phrase, k=_MAX_HELD, max_seconds=_MAX_SECONDS).hits:
                 file = asked.file(index, hit.path)
-                if (
-                    file
-                    and hit.kind in order
-                    and (hit.kind == "doc" or _is_in_literal(phrase, file.lines, hit.start - 1))
-                ):
+                if file is None or hit.kind not in order:
+                    continue
+                if hit.kind == "doc" or _is_in_literal(phrase, file.lines, hit.start - 1):
                     found.append((order.index(hit.kind), file, hit.start))
         if any(order[rank] != "doc" for rank, *_ in found):
             return [(file, line) for _, file, line in sorted(found, key=lambda one: one[0])]

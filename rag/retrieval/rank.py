@@ -83,6 +83,8 @@ _ELSEWHERE = 0.5
 """How well a definition fits that has the last part of a qualified name but is in another class."""
 _HEADED_SHARE = 0.3
 """A section is about a question if its heading has this share of the question's words, weighed by rarity."""
+_HEADINGS = re.compile(r"^#{1,6}[ \t]+(\S.*)|^(\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*$", re.M)
+_MAX_HEADINGS_READ = 24
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -322,8 +324,13 @@ def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float],
             there = np.flatnonzero(found.chunks[place] == chunks)
             held[there] += value / total
             headed[there[found.head[place[there]] > 0]] += value / total
-    is_about = (index.kind[chunks] == DOC) & (headed >= _HEADED_SHARE)
-    return np.where(is_about, held, np.float32(0))
+    held[index.kind[chunks] != DOC] = 0
+    best = np.argsort(-held, kind="stable")[:_MAX_HEADINGS_READ]
+    for at in best[held[best] >= _HEADED_SHARE].tolist():  # several small sections may share a chunk
+        titles = _HEADINGS.findall(index.hit(int(chunks[at]), 0.0, {}).text)
+        shares = [sum(wanted.get(term, 0.0) for term in set(terms("".join(one)))) / total for one in titles]
+        headed[at] = max([float(headed[at]), *shares])
+    return np.where(headed >= _HEADED_SHARE, held, np.float32(0))
 
 
 def place_factor(

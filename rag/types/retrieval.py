@@ -43,8 +43,8 @@ class Hit(Located):
 
     @property
     def is_test(self) -> bool:
-        """Whether it is in a test; languages such as Rust have them next to the code, in a module `tests`."""
-        return self.kind == "test" or (self.kind == "code" and "tests" in self.label.split("."))
+        """Whether it is in a test."""
+        return self.kind == "test"
 
 
 class Hits(tuple[Hit, ...]):

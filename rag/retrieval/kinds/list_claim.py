@@ -39,6 +39,9 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
     words = [word for word in words_of_phrase(asked) if word not in ignored]
     if is_one_member(asked, fit) or not _is_within(asked, fit, held):
         return False
+    stem = set(terms(fit.file.path.rpartition("/")[2]))
+    if len(words) > 1 and stem.issuperset(words):
+        return True  # `CreateMode.java` for the create modes
     if not words:
         return not held.isdisjoint(wanted)
     if fit.series.shape in SHARED and 2 * len(set(terms(fit.series.anchor)) & set(words)) >= len(words):

@@ -15,6 +15,7 @@ from rag.analysis import is_stop_word, words
 from rag.retrieval.exact import find_text
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
 from rag.retrieval.kinds.recognition import has_message, is_pasted, is_question
+from rag.retrieval.literal import quoted
 from rag.retrieval.log_prefix import without_log_prefixes
 from rag.retrieval.question import spelled_names
 from rag.retrieval.shown_definition import is_in_test
@@ -47,7 +48,6 @@ _SHORT_SHARE = 0.5
 _EXCEPTION = re.compile(
     r"(?<!\s)\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): "
 )
-_QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
 _NEAR_NAME = re.compile(r"[\"']([^\W\d_][\w-]{1,30})[\"']")
 _PLACEHOLDER = re.compile(
@@ -81,8 +81,8 @@ def _holding(asked: Asked, text: str) -> list[tuple[FileText, int]]:
     Code comes before tests, unless tests are asked for; none without a literal.
     """
     order = ("test", "code", "doc") if "tests" in asked.question.question.asks else ("code", "test", "doc")
-    quoted = (phrase for phrase in _phrases_in(text) if f"`{phrase}`" not in text)  # that may be a command
-    for phrase in () if is_pasted(text) else quoted:
+    phrases = [phrase for phrase in quoted(text) if f"`{phrase}`" not in text]  # that may be a command
+    for phrase in () if is_pasted(text) else phrases:
         if " " not in phrase.strip() or not _count_meaningful(_lower(phrase)):
             continue
         found = list[tuple[int, FileText, int]]()
@@ -287,14 +287,9 @@ def _is_verbatim(line: str, text: str) -> bool:
 
 def _phrases(question: str) -> dict[str, int]:
     """Return the first phrases in quotes that are long enough, between spaces, and their lengths in words."""
-    quoted = map(_lower, _phrases_in(question))
-    long_enough = {f" {' '.join(said)} ": len(said) for said in quoted if len(said) >= _MIN_UNMARKED}
+    said = map(_lower, quoted(question))
+    long_enough = {f" {' '.join(one)} ": len(one) for one in said if len(one) >= _MIN_UNMARKED}
     return dict(islice(long_enough.items(), _MAX_PHRASES))
-
-
-def _phrases_in(text: str) -> Iterator[str]:
-    """Yield the phrases in quotes, each once."""
-    yield from dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part)
 
 
 def _quoted(parts: list[list[str]], phrases: Mapping[str, int]) -> int:

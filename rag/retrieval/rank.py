@@ -6,7 +6,8 @@
 Each term is a weight times a signal between 0 and 1. The two factors are below 1 for places that a question
 seldom means (tests, documentation, examples) unless it asks for them. Chunks that the question refers to
 directly always come first. What holds a part of the question word for word (`phrase`) is hardly lowered by
-the factors: the text of a message may be in a test, a document or a table.
+the factors: the text of a message may be in a test, a document or a table. A section of a document whose
+heading is about the question counts like code (`prose_factor`), unless the question names code.
 
 Loss of NDCG@10 without a signal on the development questions (measured at commit 7b601db9;
 * means that the interval excludes 0):

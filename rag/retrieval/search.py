@@ -424,8 +424,9 @@ def _rank(
     wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
     total = sum(wanted.values()) or 1.0
     meant = {term: SYNONYM_WEIGHT * weight * rarity(term) for term, weight in gathered.alike.items()}
-    # A question that names code is about the code, whatever heading has the name too.
-    prose = rank.prose_factor(index, chunks, {} if sought.question.names else wanted, total)
+    # A question that names a definition is about the code, whatever heading has the name too.
+    is_named = any(len(index.defining(last_part(name))) for name in sought.question.names)
+    prose = rank.prose_factor(index, chunks, {} if is_named else wanted, total)
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.
     headed = judged.headed

@@ -55,7 +55,7 @@ _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Return
 
 _OWN_WORDS = frozenset(
     "class struct interface trait enum type record protocol object module namespace union mixin extension"
-    " impl message service contract table view macro model package newtype data".split()
+    " impl message service contract table view model package newtype data".split()
 )
 _OF_LANGUAGE = {"make": "target", "gherkin": "scenario", "css": "rule", "scss": "rule", "kconfig": "option"}
 
@@ -238,9 +238,10 @@ def signature(lines: Sequence[str], row: int, end: int, name: str) -> str:
 
 def own_word(line: str, name: str, unit: str, language: str) -> str:
     """Return what a language calls a definition, by the line that has its name: `interface`, `target`."""
-    words = line.partition(name.rpartition(".")[2])[0].lower().replace("macro_rules!", "macro").split()
-    word = next((word for word in reversed(words) if word in _OWN_WORDS), unit)
-    return _OF_LANGUAGE.get(language, word)
+    if unit != "class":
+        return _OF_LANGUAGE.get(language, unit)
+    words = line.partition(name.rpartition(".")[2])[0].lower().split()
+    return next((word for word in reversed(words) if word in _OWN_WORDS), unit)
 
 
 def _ends_head(line: str, position: int) -> bool:

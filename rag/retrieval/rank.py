@@ -85,7 +85,7 @@ _ELSEWHERE = 0.5
 _HEADED_SHARE = 0.3
 """A section is about a question if its heading has this share of the question's words, weighed by rarity."""
 _HEADINGS = re.compile(r"^#{1,6}[ \t]+(\S.*)|^(\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*$", re.M)
-_MAX_HEADINGS_READ = 24
+_MAX_HEADINGS_READ = 4
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -327,7 +327,8 @@ def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float],
             headed[there[found.head[place[there]] > 0]] += value / total
     held[index.kind[chunks] != DOC] = 0
     best = np.argsort(-held, kind="stable")[:_MAX_HEADINGS_READ]
-    for at in best[held[best] >= _HEADED_SHARE].tolist():  # several small sections may share a chunk
+    unclear = (held[best] >= _HEADED_SHARE) & (headed[best] < _HEADED_SHARE)
+    for at in best[unclear].tolist():  # several small sections may share a chunk
         titles = _HEADINGS.findall(index.hit(int(chunks[at]), 0.0, {}).text)
         shares = [sum(wanted.get(term, 0.0) for term in set(terms("".join(one)))) / total for one in titles]
         headed[at] = max([float(headed[at]), *shares])

@@ -64,19 +64,21 @@ def _innermost(found: Iterable[CodeDefinition], line: int) -> CodeDefinition | N
 def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str], weights: Mapping[str, float]) -> Hit:
     """Return a hit named by the first of some names, without their scopes, that its lines define.
 
-    Without one, a hit of several small definitions is named by the one whose name and line have the most
-    weight of some terms: of constants in a group, the one that the question is about.
+    Without one, constants in a group are named by the one whose name and line have the most weight of some
+    terms.
     """
-    if hit.symbol in names or hit.kind not in ("code", "test"):
+    wanted = [name for name in names if name in hit.text]
+    is_group = hit.unit == "block" and hit.symbol != ""
+    if hit.symbol in wanted or hit.kind not in ("code", "test") or not (wanted or is_group):
         return hit
     defined = {
         one.name: one
         for one in (*index.graph.values_in(hit.path), *index.graph.defined_in(hit.path))
         if _begins_in(hit, one)
     }
-    if found := next((defined[name] for name in names if name in defined), None):
+    if found := next((defined[name] for name in wanted if name in defined), None):
         return _named(hit, found)
-    if hit.unit == "function" or hit.symbol not in defined:
+    if not is_group or hit.symbol not in defined:
         return hit
     lines = hit.text.split("\n")
 

@@ -24,6 +24,7 @@ _MAX_SENTENCE = 160
 _MIN_WORDS = 4
 """A paragraph with fewer words says little."""
 _MAX_NAMES = 3
+_MAX_DECLARED = 80
 _MAX_FILES_WITH_CALLERS = 12
 
 
@@ -82,6 +83,9 @@ def _documented(store: Store, hit: Hit, lines: Sequence[str]) -> tuple[PlaceNote
     word = documentation.own_word(lines[line - 1], one.name, one.unit, hit.language)
     if quote is not None:
         return PlaceNote(line, ((quote.start, _sentence(quote.text)),), word=word), one
+    if one.unit == "constant":
+        declared = lines[line - 1].strip()
+        return PlaceNote(line, signature=declared[:_MAX_DECLARED], word=word), one
     inside = [other for other in store.graph.defined_in(hit.path) if other.scope == one.qualified_name]
     head = documentation.signature(lines, one.start - 1, one.end, one.name)
     return PlaceNote(

@@ -85,7 +85,7 @@ _ELSEWHERE = 0.5
 _HEADED_SHARE = 0.3
 """A section is about a question if its heading has this share of the question's words, weighed by rarity."""
 _HEADINGS = re.compile(r"^#{1,6}[ \t]+(\S.*)|^(\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*$", re.M)
-_MAX_HEADINGS_READ = 4
+_MAX_HEADINGS_READ = 2
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -321,18 +321,19 @@ def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float],
     for term, value in wanted.items():
         found = index.postings(term)
         if len(found.chunks):
-            place = np.minimum(np.searchsorted(found.chunks, chunks), len(found.chunks) - 1)
-            there = np.flatnonzero(found.chunks[place] == chunks)
+            place = found.chunks.searchsorted(chunks).clip(max=len(found.chunks) - 1)
+            (there,) = (found.chunks[place] == chunks).nonzero()
             held[there] += value / total
             headed[there[found.head[place[there]] > 0]] += value / total
     held[index.kind[chunks] != DOC] = 0
-    best = np.argsort(-held, kind="stable")[:_MAX_HEADINGS_READ]
+    best = (-held).argsort(kind="stable")[:_MAX_HEADINGS_READ]
     unclear = (held[best] >= _HEADED_SHARE) & (headed[best] < _HEADED_SHARE)
     for at in best[unclear].tolist():  # several small sections may share a chunk
         titles = _HEADINGS.findall(index.hit(int(chunks[at]), 0.0, {}).text)
-        shares = [sum(wanted.get(term, 0.0) for term in set(terms("".join(one)))) / total for one in titles]
-        headed[at] = max([float(headed[at]), *shares])
-    return np.where(headed >= _HEADED_SHARE, held, np.float32(0))
+        shares = [sum([wanted[term] for term in wanted.keys() & terms(a or b)]) / total for a, b in titles]
+        headed[at] = max([headed[at], *shares])
+    held[headed < _HEADED_SHARE] = 0
+    return held
 
 
 def place_factor(

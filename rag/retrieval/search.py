@@ -424,7 +424,7 @@ def _rank(
     total = sum(wanted.values()) or 1.0
     meant = {term: SYNONYM_WEIGHT * weight * rarity(term) for term, weight in gathered.alike.items()}
     # A question that names a definition is about the code, whatever heading has the name too.
-    is_named = any([len(index.defining(last_part(name))) for name in sought.question.names])
+    is_named = any(len(index.defining(last_part(name))) for name in sought.question.names)
     prose = rank.prose_factor(index, chunks, {} if is_named else wanted, total)
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.

@@ -69,7 +69,7 @@ def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str], weights: Mapping
     """
     wanted = [name for name in names if name in hit.text]
     is_group = hit.unit == "block" and hit.symbol != ""
-    if hit.symbol in wanted or hit.kind not in ("code", "test") or not (wanted or is_group):
+    if hit.kind not in ("code", "test") or not (wanted or is_group) or hit.symbol in wanted:
         return hit
     defined = {
         one.name: one

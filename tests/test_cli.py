@@ -101,7 +101,7 @@ def test_the_command_says_its_version_and_what_it_can_do():
 def test_an_answer_names_its_places_once(sample_repo):
     done = rag("ask", sample_repo, SIGNED)
     assert done.code == 0
-    places = re.findall(r"^- `[\w.]+` — `([\w./]+:\d+)` \[\d\] — ", done.out, re.MULTILINE)
+    places = re.findall(r"^- (?:`[\w.]+`|“[^”]+”) — `([\w./-]+:\d+)` \[\d\] — ", done.out, re.MULTILINE)
     assert len(places) == len(set(places)) == 5
     assert CITATION.findall(done.out) == ["[1] snip/sessions.py:34-38"]
     assert "(`snip/sessions.py:34`) [1]" in done.out
@@ -304,6 +304,15 @@ def test_hits_as_json_say_where_and_why(sample_repo):
     plain = rag("search", sample_repo, SIGNED, "-k", 3).out
     places = [f"{hit['path']}:{hit['start_line']}-{hit['end_line']}" for hit in found["hits"]]
     assert [place in plain for place in places] == [True] * 3
+
+
+def test_a_hit_is_shown_with_the_line_that_matches_and_a_quoted_string_has_a_hint(tmp_path):
+    lines = "".join(f"    step_{n}()\n" for n in range(12))
+    (tmp_path / "kiln.py").write_text(f'def fire():\n{lines}    raise Cold("the kiln is cold")\n')
+    done = rag("search", tmp_path, "where is 'the kiln is cold'", "-k", 1)
+    assert '    14     raise Cold("the kiln is cold")' in done.out
+    assert 'rag: --exact finds each line with "the kiln is cold" as it is written' in done.err
+    assert "--exact" not in rag("search", tmp_path, "where is the kiln cold", "-k", 1).err
 
 
 def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):

@@ -197,6 +197,15 @@ def chosen_lines(hit: Hit, sought: Sought) -> ChosenLines:
     return _trimmed(ChosenLines(begin, min(begin + _MAX_LINES - 1, high), best), lines)
 
 
+def preview(hit: Hit, question: str, hits: Sequence[Hit], count: int) -> list[tuple[int, str]]:
+    """Return a few lines of a hit with their numbers: around the line that has most of the question."""
+    lines = lines_of(hit.text)
+    rows = [n for n, line in enumerate(lines) if line.strip()]
+    best = chosen_lines(hit, Sought(question, _weights(question, hits))).best
+    first = max(sum(n < best for n in rows) - count // 2, 0)
+    return [(hit.start + n, lines[n]) for n in rows[first : first + count]]
+
+
 def _scores(
     hit: Hit, lines: Sequence[str], sought: Sought, defines: int | None, ornaments: Set[int]
 ) -> list[float]:

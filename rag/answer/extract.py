@@ -251,7 +251,7 @@ class _Writing:
 
     def _fact(self, item: CodeFact, n: int, found: CodeFacts) -> NamedPlace:
         text = next((line.strip() for line in lines_of(item.text) if line.strip()), "")
-        doubted = "" if item.certain or found.is_only_nearest else "possibly"
+        doubted = "" if item.certain else "possibly"
         reason = visible(item.reason) if len({one.reason for one in found.items}) > 1 else ""
         what = ", ".join(filter(None, [reason, doubted]))
         is_named = item.label and found.kind != LIST
@@ -269,7 +269,7 @@ class _Writing:
                 name = f"{_cut(text, _MAX_MEMBER_CHARS)} "
             elif item.label and len(each) <= _FEW_OF_FILE:
                 name = f"`{one_line(item.label)}` "
-            doubted = "" if item.certain or found.is_only_nearest else " (possibly)"
+            doubted = "" if item.certain else " (possibly)"
             named.append(f"{name}{item.start}{doubted}")
         numbers = tuple(dict.fromkeys(n for _, n in each if n))
         return NamedPlace("", first, self._path(first), "", ", ".join(named), numbers)
@@ -289,24 +289,18 @@ class _Writing:
 
 
 def fenced(quotation: Quotation) -> str:
-    """Return the quoted lines as Markdown.
+    """Return the quoted lines as Markdown: one fence, longer than each that the lines have.
 
-    A string or comment that is cut does not colour the lines after it; its own lines are in a fence without
-    language, so that its closing mark is not taken for an opening one.
+    If a string or comment is cut at one of its ends, the fence has no language: a highlighter would take the
+    closing mark for an opening one.
     """
     hit = quotation.source.hit
     first, last = quotation.first - hit.start, quotation.last - hit.start
-    marks = fence("\n".join(quotation.lines[first : last + 1]))
-    language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
+    text = "\n".join(quotation.lines[first : last + 1])
     parts = quotation.constructs.parts(first, last)
-    return "\n".join(
-        f"{marks}{language if is_code else ''}\n{_joined(quotation.lines, begin, end)}\n{marks}"
-        for begin, end, is_code in parts
-    )
-
-
-def _joined(lines: Sequence[str], first: int, last: int) -> str:
-    return "\n".join(lines[first : last + 1])
+    language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language) if all(is_code for *_, is_code in parts) else ""
+    marks = fence(text)
+    return f"{marks}{language}\n{text}\n{marks}"
 
 
 def _cut(line: str, width: int) -> str:

@@ -36,7 +36,7 @@ def sentence_of_facts(found: CodeFacts, word: str) -> str:
     """Return what the facts say, without full stop; with a word of doubt where they are not certain."""
     said = visible(found.summary)
     is_certain = found.kind not in _CHOSEN_BY_RANK and found.certain_count == found.count
-    if not word or found.is_only_nearest or found.kind == CALLERS or is_certain:
+    if not word or found.kind == CALLERS or is_certain:
         return said  # it says itself how sure it is
     return f"{word.capitalize()} {said[:1].lower() if said[1:2].islower() else said[:1]}{said[1:]}"
 
@@ -47,7 +47,7 @@ def sentence_of_place(hit: Hit, row: int, place: str, note: PlaceNote, word: str
     `row` is the line that decides, from 0, and `place` the place as it is written, with its number.
     """
     begin = "The nearest place is" if is_nearest else f"This is {word} in".replace("  ", " ")
-    named = f"{begin} {_kind(hit)}{named_at(hit, row)} {place}"
+    named = f"{begin} {_kind(hit, note)}{named_at(hit, row)} {place}"
     if said := documented_at(note, hit.start + row):
         return f"{named}: “{said}”"
     calls = [
@@ -63,20 +63,20 @@ def what_it_is(hit: Hit, row: int, note: PlaceNote, sought: Sought) -> str:
     """Return what a place is, in a few words: its documentation, else its calls, else its kind."""
     if said := documented_at(note, hit.start + row):
         return said
-    kind = _kind(hit).strip()
+    kind = _kind(hit, note).strip()
     if hit.reason:
         return ", ".join(filter(None, [kind, visible(hit.reason)]))
     if not kind or kind == "file":
         matched = ", ".join(f"*{word}*" for word in sought.words_in(hit.text)[:_MAX_NAMES])
         if matched:
-            return f"has {matched}"
+            return f"mentions {matched}"
         return f"lines {hit.start}-{hit.end}" if hit.end > hit.start else f"line {hit.start}"
     facts = [
         f"with {_and(note.members)}" if note.members else "",
         f"called by {_and(note.callers[:_MAX_NAMES])}" if note.callers else "",
         f"calls {_and(note.callees[:_MAX_NAMES])}" if note.callees else "",
     ]
-    if not any(facts) and "(" in note.signature:
+    if not any(facts) and ("(" in note.signature or "=" in note.signature):
         return f"{kind} `{one_line(note.signature)}`"
     return ", ".join(filter(None, [kind, *facts]))
 
@@ -95,9 +95,12 @@ def documented_at(note: PlaceNote, line: int) -> str:
     return f"{said[:-1]} …" if said.endswith(":") else said
 
 
-def _kind(hit: Hit) -> str:
-    if hit.unit in ("function", "class") and hit.symbol:
-        return "test " if hit.kind == "test" and hit.unit == "function" else f"{hit.unit} "
+def _kind(hit: Hit, note: PlaceNote) -> str:
+    """Return what the language calls a place, with a space; "" where its name says it."""
+    if hit.is_test and hit.unit == "function" and hit.symbol:
+        return "test "
+    if note.word or (hit.unit in ("function", "class") and hit.symbol):
+        return f"{note.word or hit.unit} "
     return "" if hit.label else "file "
 
 

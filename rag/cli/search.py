@@ -29,7 +29,7 @@ from rag.cli.terminal import (
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
-from rag.quoting import counted, visible
+from rag.quoting import counted, string_literal, visible
 from rag.schema import to_json
 from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
 
@@ -181,12 +181,17 @@ def _found(engine: Engine, repositories: list[Repository], query: SearchQuery) -
 
 
 def _print_found(found: SearchOutcome, *, several: bool) -> None:
+    from rag.retrieval.literal import quoted
+
     if found.retrieval is None:
         _print_lines(found.hits, several=several)
         return
     if found.retrieval.code_facts:
         _print_facts(found.retrieval.code_facts, several=several)
-    _print_hits(found.hits, several=several)
+    question = found.retrieval.sought.question.text
+    _print_hits(found.hits, question, several=several)
+    for phrase in quoted(question)[:1]:
+        say(f"rag: --exact finds each line with {string_literal(phrase)} as it is written")
 
 
 def _print_lines(hits: tuple[Hit, ...], *, several: bool) -> None:
@@ -215,15 +220,16 @@ def _print_facts(found: CodeFacts, *, several: bool) -> None:
     out("")
 
 
-def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
+def _print_hits(hits: tuple[Hit, ...], question: str, *, several: bool) -> None:
+    from rag.answer.chosen_lines import preview
+
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PREVIEW_CHARS
     for number, hit in enumerate(hits, 1):
         place = visible(f"{hit.repo}:{hit.place}" if several else hit.place)
         name = hit.label
         out(f"{number:2}. {place}  {name}  {hit.score:.3f}".replace("    ", "  "))
-        lines = [line for line in hit.text.splitlines() if line.strip()]
-        for line in lines[:_PREVIEW_LINES]:
-            out(f"      {line[: room - 6]}")
+        for line, text in preview(hit, question, hits, _PREVIEW_LINES):
+            out(f"{line:6} {text}"[:room])
 
 
 def _serve_batch(

@@ -53,6 +53,12 @@ _DIRECTIVE = re.compile(r"@!\w+")
 """A directive of YARD; the indented lines below it are code, or are about another definition."""
 _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:(?!`)|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
 
+_OWN_WORDS = frozenset(
+    "class struct interface trait enum type record protocol object module namespace union mixin extension"
+    " impl message service contract table view model package newtype data".split()
+)
+_OF_LANGUAGE = {"make": "target", "gherkin": "scenario", "css": "rule", "scss": "rule", "kconfig": "option"}
+
 
 def _is_code(paragraph: Sequence[str]) -> bool:
     return _STATEMENT.match("\n".join(paragraph)) is not None
@@ -228,6 +234,14 @@ def signature(lines: Sequence[str], row: int, end: int, name: str) -> str:
                 return _short(head + line[:position], own)
         head += line.rstrip("\n") + " "
     return _short(head.split("\n")[0], own) if depth <= 0 else f"{own}(…)"
+
+
+def own_word(line: str, name: str, unit: str, language: str) -> str:
+    """Return what a language calls a definition, by the line that has its name: `interface`, `target`."""
+    if unit != "class":
+        return _OF_LANGUAGE.get(language, unit)
+    words = line.partition(name.rpartition(".")[2])[0].lower().split()
+    return next((word for word in reversed(words) if word in _OWN_WORDS), unit)
 
 
 def _ends_head(line: str, position: int) -> bool:

@@ -292,17 +292,19 @@ def language_of_text(language: str, path: str, text: str) -> str:
 
 
 _TEST_FOLDERS = frozenset(
-    "test tests itest itests __tests__ __test__ spec specs e2e cypress testdata test-data testcases "
-    "unittests unittest integration-tests integration_tests functional_tests androidtest fixtures "
-    "__fixtures__ __mocks__ mocks test_utils testutils unit_tests test-d testfixtures test_files test-files "
-    "testfiles".split()
+    "test tests itest itests spec specs e2e cypress testdata testcases unittests unittest androidtest"
+    " fixtures mocks testutil testutils testing testfixtures testfiles".split()
 )
+_TEST_WORDS = frozenset({"test", "tests"})
+"""Words of the name of a folder with tests: `test-utils`, `Shop.Tests`."""
+_TEST_LANGUAGE = "gherkin"
 _TEST_SOURCES = re.compile(r"(?:^|/)src/[a-z]\w*Tests?(?:/|$)")
 """A source set of Gradle that holds tests: `src/commonTest/kotlin`."""
 _TEST_NAME = re.compile(
     r"^(?:test_.*|tests?|conftest|.*[._-](?:test|tests|test-d|spec|specs|e2e|cy)|.*(?<=[a-z0-9])(?:Tests?|TestCase|Spec|IT)"
     r"|Test[A-Z]\w*)$"
 )
+_TEST_MODULES = frozenset({"test", "tests"})
 _DOC_FOLDERS = frozenset("doc docs documentation man manual wiki".split())
 _DOC_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "tex", "roff"})
 _DOC_NAME = re.compile(
@@ -332,12 +334,17 @@ _DATA_EXTENSIONS = (".txt", ".text")
 
 @lru_cache(maxsize=16384)
 def _part_of_folder(folder: str) -> Kind | None:
-    parts = folder.lower().split("/")
-    if any(part in _TEST_FOLDERS for part in parts) or _TEST_SOURCES.search(folder):
+    parts = [part.strip("_") for part in folder.lower().split("/")]
+    has_tests = any(part in _TEST_FOLDERS or _is_of_tests(part) for part in parts)
+    if has_tests or _TEST_SOURCES.search(folder):
         return "test"
     if any(part in _DOC_FOLDERS for part in parts):
         return "doc"
     return "config" if any(part in _CONFIG_FOLDERS for part in parts) else None
+
+
+def _is_of_tests(part: str) -> bool:
+    return not _TEST_WORDS.isdisjoint(re.split(r"[-_.]", part)) if "test" in part else False
 
 
 def kind_of(path: str, language: str) -> Kind:
@@ -349,7 +356,7 @@ def kind_of(path: str, language: str) -> Kind:
     folder, _, name = path.rpartition("/")
     if language in _DOC_LANGUAGES or (language == TEXT and _DOC_NAME.match(name)):
         return "doc"
-    part = _part_of_folder(folder)
+    part = "test" if language == _TEST_LANGUAGE else _part_of_folder(folder)
     if part == "test" or _TEST_NAME.match(
         name.partition(".")[0] if name.count(".") < 2 else name.rpartition(".")[0]
     ):
@@ -361,6 +368,12 @@ def kind_of(path: str, language: str) -> Kind:
     if part == "doc" or (language == TEXT and name.lower().endswith(_DATA_EXTENSIONS)):
         return "doc"
     return "code"
+
+
+def kind_inside(kind: Kind, language: str, name: str) -> Kind:
+    """Return the kind of what has a qualified name in a file of a kind: Rust has tests in files of code."""
+    is_test = kind == "code" and language == "rust" and not _TEST_MODULES.isdisjoint(name.split("."))
+    return "test" if is_test else kind
 
 
 def is_translated(path: str) -> bool:

@@ -1,6 +1,6 @@
 """Acquire a source, list its files, read them and cut them into chunks. `rag.code` parses their text."""
 
-CHUNKER_VERSION = 6
+CHUNKER_VERSION = 7
 """Part of every store's fingerprint: a change of the chunking rules makes old stores unusable."""
 
 SECRET_RULES_VERSION = "gitleaks-8.30.1+1"

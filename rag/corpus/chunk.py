@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from rag.code.definitions import Definition, Heading, sections
+from rag.code.languages import kind_inside
 from rag.code.parsing import SourceText, outlines
 from rag.corpus.cut import cut
 from rag.corpus.merge import merge
@@ -66,7 +67,8 @@ def placed_chunks(
                 text = file.text[start:end]
                 first, last = bisect_right(offsets, start), bisect_right(offsets, end - 1)
                 span = Span("", file.path, first, last, file.blob, symbol=symbol, scope=scope)
-                yield start, Chunk(span, text, unit=label.unit, kind=kind, language=file.language)
+                own = kind_inside(kind, file.language, f"{scope}.{symbol}")
+                yield start, Chunk(span, text, unit=label.unit, kind=own, language=file.language)
 
 
 def parsed_text(file: SourceFile) -> SourceText:

@@ -328,22 +328,27 @@ def _shown(text: bytes, start: int, end: int, match: Span) -> str:
 
 def _best(index: ChunkIndex, places: Sequence[_Place], k: int) -> list[_Place]:
     """Return k places of a store in the order of a result."""
-    files: dict[int, tuple[int, str]] = {}
+    files: dict[tuple[int, int], tuple[int, str]] = {}
     before: Counter[int] = Counter()
     rounds: dict[_Place, int] = {}
+
+    def of(place: _Place) -> tuple[int, str]:
+        key = int(index.file[place.chunk]), int(index.kind[place.chunk])
+        if key not in files:
+            path = index.file_path(key[0])
+            files[key] = _order(path, key[1]), path
+        return files[key]
+
     for place in places:
         file = int(index.file[place.chunk])
-        if file not in files:
-            path = index.file_path(file)
-            files[file] = _order(path, int(index.kind[place.chunk])), path
         rounds[place] = 0 if place.is_definition else before[file] // _LINES_AT_ONCE
         before[file] += not place.is_definition
 
     def order(place: _Place) -> tuple[bool, int, str, int]:
-        return (not place.is_definition, *files[int(index.file[place.chunk])], place.first)
+        return (not place.is_definition, *of(place), place.first)
 
     def choice(place: _Place) -> tuple[bool, bool, int, tuple[bool, int, str, int]]:
-        is_late = files[int(index.file[place.chunk])][0] >= _KIND_ORDER[_TEST]
+        is_late = of(place)[0] >= _KIND_ORDER[_TEST]
         return not place.is_definition, is_late, rounds[place], order(place)
 
     return sorted(sorted(places, key=choice)[:k], key=order)

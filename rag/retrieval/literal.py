@@ -47,6 +47,11 @@ _ENOUGH_RUNS = 6
 Run = tuple[str, ...]
 
 
+def quoted(text: str) -> list[str]:
+    """Return what a text has in quotation marks or backticks, each once."""
+    return list(dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part))
+
+
 def is_quoted(indexes: Sequence[ChunkIndex], text: str) -> bool:
     """Return whether four words of a text in a row, two of which carry meaning, occur in an indexed chunk."""
     runs = _runs(text)
@@ -65,8 +70,7 @@ def phrase_chunks(index: ChunkIndex, text: str, best: Sequence[int] = ()) -> dic
     too, best first: of a text that a chunk holds as a whole it is the first or second.
     """
     found: dict[int, float] = {}
-    quoted = dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part)
-    phrases = [(part, tuple(_words(part))) for part in quoted]
+    phrases = [(part, tuple(_words(part))) for part in quoted(text)]
     phrases = [(part, run) for part, run in phrases if len(run) > 1 and any(map(_is_meaningful, run))]
     for phrase, run in phrases[:_MAX_PHRASES]:
         held = dict(_quoting(index, phrase, run))

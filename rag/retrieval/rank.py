@@ -6,7 +6,8 @@
 Each term is a weight times a signal between 0 and 1. The two factors are below 1 for places that a question
 seldom means (tests, documentation, examples) unless it asks for them. Chunks that the question refers to
 directly always come first. What holds a part of the question word for word (`phrase`) is hardly lowered by
-the factors: the text of a message may be in a test, a document or a table.
+the factors: the text of a message may be in a test, a document or a table. A section of a document whose
+heading is about the question counts like code (`prose_factor`), unless the question names code.
 
 Loss of NDCG@10 without a signal on the development questions (measured at commit 7b601db9;
 * means that the interval excludes 0):
@@ -81,6 +82,10 @@ _COPIED_SHARE = 0.5
 """A file is a bundle as a whole if this share of its code, by words, has a copy elsewhere."""
 _ELSEWHERE = 0.5
 """How well a definition fits that has the last part of a qualified name but is in another class."""
+_HEADED_SHARE = 0.3
+"""A section is about a question if its heading has this share of the question's words, weighed by rarity."""
+_HEADINGS = re.compile(r"^#{1,6}[ \t]+(\S.*)|^(\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*$", re.M)
+_MAX_HEADINGS_READ = 2
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -305,6 +310,30 @@ def kind_factor(
     factors: Signal = by_kind[index.kind[chunks]] * by_unit[index.unit[chunks]]
     factors[index.unnamed(chunks)] *= np.float32(weights.unnamed)
     return factors
+
+
+def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
+    """Return which share of the question's rarity documents hold whose heading or path has enough of it.
+
+    It is 0 for the others, and for code. A section about what is asked for is as good as code.
+    """
+    headed, held = np.zeros(len(chunks), np.float32), np.zeros(len(chunks), np.float32)
+    for term, value in wanted.items():
+        found = index.postings(term)
+        if len(found.chunks):
+            place = found.chunks.searchsorted(chunks).clip(max=len(found.chunks) - 1)
+            (there,) = (found.chunks[place] == chunks).nonzero()
+            held[there] += value / total
+            headed[there[found.head[place[there]] > 0]] += value / total
+    held[index.kind[chunks] != DOC] = 0
+    best = (-held).argsort(kind="stable")[:_MAX_HEADINGS_READ]
+    unclear = (held[best] >= _HEADED_SHARE) & (headed[best] < _HEADED_SHARE)
+    for at in best[unclear].tolist():  # several small sections may share a chunk
+        titles = _HEADINGS.findall(index.hit(int(chunks[at]), 0.0, {}).text)
+        shares = [sum([wanted[term] for term in wanted.keys() & terms(a or b)]) / total for a, b in titles]
+        headed[at] = max([headed[at], *shares])
+    held[headed < _HEADED_SHARE] = 0
+    return held
 
 
 def place_factor(

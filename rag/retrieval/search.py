@@ -234,7 +234,7 @@ def _search_stores(
     if changed:
         best.sort(key=lambda one: one[0].kind != "test")
     alone = sought.terms == sought.question.terms
-    best = _named(best, sought.question, k)
+    best = _named(best, sought, k)
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
@@ -279,12 +279,13 @@ def _subject_asked(sought: ContextualQuestion) -> str:
 
 
 def _named(
-    best: Sequence[tuple[Hit, ChunkIndex]], question: ParsedQuestion, k: int
+    best: Sequence[tuple[Hit, ChunkIndex]], sought: ContextualQuestion, k: int
 ) -> list[tuple[Hit, ChunkIndex]]:
-    """Return hits of which the first k are named by what the question names, where they define it."""
+    """Return hits of which the first k are named by what the question is about, where they define it."""
+    question = sought.question
     asked = asked_definition(question)
     names = [last_part(name) for name in (asked, without_marks(asked), *question.names) if name]
-    named = [(named_by(index, hit, names), index) for hit, index in best[:k]]
+    named = [(named_by(index, hit, names, sought.terms), index) for hit, index in best[:k]]
     if script := asked_script(question.text):
         named = [(named_by_key(hit, script), index) for hit, index in named]
     return named + list(best[k:])
@@ -422,6 +423,9 @@ def _rank(
     wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
     total = sum(wanted.values()) or 1.0
     meant = {term: SYNONYM_WEIGHT * weight * rarity(term) for term, weight in gathered.alike.items()}
+    # A question that names a definition is about the code, whatever heading has the name too.
+    is_named = any(len(index.defining(last_part(name))) for name in sought.question.names)
+    prose = rank.prose_factor(index, chunks, {} if is_named else wanted, total)
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.
     headed = judged.headed
@@ -440,7 +444,7 @@ def _rank(
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)
     scores = relevance + legs["exercise"]
-    factors = rank.kind_factor(index, chunks, sought.question, weights)
+    factors = np.maximum(rank.kind_factor(index, chunks, sought.question, weights), prose)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
     factors *= rank.bundle_factor(index, chunks, every_name, sought.question, weights)

@@ -6,10 +6,11 @@ Small definitions share a chunk, which is named after the longest of them or aft
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
@@ -60,20 +61,33 @@ def _innermost(found: Iterable[CodeDefinition], line: int) -> CodeDefinition | N
     return max(around, key=lambda one: (one.start, -one.end), default=None)
 
 
-def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str]) -> Hit:
+def named_by(index: ChunkIndex, hit: Hit, names: Iterable[str], weights: Mapping[str, float]) -> Hit:
     """Return a hit named by the first of some names, without their scopes, that its lines define.
 
-    A hit that one of the names is the name of is returned as it is, and so is one that defines none of them.
+    Without one, constants in a group are named by the one whose name and line have the most weight of some
+    terms.
     """
     wanted = [name for name in names if name in hit.text]
-    if not wanted or hit.symbol in wanted or hit.kind not in ("code", "test"):
+    is_group = hit.unit == "block" and hit.symbol != ""
+    if hit.kind not in ("code", "test") or not (wanted or is_group) or hit.symbol in wanted:
         return hit
     defined = {
         one.name: one
         for one in (*index.graph.values_in(hit.path), *index.graph.defined_in(hit.path))
         if _begins_in(hit, one)
     }
-    return next((_named(hit, defined[name]) for name in wanted if name in defined), hit)
+    if found := next((defined[name] for name in wanted if name in defined), None):
+        return _named(hit, found)
+    if not is_group or hit.symbol not in defined:
+        return hit
+    lines = hit.text.split("\n")
+
+    def weight(one: CodeDefinition) -> float:
+        said = {*terms(one.name), *terms(lines[one.start - hit.start])}
+        return sum(value for term, value in weights.items() if term in said)
+
+    best = max(defined.values(), key=weight)
+    return _named(hit, best) if weight(best) > weight(defined[hit.symbol]) else hit
 
 
 def named_by_key(hit: Hit, key: str) -> Hit:

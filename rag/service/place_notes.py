@@ -24,6 +24,7 @@ _MAX_SENTENCE = 160
 _MIN_WORDS = 4
 """A paragraph with fewer words says little."""
 _MAX_NAMES = 3
+_MAX_DECLARED = 80
 _MAX_FILES_WITH_CALLERS = 12
 
 
@@ -79,11 +80,17 @@ def _documented(store: Store, hit: Hit, lines: Sequence[str]) -> tuple[PlaceNote
         return PlaceNote(sentences=_head_of_file(hit, lines) if hit.start == 1 else ()), None
     quote = documentation_of(lines, hit.path, hit.language, one.name, row=one.start - 1, end=one.end)
     line = next((n for n in range(one.start, one.end + 1) if one.name in lines[n - 1]), one.start)
-    if quote is not None or one.unit == "constant":
-        return PlaceNote(line, ((quote.start, _sentence(quote.text)),) if quote else ()), one
+    word = documentation.own_word(lines[line - 1], one.name, one.unit, hit.language)
+    if quote is not None:
+        return PlaceNote(line, ((quote.start, _sentence(quote.text)),), word=word), one
+    if one.unit == "constant":
+        declared = lines[line - 1].strip()
+        return PlaceNote(line, signature=declared[:_MAX_DECLARED], word=word), one
     inside = [other for other in store.graph.defined_in(hit.path) if other.scope == one.qualified_name]
     head = documentation.signature(lines, one.start - 1, one.end, one.name)
-    return PlaceNote(line, members=_names(inside) if one.unit == "class" else (), signature=head), one
+    return PlaceNote(
+        line, members=_names(inside) if one.unit == "class" else (), signature=head, word=word
+    ), one
 
 
 def _with_calls(note: PlaceNote, of: _Defined) -> PlaceNote:

@@ -37,7 +37,7 @@ class PlaceNote:
     `line` is where its definition begins, 0 if it is none. `sentences` are the first sentences of its
     documentation, or of the paragraphs of a document, each with its line. `callers` and `callees` are names
     of definitions that certainly call it, and that it certainly calls; `members` those of a class.
-    `signature` is its head on one line.
+    `signature` is its head on one line, of a value its declaration; `word` is what its language calls it.
     """
 
     line: int = 0
@@ -46,6 +46,7 @@ class PlaceNote:
     callees: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     signature: str = ""
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from rag.frames import frame
 from rag.types.code import Located, Span, pickled_by_arguments
-from rag.types.question_kinds import LIST
 from rag.types.source import Kind, Unit
 
 MAX_QUESTION_CHARS = 16_000
@@ -44,8 +43,8 @@ class Hit(Located):
 
     @property
     def is_test(self) -> bool:
-        """Whether it is in a test; languages such as Rust have them next to the code, in a module `tests`."""
-        return self.kind == "test" or (self.kind == "code" and "tests" in self.label.split("."))
+        """Whether it is in a test."""
+        return self.kind == "test"
 
 
 class Hits(tuple[Hit, ...]):
@@ -106,11 +105,6 @@ class CodeFacts:
     certain_count: int
     complete: bool = True
     note: str = ""
-
-    @property
-    def is_only_nearest(self) -> bool:
-        """Whether the summary says of all places that they are only the nearest to what was asked for."""
-        return self.kind == LIST and not self.certain_count
 
     @property
     def is_about_one_place(self) -> bool:

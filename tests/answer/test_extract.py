@@ -62,7 +62,7 @@ def answer(question: str, *hits: Hit) -> str:
 
 _BLOCK = re.compile(
     r"^\[(?P<n>\d+)\] `?[^`\n]*:(?P<first>\d+)(?:-(?P<last>\d+))?`?\n\n"
-    r"(?P<body>(?P<marks>`{3,})[^\n`]*\n.*?\n(?P=marks)(?:\n(?P=marks)[^\n`]*\n.*?\n(?P=marks))*)$",
+    r"(?P<body>(?P<marks>`{3,})[^\n`]*\n.*?\n(?P=marks))$",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -137,8 +137,7 @@ def test_a_warning_leaves_only_the_nearest_place() -> None:
         ("trace", 3, "From `a` to `b`", "From `a` to `b`"),
         ("trace", 2, "From `a` to `b`", "Possibly from `a` to `b`"),
         ("callers", 2, "`a` is called in 3 places", "`a` is called in 3 places"),
-        ("list", 3, "`A` fits best", "Possibly `A` fits best"),
-        ("list", 0, "No list was found", "No list was found"),
+        ("list", 3, "The list is `A`", "Possibly the list is `A`"),
     ],
 )
 def test_what_certain_facts_say_is_not_doubted(kind: str, certain: int, summary: str, sentence: str) -> None:
@@ -214,7 +213,7 @@ def test_places_have_their_repository_where_several_are_asked() -> None:
 def test_a_place_that_defines_nothing_is_named_by_its_file_and_words() -> None:
     plain = like(SIGN, path="a/b.py", symbol="", unit="block", text="x = 1\ny = token\n", start=1, end=2)
     text = answer("Where is the token?", SIGN, plain)
-    assert "- `b.py` — `a/b.py:2` [2] — has *token*\n" in text
+    assert "- `b.py` — `a/b.py:2` [2] — mentions *token*\n" in text
     assert "This is in file `b.py` (`a/b.py:2`) [1].\n" in answer("Where is the token?", plain)
 
 
@@ -377,11 +376,24 @@ DOCS = like(
 )
 
 
-def test_the_end_of_a_docstring_that_is_cut_is_in_a_fence_without_a_language() -> None:
+def test_a_quotation_that_cuts_a_docstring_is_one_fence_without_a_language() -> None:
     text = answer("Which nonce is checked?", DOCS)
     assert "\n```\n    Filler 1" in text, "no language"
-    assert '    The nonce is checked.\n    """\n```\n```python\n    nonce = 1\n' in text
-    assert quoted(text)[1] == (57, 65), "the fences have one place"
+    assert '    The nonce is checked.\n    """\n    nonce = 1\n    return token\n```\n' in text
+    assert quoted(text)[1] == (57, 65)
+
+
+@pytest.mark.parametrize("fence", ["```", "````"])
+def test_a_quoted_document_with_fences_is_one_quotation(fence: str) -> None:
+    step = f"Run it:\n\n{fence} shell\n$ make docs\n{fence}\n\n"
+    page = like(
+        SIGN, path="a.md", symbol="Docs", text=f"# Docs\n\n{step * 9}The nonce.\n\n{step * 9}", kind="doc"
+    )
+    for text in (page.text, page.text.replace("$ make docs", "the nonce")):
+        shown = answer("nonce", replace(page, unit="section", language="markdown", text=text))
+        marks = f"{fence}`"
+        body = shown.partition(f"\n{marks}")[2]
+        assert shown.count(marks) == 2 and "\nOther" not in body.partition(f"\n{marks}\n")[0]
 
 
 def test_the_mark_of_a_docstring_that_is_cut_is_not_quoted_alone() -> None:

@@ -339,6 +339,13 @@ def test_seven_thousand_files_are_listed_quickly(root: Path) -> None:
         ("core/src/testFixtures/java/org/a/B.java", "java", "test"),
         ("test-d/stdio/input.test-d.ts", "typescript", "test"),
         ("types/index.test-d.ts", "typescript", "test"),
+        ("features/login.feature", "gherkin", "test"),
+        ("Shop.Tests/Kiln.cs", "csharp", "test"),
+        ("runtime-tests/deno/kiln.ts", "typescript", "test"),
+        ("src/test-utils/render.tsx", "tsx", "test"),
+        ("internal/testutil/kiln.go", "go", "test"),
+        ("src/__tests__/kiln.ts", "typescript", "test"),
+        ("src/latest-news/kiln.ts", "typescript", "code"),
     ],
 )
 def test_a_path_tells_language_and_kind(path: str, language: str, kind: str) -> None:

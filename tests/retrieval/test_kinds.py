@@ -110,7 +110,7 @@ def test_the_members_of_an_enum_are_listed(shop: Searcher):
     assert (found.kind, found.subject, found.count, found.complete) == ("list", "GlazeColor", 5, True)
     assert [item.text.split()[0] for item in found.items] == ["RED", "OCHRE", "UMBER", "COBALT", "CELADON"]
     assert [item.start for item in found.items] == [9, 10, 11, 13, 14]
-    assert found.summary == "`GlazeColor` in `shop/color.py` fits best; it has 5 members"
+    assert found.summary == "The list is `GlazeColor` in `shop/color.py`, which has 5 members"
 
 
 def test_the_subclasses_in_other_files_are_listed(shop: Searcher):
@@ -175,7 +175,7 @@ def test_an_enum_on_one_line_has_as_many_values_as_it_declares(tmp_path: Path, e
     (tmp_path / "Kiln.java").write_text("class Kiln {\n    enum Level { OFF, WARN, INFO, DEBUG, }\n}\n")
     found = facts(engine.repository(str(tmp_path)).searcher, "List all levels of the kiln.")
     assert (found.summary, found.count) == (
-        "`Level` in `Kiln.java` fits best; it has a line with 4 values",
+        "The list is `Level` in `Kiln.java`, which has a line with 4 values",
         4,
     )
 
@@ -300,12 +300,12 @@ def test_an_answer_shows_the_facts_with_their_sources(engine: Engine, folder: Pa
     *_, answer = converse(dialog, "List all colours that a glaze can have.", generator)
     assert isinstance(answer, Answer) and answer.code_facts
     lines = answer.text.splitlines()
-    assert lines[0] == "`GlazeColor` in `shop/color.py` fits best; it has 5 members:"
+    assert lines[0] == "The list is `GlazeColor` in `shop/color.py`, which has 5 members:"
     assert lines[2] == "`shop/color.py:5-14` [1]" and "    RED = 1" in lines
     assert answer.citations[0].path == "shop/color.py"
     assert (1, "shop/color.py", 9, 9) in generator.quoted
     prompt = dialog.prepare("List all colours that a glaze can have.").prompt.text
-    assert "use it. `GlazeColor` in `shop/color.py` fits best; it has 5 members." in prompt
+    assert "use it. The list is `GlazeColor` in `shop/color.py`, which has 5 members." in prompt
     assert "- shop/color.py:9 [1]: RED = 1\n" in prompt
 
 

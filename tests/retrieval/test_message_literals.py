@@ -90,3 +90,51 @@ def test_a_literal_goes_on_only_in_the_next_line():
     lines = ['a(b, "one")', "c()", '  "open the file "', '  "of the name")']
     found = list(messages._literals(FileText(None, "a.c", lines, range(0))))
     assert (3, [["open", "the", "file"], ["of", "the", "name"]]) in found
+
+
+WRITTEN = {
+    "context.rs": 'fn next() -> Result<Pot> {\n    pots.next().context("no pot found")?\n}\n',
+    "lazy.rs": 'fn next() {\n    pots.next().with_context(|| format!("no pot found: {x}"))?\n}\n',
+    "bail.rs": 'fn next() {\n    bail!("no pot found");\n}\n',
+    "errors.go": 'func next() error {\n\treturn errors.New("no pot found")\n}\n',
+    "errorf.go": 'func next() error {\n\treturn fmt.Errorf("kiln: no pot found: %w", err)\n}\n',
+    "wrap.go": 'func next() error {\n\treturn errors.Wrap(err, "no pot found")\n}\n',
+    "raw.go": "func next() error {\n\treturn fmt.Errorf(`no pot found: %w`, err)\n}\n",
+    "throw.ts": "export function next() {\n  throw new Error('no pot found');\n}\n",
+    "raise.py": 'def next():\n    raise LookupError("no pot found")\n',
+    "asserts.py": 'def next(pot):\n    assert pot, "no pot found"\n',
+    "log.py": 'def next():\n    log.warning("no pot found")\n',
+    "lines.py": 'TEXT = """\\\nno pot found\n"""\n',
+    "raise.rb": 'def next\n  raise "no pot found"\nend\n',
+}
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_every_literal_that_holds_a_quoted_message_writes_it_and_code_is_before_tests(tmp_path, path):
+    test = 'def test_next():\n    assert message() == "no pot found"\n'
+    page = "# Errors\n\nIf you see `no pot found`, make one.\n"
+    noise = "def found(pot):\n    # no pot found\n    return no(pot)\n"
+    files = {"other.py": WRITTEN["raise.py"], "tests/test_a.py": test, "a.md": page, "a_noise.py": noise}
+    for name, text in {path: WRITTEN[path], **files}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        searcher = engine.repository(str(tmp_path)).searcher
+        found = search([searcher], "where does the error 'no pot found' come from").code_facts
+        tested = search([searcher], "which tests check the error 'no pot found'?").code_facts
+    assert found.summary == "The message is written in 2 places, and occurs in 2 lines of tests and documents"
+    assert [item.path for item in found.items] == [*sorted((path, "other.py")), "tests/test_a.py", "a.md"]
+    assert tested is None or tested.items[0].path == "tests/test_a.py"
+
+
+def test_in_rust_a_module_of_tests_is_after_the_code(tmp_path):
+    tests = '#[cfg(test)]\nmod tests {\n    #[test]\n    fn next() {\n        eq("no pot found");\n    }\n}\n'
+    (tmp_path / "a.rs").write_text(f"{tests}\n")
+    (tmp_path / "b.rs").write_text(WRITTEN["bail.rs"])
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        searcher = engine.repository(str(tmp_path)).searcher
+        found = search([searcher], "where does 'no pot found' come from?").code_facts
+    assert [(item.path, item.reason) for item in found.items] == [
+        ("b.rs", "writes the message"),
+        ("a.rs", "has it in a test"),
+    ]

@@ -288,3 +288,40 @@ def test_the_path_of_a_file_is_looked_up_once_for_its_place(searcher, monkeypatc
     assert sorted(looked_up) == sorted(set(index.file.tolist()))
     asked = rank.place_factor(index, chunks, parse_question("Show me an example"), rank.DEFAULT)
     assert asked.tolist() == [1.0] * len(chunks)
+
+
+GUIDE = "# Kilns\n\n## {heading}\n\nIf you forgot the password of the admin, run the tool to reset it.\n"
+RESET = "def reset(args):\n    password = ask(args.admin)\n    write(hashed(password))\n"
+
+
+@pytest.mark.parametrize(
+    ("heading", "question", "first"),
+    [
+        ("Reset the admin password", "How do I reset the admin password?", "docs/guide.md"),
+        ("Reset the admin password", "where is `reset` of the admin password", "reset.py"),
+        ("Tools", "How do I reset the admin password?", "reset.py"),
+    ],
+)
+def test_a_section_comes_before_code_if_its_heading_is_what_is_asked(
+    tmp_path: Path, heading: str, question: str, first: str
+) -> None:
+    pages = {"docs/guide.md": GUIDE.format(heading=heading), "reset.py": RESET, "fire.py": OTHER}
+    for name, text in pages.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with closing(Engine(load_settings({"home": str(tmp_path / "home"), "memory": "memory:"}))) as engine:
+        found = search([engine.repository(str(tmp_path)).searcher], question, with_facts=False).hits
+    assert found[0].path == first
+
+
+def test_tests_next_to_the_code_come_after_it(tmp_path: Path) -> None:
+    body = "".join(f"        heat(wood, {n}, kiln, door, chimney, draught);\n" for n in range(30))
+    code = f"pub fn fire_kiln(wood: u32) {{\n{body}}}\n"
+    test = f"    #[test]\n    fn fires_kiln_with_wood() {{\n{body}        fire_kiln(1);\n    }}\n"
+    (tmp_path / "kiln.rs").write_text(f"{code}\n#[cfg(test)]\nmod tests {{\n{test}}}\n")
+    with closing(Engine(load_settings({"home": str(tmp_path / "home"), "memory": "memory:"}))) as engine:
+        searcher = engine.repository(str(tmp_path)).searcher
+        found = search([searcher], "How is wood fired in a kiln?").hits
+        asked = search([searcher], "Which tests fire the kiln with wood?").hits
+    assert [hit.kind for hit in found[:4]] == ["code", "code", "test", "test"]
+    assert asked[0].kind == "test"

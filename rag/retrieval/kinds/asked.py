@@ -140,9 +140,8 @@ class Asked:
         return [file for file in files if file is not None]
 
     def kind_of(self, file: FileText) -> Kind:
-        """Return the kind of a file: that of its best hit, or of its first chunk if it has none."""
-        found = (one.hit.kind for one in self.best if one.hit.path == file.path)
-        return next(found, None) or file.index.hit(file.chunks[0], 0.0, {}).kind
+        """Return the kind of a file: that of its first chunk."""
+        return file.index.hit(file.chunks[0], 0.0, {}).kind
 
     def lines_near(self, file: FileText, long: int) -> list[str]:
         """Return the lines of a file; of one with more than `long` those far from every hit are empty."""

@@ -5,14 +5,14 @@ The name of the folder has the word for the members, and the path all words that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import MAX_FACTS, Asked, FactPlace, FileText, Ranked
-from rag.retrieval.kinds.line_series import shapes_of
 from rag.retrieval.kinds.list_fit import words_of_phrase
+from rag.types import CodeDefinition
 
 _MIN_MEMBERS, _MAX_FILES = 4, 120
 _NO_MEMBERS = frozenset(terms("index init mod base main readme common util"))
@@ -26,7 +26,7 @@ def folder_named(asked: Asked) -> tuple[str, list[FactPlace], int]:
     indexes = {(id(one.index), folder): one.index for one, folder in _folders(asked, words_of_phrase(asked))}
     for (_, folder), index in indexes.items():
         if len(members := _members(index, folder)) >= _MIN_MEMBERS:
-            return folder, [*_places(asked, index, members.values())], len(members)
+            return folder, [*_places(asked, index, members)], len(members)
     return "", [], 0
 
 
@@ -41,10 +41,10 @@ def _folders(asked: Asked, words: list[str]) -> Iterator[tuple[Ranked, str]]:
 
 
 def _members(index: ChunkIndex, folder: str) -> dict[str, str]:
-    """Return the files and folders in a folder, each with the path of its first file, by name."""
+    """Return the files and folders in a folder, each with the path of its main file, by name."""
     found: dict[str, str] = {}
     paths = map(index.file_path, range(index.total_files))
-    for path in sorted(path for path in paths if path.startswith(f"{folder}/")):
+    for path in sorted((path for path in paths if path.startswith(f"{folder}/")), key=_order):
         if kind_of_path(path) == "test" or not index.chunks_of(path):
             continue
         name, inner, _ = path.removeprefix(f"{folder}/").partition("/")
@@ -54,13 +54,25 @@ def _members(index: ChunkIndex, folder: str) -> dict[str, str]:
     return found
 
 
-def _places(asked: Asked, index: ChunkIndex, paths: Iterable[str]) -> Iterator[FactPlace]:
-    for path in list(paths)[:MAX_FACTS]:
+def _order(path: str) -> tuple[str, bool, str]:
+    """Return the order of a path: the files of a folder together, its main file first."""
+    folder, _, name = path.rpartition("/")
+    return folder, _NO_MEMBERS.isdisjoint(terms(name.partition(".")[0])), name
+
+
+def _places(asked: Asked, index: ChunkIndex, members: Mapping[str, str]) -> Iterator[FactPlace]:
+    for name, path in sorted(members.items())[:MAX_FACTS]:
         if (file := asked.file(index, path, most=_MAX_FILES)) is not None:
-            yield FactPlace(file, _first_declaration(file), "is in the folder")
+            yield FactPlace(file, _declaration(file, name), "is in the folder")
 
 
-def _first_declaration(file: FileText) -> int:
-    """Return the line, from 1, that declares something first; the first one if none does."""
-    numbered = enumerate(file.lines, 1)
-    return next((n for n, line in numbered if any(one[0] == "declaration" for one in shapes_of(line))), 1)
+def _declaration(file: FileText, name: str) -> int:
+    """Return the line, from 1, of the definition that is named most like a member of a folder."""
+    graph, wanted = file.index.graph, set(terms(name))
+
+    def likeness(one: CodeDefinition) -> tuple[int, int, int]:
+        named = set(terms(one.name))
+        return len(wanted & named), -len(named - wanted), -one.start
+
+    best = max((*graph.defined_in(file.path), *graph.values_in(file.path)), key=likeness, default=None)
+    return best.start if best else 1

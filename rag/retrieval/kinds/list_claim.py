@@ -1,8 +1,7 @@
-"""Decide what may be said of the series of lines that fits a question for a list best.
+"""Decide whether the series of lines that fits a question for a list best is the list that is asked for.
 
-That it is the list that is asked for is said only if it names the members as the question does: in what
-holds them, the comment above, the names of most of them, or the file. Another series is shown as the nearest
-one, and one that has no word of the question in these is not shown: the places that were found are.
+It is if it names the members as the question does: in what holds them, the comment above, or the names of
+most of them. Another series is not shown: the places that were found are.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rag.retrieval.kinds.list_fit import (
     words_of_phrase,
 )
 
-_NAMES = frozenset({"holder", "anchor", "comment", "stem"})
+_NAMES = frozenset({"holder", "anchor", "comment"})
 _JOINED = re.compile(r"\b(?:and|or)\b|/", re.I)
 _VAGUE = frozenset(terms("thing way module"))
 _WITHIN = r"\s+(?:of|in)\s+(?:the|an?)\s+([\w-]+(?:\s+[\w-]+)?)"
@@ -40,6 +39,9 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
     words = [word for word in words_of_phrase(asked) if word not in ignored]
     if is_one_member(asked, fit) or not _is_within(asked, fit, held):
         return False
+    stem = set(terms(fit.file.path.rpartition("/")[2]))
+    if len(words) > 1 and stem.issuperset(words):
+        return True  # `CreateMode.java` for the create modes
     if not words:
         return not held.isdisjoint(wanted)
     if fit.series.shape in SHARED and 2 * len(set(terms(fit.series.anchor)) & set(words)) >= len(words):
@@ -49,11 +51,6 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
         return True  # `ExportType` for the export formats
     heads = words if _JOINED.search(phrase_of(asked)) else words[-1:]
     return not held.isdisjoint(heads)
-
-
-def is_near(fit: Fit, wanted: Mapping[str, float]) -> bool:
-    """Return whether a series names anything that the question does, `wanted` with weights."""
-    return any(term in wanted and term not in WEAK for term in _named(fit))
 
 
 def _is_within(asked: Asked, fit: Fit, held: Set[str]) -> bool:
@@ -67,11 +64,10 @@ def _is_within(asked: Asked, fit: Fit, held: Set[str]) -> bool:
 
 
 def _named(fit: Fit) -> set[str]:
-    """Return the words of what holds a series, of the comment above, the file's name, and most members."""
+    """Return the words of what holds a series, of the comment above, and of most members."""
     names = [
         name for series in (fit.series, *(one for _, one in fit.parts)) for name in series.members.values()
     ]
     counted = Counter(term for name in names for term in set(terms(name)))
     held = {term for term, count in counted.items() if 2 * count >= len(names)}
-    held |= set(terms(fit.file.path.rpartition("/")[2]))
     return held | {term for part, text in described_by(fit) if part in _NAMES for term in terms(text)}

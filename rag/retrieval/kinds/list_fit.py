@@ -308,8 +308,13 @@ def names_all(asked: Asked, phrase: str, name: str) -> bool:
 def is_one_member(asked: Asked, fit: Fit) -> bool:
     """Return whether a series describes one of the members that are asked for, rather than lists them."""
     subject = subject_of(fit.file, fit.series)
-    if fit.parts or subject[:1].isupper():  # a type, as an enum is
+    if fit.parts:
         return False
+    if subject[:1].isupper():  # a type; a class with methods that is called like a member is one of them
+        is_called_so = terms(subject)[-1:] == words_of_phrase(asked)[-1:] and not subject.endswith("s")
+        inside = fit.file.index.graph.defined_in(fit.file.path) if is_called_so else ()
+        is_class = _sort_of(fit.file, fit.series) == "class"
+        return is_class and any(one.scope == subject and one.unit == "function" for one in inside)
     return _noun(asked, fit.file, fit.series, subject) < 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from rag.retrieval.kinds.asked import INCOMPLETE, MAX_FACTS, Asked, FactPlace, F
 from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
 from rag.retrieval.kinds.folder_list import folder_named
 from rag.retrieval.kinds.line_series import Series, series_of, shapes_of
-from rag.retrieval.kinds.list_claim import is_near, is_the_list
+from rag.retrieval.kinds.list_claim import is_the_list
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
     CLASS_TERMS,
@@ -67,7 +66,7 @@ def find(asked: Asked) -> CodeFacts | None:
         fit for fit in candidates(asked, wanted) if fit.score >= _MIN_SCORE and not _is_outline(fit, wanted)
     ]
     best = max(fits, key=lambda fit: fit.score, default=None)
-    if best and not is_near(best, wanted):
+    if best and not is_the_list(asked, best, wanted):
         best = None
     found = _answer(asked, best, wanted) if best else None
     found = found if found and found.count > 1 else None
@@ -110,13 +109,15 @@ def _folder(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFact
     """Return the members of the folder that is asked for; None without one, or if the best series is named
     as they are, or has most of them and is in one file.
     """
-    claimed = found.count if found and found.certain_count else 0
-    if best and claimed and set(words_of_phrase(asked)) <= {*terms(subject_of(best.file, best.series))}:
+    count_best = found.count if found else 0
+    subject = subject_of(best.file, best.series) if best and found else ""
+    is_file = best is not None and best.file.path.endswith(subject)
+    if subject and not is_file and set(words_of_phrase(asked)) <= {*terms(subject)}:
         return None
     folder, places, count = folder_named(asked)
-    if not places or (best and best.series.shape not in SHARED and 2 * claimed >= count):
+    if not places or (best and best.series.shape not in SHARED and 2 * count_best >= count):
         return None
-    summary = f"{named(folder)} fits best; it has {count} members"
+    summary = f"The list is {named(folder)}, which has {count} members"
     return code_facts(asked, LIST, folder, summary, places, count=count)
 
 
@@ -148,26 +149,11 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     if series.shape == "strings":
         count = int(series.anchor)
     where = named(file.path) if file.path.endswith(subject) else f"{named(subject)} in {named(file.path)}"
-    says = f"it {verb} {count} {noun}"
-    is_claimed = is_the_list(asked, best, wanted)
-    if not is_claimed:
-        places = [replace(place, certain=False) for place in places]
-    summary = (
-        f"{where} fits best; {says}"
-        if is_claimed
-        else f"{_none_found(asked)}; the nearest is {where}, {says}"
-    )
+    summary = f"The list is {where}, which {verb} {count} {noun}"
     # A base class that is named is one of the "error classes" that are asked for, but no "storage type".
     is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or CLASS_TERMS.isdisjoint(wanted))
     places = [*base, *places] if is_asked_for else [*places, *base]
-    return code_facts(
-        asked, LIST, subject, summary, places, note=note, count=count, is_doubtful=not is_claimed
-    )
-
-
-def _none_found(asked: Asked) -> str:
-    phrase = phrase_of(asked)
-    return f"No list of {named(phrase)} was found by name" if phrase else "No list was found by name"
+    return code_facts(asked, LIST, subject, summary, places, note=note, count=count)
 
 
 def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPlace]:

@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
+from rag.retrieval.exact import find_text
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
 from rag.retrieval.kinds.recognition import has_message, is_pasted, is_question
+from rag.retrieval.literal import quoted
 from rag.retrieval.log_prefix import without_log_prefixes
 from rag.retrieval.question import spelled_names
+from rag.retrieval.shown_definition import is_in_test
 from rag.types import CodeFacts
 from rag.types.question_kinds import MESSAGE
 
@@ -27,6 +30,11 @@ _MAX_LITERALS = 4_000
 _MAX_MESSAGE_WORDS = 400
 _MAX_PHRASES = 50
 _MAX_USES, _MAX_WRITTEN = 4, 6
+_MAX_HELD, _MAX_SECONDS = 60, 1.0
+"""How many lines with a quoted phrase are read, and how long they are looked for."""
+_MAX_TEXT_LINES = 40
+"""How far above a line the beginning of a literal of several lines may be."""
+_WRITES = "writes the message"
 _MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
 _MAX_WHOLE = 30
@@ -40,7 +48,6 @@ _SHORT_SHARE = 0.5
 _EXCEPTION = re.compile(
     r"(?<!\s)\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): "
 )
-_QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
 _NEAR_NAME = re.compile(r"[\"']([^\W\d_][\w-]{1,30})[\"']")
 _PLACEHOLDER = re.compile(
@@ -65,20 +72,62 @@ def find(asked: Asked) -> CodeFacts | None:
     text = asked.question.question.text
     if not is_pasted(text) and _names_definition(asked):
         return None
+    return _answer(asked, _holding(asked, text) or _fitting(asked, text))
+
+
+def _holding(asked: Asked, text: str) -> list[tuple[FileText, int]]:
+    """Return the lines whose string literal holds a quoted phrase as it is written, then those of documents.
+
+    Code comes before tests, unless tests are asked for; none without a literal.
+    """
+    order = ("test", "code", "doc") if "tests" in asked.question.question.asks else ("code", "test", "doc")
+    phrases = [phrase for phrase in quoted(text) if f"`{phrase}`" not in text]  # that may be a command
+    for phrase in () if is_pasted(text) else phrases:
+        if " " not in phrase.strip() or not _count_meaningful(_lower(phrase)):
+            continue
+        found = list[tuple[int, FileText, int]]()
+        for index in asked.indexes:
+            for hit in find_text([index], phrase, k=_MAX_HELD, max_seconds=_MAX_SECONDS).hits:
+                file = asked.file(index, hit.path)
+                if file is None or hit.kind not in order:
+                    continue
+                if hit.kind == "doc" or _is_in_literal(phrase, file.lines, hit.start - 1):
+                    found.append((order.index(hit.kind), file, hit.start))
+        if any(order[rank] != "doc" for rank, *_ in found):
+            return [(file, line) for _, file, line in sorted(found, key=lambda one: one[0])]
+    return []
+
+
+def _is_in_literal(phrase: str, lines: Sequence[str], row: int) -> bool:
+    """Return whether a line, from 0, has a phrase in a string literal: one of its own, or one that a line
+    above begins, which is no docstring.
+    """
+    literals = _LITERAL.findall(lines[row], 0, _MAX_SEARCHED_CHARS)
+    if any(phrase in _ESCAPED.sub(r"\1", part) for parts in literals for part in parts):
+        return True
+    for line in reversed(lines[max(row - _MAX_TEXT_LINES, 0) : row]):
+        before, mark, after = line[:_MAX_LINE_CHARS].rpartition('"""' if '"""' in line else "`")
+        if mark:
+            return bool(before.strip()) and before.count(mark) % 2 == 0 and not after.strip(" \\")
+    return False
+
+
+def _fitting(asked: Asked, text: str) -> list[tuple[FileText, int]]:
+    """Return the lines of the literal in the best files that fits a message best."""
     message, *ends = _messages(text)
     is_whole = _may_be_whole(text, message)
     is_marked = len(message) >= _MIN_WORDS and (
         is_pasted(text) or any(one.hit.legs.get("phrase") for one in asked.best)
     )
     if not is_marked and not is_whole:
-        return None
+        return []
     phrases = _phrases(text)
     known, lowered = frozenset(message), text.lower()
     at: list[tuple[FileText, int]] = []
     written: list[list[str]] = []
     best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
     if not is_whole and not phrases and _count_meaningful(message) <= best:
-        return None  # no literal has more of the message than it has itself
+        return []  # no literal has more of the message than it has itself
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             if max(map(len, file.lines), default=0) > _MAX_SEARCHED_CHARS:
@@ -98,17 +147,31 @@ def find(asked: Asked) -> CodeFacts | None:
                     best, at, written = fit, [(file, number)], parts
                 elif fit == best and parts == written and not _is_nearer(at[0], (file, number), text, parts):
                     at.append((file, number))
+    return at
+
+
+def _answer(asked: Asked, at: Sequence[tuple[FileText, int]]) -> CodeFacts | None:
+    """Return the lines that write a message as facts, with the uses of its constant."""
     if not at:
         return None
     file, number = at[0]
-    places = [FactPlace(*one, "writes the message") for one in {(f.path, n): (f, n) for f, n in at}.values()]
-    where = "here" if len(places) == 1 else f"in {len(places)} places"
-    places = asked.first(places, _MAX_WRITTEN, "places with the message are shown")
+    found = [_place(asked, *one) for one in {(f.path, n): (f, n) for f, n in at}.values()]
+    written = sum(place.reason == _WRITES for place in found) or len(found)
+    where = "here" if written == 1 else f"in {written} places"
+    if others := len(found) - written:
+        where += f", and occurs in {others} line{'s' * (others > 1)} of tests and documents"
+    places = asked.first(found, _MAX_WRITTEN, "places with the message are shown")
     constant = _CONSTANT.match(file.lines[number - 1][:_MAX_LINE_CHARS])
     uses = [*islice(_uses(asked, file, number, constant[1]), _MAX_USES + 1)] if constant else []
     uses = asked.first(uses, _MAX_USES, "uses of the constant are shown")
     text = " ".join(file.lines[number - 1].split())[:80]
     return code_facts(asked, MESSAGE, text, f"The message is written {where}", [*places, *uses])
+
+
+def _place(asked: Asked, file: FileText, number: int) -> FactPlace:
+    if is_in_test(file.index, file.path, number):
+        return FactPlace(file, number, "has it in a test")
+    return FactPlace(file, number, "documents it" if asked.kind_of(file) == "doc" else _WRITES)
 
 
 def _messages(text: str) -> list[list[str]]:
@@ -224,8 +287,8 @@ def _is_verbatim(line: str, text: str) -> bool:
 
 def _phrases(question: str) -> dict[str, int]:
     """Return the first phrases in quotes that are long enough, between spaces, and their lengths in words."""
-    quoted = (_lower(part) for parts in _QUOTED.findall(question) for part in parts if part)
-    long_enough = {f" {' '.join(said)} ": len(said) for said in quoted if len(said) >= _MIN_UNMARKED}
+    said = map(_lower, quoted(question))
+    long_enough = {f" {' '.join(one)} ": len(one) for one in said if len(one) >= _MIN_UNMARKED}
     return dict(islice(long_enough.items(), _MAX_PHRASES))
 
 

@@ -152,7 +152,7 @@ _LISTS = re.compile(
     r"(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
     r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
     r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|run|will|must|be)\b"
-    r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b"
+    r"|\b(?:which|what)\s+(?:\w*(?:kinds|types|sorts)\s+of|(?:[\w-]{1,40}\s{1,9}){1,3}are\s+there)\b"
     r"|\bwhat\s+are\s+the\s+(?:[\w-]{1,40}\s{1,9}){0,3}[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b",
     re.I,
 )

@@ -137,7 +137,7 @@ def test_in_a_terminal_the_answer_is_printed(shell: InteractiveShell) -> None:
     captured = cell(shell, f"%ask -r snip {SIGNED}")
     assert not captured.outputs
     assert re.search(r"in function `[\w.]+` \(`snip/sessions\.py:\d+`\) \[1\]", captured.stdout)
-    assert len(re.findall(r"^\[\d\] snip/", captured.stdout, re.MULTILINE)) == 1, "only the quotation has a caption"
+    assert len(re.findall(r"^\[\d\] snip/", captured.stdout, re.MULTILINE)) == 1, "one caption"
 
 
 def test_code_of_a_repository_does_not_control_the_terminal(shell: InteractiveShell) -> None:

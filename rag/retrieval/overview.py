@@ -15,32 +15,15 @@ import numpy as np
 
 from rag.analysis import terms, words
 from rag.ports import ChunkIndex
-from rag.retrieval.project_questions import NEUTRAL_WORDS
+from rag.retrieval.mentions import project_names
+from rag.retrieval.project_questions import NEUTRAL_WORDS, asks_for_whole, overview_question
 from rag.retrieval.rank import CODE, TEST
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.types import CodeDefinition, FileOutline, OutlinedDefinition
 
-_WHOLE = frozenset(
-    """about architecture components consist consists contain contains contents describe design explain
-    introduction layout organisation organised organization organized outline overview parts purpose
-    responsibilities responsibility responsible structure structured summarise summarize summary work working
-    works""".split()
-)
-"""Words of a question for a whole."""
-_WITH_THEM = frozenset(
-    """at basic between big brief briefly code each general good high how inside internally internals its key
-    level main me most of picture role short through together tour understand walk way whole""".split()
-)
-"""Words that may be among them."""
 _WHAT = re.compile(
     r"\bwhat (?:does|do)\b.*\bdo\b|\bwhat(?:['’]s| is| are)? (?:there )?in(?:side)?\b", re.I | re.S
 )
-_PROJECT = frozenset(
-    """app application codebase framework library package program project repo repository software system
-    tool""".split()
-)
-_STRONG = frozenset({"architecture", "overview"})
-"""Words that mean the repository if nothing is named."""
 _KINDS = "module|package|folder|directory|subfolder|subdirectory|file|component|subsystem|crate|namespace"
 _NAME = r"[`'\"]?([\w.-]+(?:/[\w.-]+)*)/?[`'\"]?"
 _PLACE = re.compile(rf"(?<![\w/.-]){_NAME}\s+(?:{_KINDS})\b|\b(?:{_KINDS})\s+(?:of )?{_NAME}", re.I)
@@ -83,19 +66,15 @@ def _paths_asked(question: str, index: ChunkIndex) -> list[str]:
             is_whole = name.lower() not in NEUTRAL_WORDS and _asks_for_whole(rest)
             if is_whole and (held := _held(name, _code_files(index))):
                 return held
-    asked, name = words(question), index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
-    own = {name, *words(name.replace("-", " ").replace("_", " "))}
-    rest = " ".join(word for word in asked if word.lower() not in own)
-    is_named = not {word.lower() for word in asked}.isdisjoint(own | _PROJECT | _STRONG)
-    return _code_files(index) if is_named and _asks_for_whole(rest) else []
+    asked = {word.lower() for word in words(question)}
+    is_asked = asked and len(index) and overview_question(asked, project_names(index), begins=False)
+    return _code_files(index) if is_asked else []
 
 
 def _asks_for_whole(text: str) -> bool:
     """Return whether a question without the name of its subject asks for a whole, and for nothing else."""
     asked = {word.lower() for word in words(text)}
-    if asked - NEUTRAL_WORDS - _WHOLE - _WITH_THEM - _PROJECT:
-        return False
-    return bool(asked & _WHOLE) or _WHAT.search(text) is not None
+    return asks_for_whole(asked | {"explain"} if _WHAT.search(text) else asked)
 
 
 def _code_files(index: ChunkIndex) -> list[str]:

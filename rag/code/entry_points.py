@@ -193,13 +193,13 @@ def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
         return
     if language == "go" and not _GO_MAIN.search(file.text):
         return
-    for symbol in survey.symbols(file.path):
-        if symbol.name != "main" or symbol.unit != "function":
+    for symbol in survey.file_graph(file.path).definitions:
+        if symbol.name != "main" or symbol.unit != "f":
             continue
         head = "".join(line[:_MAX_HEAD_CHARS] for line in file.lines[symbol.start - 1 : symbol.start + 2])
         if language in ("c", "cpp") and _is_conditional(file, symbol.start - 1):
             continue
-        if not symbol.scope or (language == "java" and _JAVA_MAIN.search(head)):
+        if symbol.parent < 0 or (language == "java" and _JAVA_MAIN.search(head)):
             yield EntryPoint(file.path, "main function", file.path, symbol.start, symbol.end)
 
 

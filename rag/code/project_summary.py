@@ -120,6 +120,17 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     return None
 
 
+def description_in_manifest(survey: Survey, folder: str) -> Quote | None:
+    """Return the description in the manifest of a folder; None if it has none."""
+    for base in ("package.json", "Cargo.toml", "pyproject.toml", "composer.json"):
+        file = survey.files.get(f"{folder}/{base}")
+        read = _read(file, base) if file else None
+        if file and read and read[1]:
+            line = next((n for n, row in enumerate(file.lines, 1) if read[1][:20] in row), 1)
+            return Quote(read[1], file.path, line, line)
+    return None
+
+
 def readmes(survey: Survey) -> list[str]:
     """Return the documents that introduce the repository, the top README first, even if it is a link.
 

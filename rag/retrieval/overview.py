@@ -53,7 +53,7 @@ def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[
 
 def outline_of_file(index: ChunkIndex, path: str, *, most: int) -> FileOutline | None:
     """Return the outline of a file with its most used definitions; None if it has none, or is not stored."""
-    used = _Users(index).of_definitions(path) if index.file_text(path) is not None else {}
+    used = Users(index).of_definitions(path) if index.file_text(path) is not None else {}
     return _outline(index, _Listed(path, used), most) if used else None
 
 
@@ -116,7 +116,7 @@ class _Listed:
 
 
 def _outlined(index: ChunkIndex, paths: Sequence[str]) -> Iterator[FileOutline]:
-    users = _Users(index)
+    users = Users(index)
     listed = [_Listed(path, users.of_definitions(path)) for path in paths[:_MAX_CANDIDATES]]
     listed = [one for one in listed if one.used]
     listed.sort(key=lambda one: (-one.weight, one.path))
@@ -125,7 +125,7 @@ def _outlined(index: ChunkIndex, paths: Sequence[str]) -> Iterator[FileOutline]:
         yield _outline(index, one, most)
 
 
-class _Users:
+class Users:
     """Counts the files that use a definition, by the words that they hold."""
 
     def __init__(self, index: ChunkIndex) -> None:

@@ -3,39 +3,50 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rag.code.roles import code_by_role, is_carried, is_generated, is_tool
 from rag.code.survey import Survey
 from rag.code.symbols import File
+from rag.markdown import documented
 
 _LARGE_SHARE = 1 / 3
 """A folder with more than this share is shown as its subfolders."""
-_MIN_CODE_SHARE = 0.1
-"""With less code, the parts of a repository are those of its configuration, or of its documents."""
+_MIN_SHARE = 0.1
+"""With a smaller share, the code is not what a repository is for."""
+_TESTS = re.compile(
+    r"(?:^|/)(?:(?:tests?|specs?|e2e)(?:[_-][^/]*)?|__tests__|testdata|fixtures|mocks?|step_definitions)/",
+    re.I,
+)
+_NEWS = ("change", "history", "news", "release")
 _LIST_MARKS = " \t-*+|`│├└─#>[('\""
 _SEPARATORS = " \t/*`|:=—–→-#_])('\""
-_MAX_DOCUMENT_LINES = 2_000
+_MAX_DOCUMENTS, _MAX_DOCUMENT_LINES = 60, 2_000
 
 
 def content(survey: Survey) -> list[File]:
     """Return the files that a repository is for: its own code, or where there is little of it, its
-    configuration (roles, charts, modules) or its documents.
+    configuration (roles, charts, modules) too, or its documents.
     """
-    own = code_by_role(survey)["own"]
-    others = [
-        [file for file in survey.of_kind("code", "config") if not _is_beside(file.path)],
-        [file for file in survey.of_kind("doc") if not _is_beside(file.path)],
-    ]
-    for found, more in zip((own, others[0]), others, strict=True):
-        if _lines(found) >= _MIN_CODE_SHARE * (_lines(more) or 1):
-            return found
-    return others[-1]
+    own = [file for file in code_by_role(survey)["own"] if not _TESTS.search(file.path)]
+    inside = [file for file in survey.of_kind("code", "config", "doc") if not _is_beside(file.path)]
+    configured = [file for file in inside if file.kind != "doc"]
+    documents = [file for file in inside if file.kind == "doc"]
+    least = _MIN_SHARE * _lines(inside)
+    return next((found for found in (own, configured) if found and _lines(found) >= least), documents)
 
 
 def _is_beside(path: str) -> bool:
-    return is_carried(path) or is_generated(path) or is_tool(path) or path.startswith(".")
+    """Return whether a file is not what the repository is for, by its path."""
+    return (
+        bool(_TESTS.search(path))
+        or is_carried(path)
+        or is_generated(path)
+        or is_tool(path)
+        or path.startswith(".")
+    )
 
 
 def _lines(files: Sequence[File]) -> int:
@@ -53,7 +64,7 @@ def main_parts(weights: Mapping[str, int], most: int, *, with_files: bool = Fals
     def weight(part: str) -> int:
         return sum(weights[path] for path in parts[part])
 
-    while len(parts) < most:
+    while True:
         largest = max(parts, key=lambda part: (weight(part), part))
         inner = _divided(largest, parts[largest], with_files=with_files)
         is_large = weight(largest) > _LARGE_SHARE * sum(weights.values()) or not largest
@@ -78,6 +89,12 @@ def _divided(folder: str, paths: Sequence[str], *, with_files: bool) -> dict[str
     return {path: [path] for path in paths} if with_files and list(paths) != [folder] else {}
 
 
+def documents_near_top(survey: Survey) -> list[File]:
+    """Return the documents at the top and in its folders, those at the top first."""
+    near = [file for file in survey.of_kind("doc") if file.path.count("/") <= 1 and not is_carried(file.path)]
+    return sorted(near, key=lambda file: (file.path.count("/"), file.path))[:_MAX_DOCUMENTS]
+
+
 def listed_in_documents(survey: Survey, parts: Sequence[str]) -> dict[str, tuple[str, str, int]]:
     """Return what documents say of parts in lists, tables and trees of folders: the words after the name of a
     part that begins a line, with the path and the line.
@@ -87,13 +104,14 @@ def listed_in_documents(survey: Survey, parts: Sequence[str]) -> dict[str, tuple
         for name in (part, part.rpartition("/")[2]):
             names[name] = part if name not in names or name == part else ""
     found: dict[str, tuple[str, str, int]] = {}
-    documents = sorted(survey.of_kind("doc"), key=lambda file: (file.path.count("/"), file.path))
-    for file in (file for file in documents if file.path.count("/") <= 1 and not is_carried(file.path)):
+    for file in documents_near_top(survey):
+        if file.path.rpartition("/")[2].lower().startswith(_NEWS):
+            continue
         for number, line in enumerate(file.lines[:_MAX_DOCUMENT_LINES], 1):
-            head = line.lstrip(_LIST_MARKS)[:200]
+            head = (documented(line) if "](" in line else line).lstrip(_LIST_MARKS)[:200]
             name = head.split("`")[0].split(" ")[0].split("]")[0].rstrip("/*:|")
             part = names.get(name.removeprefix("./"), "")
-            is_path = "/" in head[: len(name) + 1] or "." in name or line.lstrip(" -*+|").startswith("`")
+            is_path = "/" in head[: len(name) + 1] or "." in name
             said = head[len(name) :].strip(_SEPARATORS).partition("|")[0].strip(_SEPARATORS)
             if part and is_path and part not in found and len(said.split()) > 1:
                 found[part] = said, file.path, number

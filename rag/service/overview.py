@@ -11,10 +11,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rag.answer.wording import SURE
-from rag.code.documentation import Quote, title_of
-from rag.code.entry_points import entry_points
-from rag.code.parts import content, listed_in_documents, main_parts
+from rag.code.documentation import Quote, paragraphs, title_of
+from rag.code.entry_points import CONTAINER, ENTRY, entry_points
+from rag.code.parts import content, documents_near_top, listed_in_documents, main_parts
 from rag.code.project_summary import description_in_manifest, package_quote, project_description
 from rag.code.survey import Survey
 from rag.code.symbols import documentation_of
@@ -34,11 +36,16 @@ from rag.service.survey_of import survey
 from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit, NumberedSource, Prepared, source_of
 from rag.types.question_kinds import OVERVIEW
 
-_MAX_PARTS, _MAX_PART_FILES = 8, 6
+_MIN_PARTS, _MAX_PARTS, _MAX_PART_FILES = 3, 7, 6
+_MAX_LINES = 500
+"""A larger file, perhaps generated, counts as one of this size."""
 _MAX_STARTS, _MAX_QUESTIONS, _MAX_CANDIDATES = 2, 4, 9
-_MAX_DESCRIPTION_CHARS, _MAX_CHARS = 240, 80
+_MAX_DESCRIPTION_CHARS, _MAX_CHARS = 200, 70
 _MAX_ARROWS = 10
 _KEPT = 16
+_MAX_NAMES = 5
+_PLAIN = frozenset(("", "init", "index", "main", "mod"))
+"""Names of files that say nothing of their folder."""
 _GUIDES = ("architecture", "design", "contributing", "development", "hacking", "structure")
 _COMMANDS = {"install": "Install", "build": "Build", "run": "Run", "test": "Test"}
 
@@ -112,12 +119,14 @@ class _Reading:
 
     def overview(self) -> Overview:
         """Return the overview."""
-        files = {file.path: max(len(file.lines), 1) for file in content(self._survey)}
+        files = {file.path: min(max(len(file.lines), 1), _MAX_LINES) for file in content(self._survey)}
         divided = main_parts(files, _MAX_PARTS, with_files=True)
         weights = {part: sum(files[path] for path in paths) for part, paths in divided.items()}
         order = sorted(divided, key=lambda part: (-weights[part], part))
         said = listed_in_documents(self._survey, order)
         parts = [self._part(part, divided[part], said.get(part)) for part in order]
+        if len(parts) < _MIN_PARTS and all(self._survey.files[path].kind == "doc" for path in files):
+            parts = list(self._sections())[:_MAX_PARTS] or parts
         described = project_description(self._survey)
         first = described[0] if described else None
         steps = (*self._commands(), *self._starts(), *self._documents())
@@ -140,33 +149,63 @@ class _Reading:
             self._leads.append(lead)
         if listed:
             return OverviewStatement(about, _short(listed[0]), *listed[1:])
-        quote = package_quote(self._survey, paths) or description_in_manifest(self._survey, part)
+        is_file = part in self._survey.files
+        quote = self._survey.summary(part) if is_file else package_quote(self._survey, paths)
+        quote = quote or description_in_manifest(self._survey, part)
         if quote is not None and len(quote.text.split()) > 2:
             return _statement(about, quote)
+        if len(inner := self._inner(part, paths)) > 1:
+            rest = ", …" if len(inner) > _MAX_NAMES else ""
+            names = ", ".join(inner[:_MAX_NAMES])
+            first = [path for path in paths if path.startswith(f"{part}/{inner[0]}")]
+            return OverviewStatement(about, f"{one_line(names)}{rest}", self._main_file(first), 1)
         if lead and (quote := lead[1]):
-            return replace(_statement(about, quote), text=f"`{lead[0].name}`: {_statement('', quote).text}")
-        if lead:
-            return OverviewStatement(about, f"defines `{lead[0].name}`", lead[0].path, lead[0].start)
+            said = _statement(about, quote)
+            words = said.text.removeprefix(f"{lead[0].name} ")
+            return replace(said, text=f"`{lead[0].name}`{':' if words == said.text else ''} {words}")
+        if lead and (names := ", ".join(f"`{name}`" for name in self._names(lead[0].path))):
+            return OverviewStatement(about, f"defines {names}", lead[0].path, lead[0].start)
         path = self._main_file(paths)
         file = self._survey.files[path]
         quote = title_of(file.text, path) if file.kind == "doc" else self._survey.summary(path)
         if quote is not None and quote.text:
             return _statement(about, quote)
-        count = f"{len(paths)} files, such as " if len(paths) > 1 else ""
-        return OverviewStatement(about, f"{count}`{path.rpartition('/')[2]}`", path, 1)
+        names = [
+            name for name, _ in self._store.names(np.asarray(self._store.chunks_of(path), np.int64)) if name
+        ]
+        listed = ", ".join(f"`{one_line(name)}`" for name in dict.fromkeys(names[:_MAX_NAMES]))
+        return OverviewStatement(about, f"has {listed}" if listed else file.language, path, 1)
+
+    def _sections(self) -> Iterator[OverviewStatement]:
+        """Yield the sections of the README, each with its first sentence."""
+        seen: set[str] = set()
+        for path in readmes(self._survey)[:1]:
+            for section, quote in paragraphs(self._survey.files[path].text, path):
+                about = section.partition(" ")[2]
+                if about and about not in seen and len(quote.text.split()) > 2:
+                    seen.add(about)
+                    yield _statement(one_line(about), quote)
+
+    def _inner(self, part: str, paths: Sequence[str]) -> list[str]:
+        """Return the names of what a folder holds, those with the most code first."""
+        sizes: Counter[str] = Counter()
+        for path in paths:
+            name = path.removeprefix(f"{part}/").partition("/")[0].partition(".")[0]
+            sizes[name] += len(self._survey.files[path].lines)
+        return [
+            name for name, _ in sizes.most_common() if name.strip("_") not in _PLAIN and part not in sizes
+        ]
+
+    def _names(self, path: str) -> list[str]:
+        """Return the definitions of a file that most others use."""
+        users = Counter(self._users.of_definitions(path))
+        return list(dict.fromkeys(one_line(one.name) for one, _ in users.most_common() if not one.scope))[
+            :_MAX_NAMES
+        ]
 
     def _main_file(self, paths: Sequence[str]) -> str:
-        """Return the file that introduces others: a README or an index, else the largest."""
-
-        def rank(path: str) -> tuple[bool, int, int]:
-            stem = path.rpartition("/")[2].partition(".")[0].lower()
-            return (
-                stem not in ("readme", "index", "main"),
-                path.count("/"),
-                -len(self._survey.files[path].lines),
-            )
-
-        return min(paths, key=rank)
+        """Return the largest of the files nearest to the top."""
+        return min(paths, key=lambda path: (path.count("/"), -len(self._survey.files[path].lines)))
 
     def _lead(self, paths: Sequence[str]) -> tuple[CodeDefinition, Quote | None] | None:
         """Return the definition of some files that most others use, and its documentation; those with
@@ -176,8 +215,12 @@ class _Reading:
         found = Counter[CodeDefinition]()
         for path in largest:
             found.update(self._users.of_definitions(path))
-        best = [one for one, users in found.most_common(_MAX_CANDIDATES) if users or not one.scope]
-        quoted = [(one, self._documentation(one)) for one in best]
+        named = [
+            (one, users) for one, users in found.most_common() if one.name[:1] != "_" and len(one.name) > 2
+        ]
+        own = self._repository.source.name.lower()
+        best = [one for one, users in named if users or (not one.scope and one.name.lower() != own)]
+        quoted = [(one, self._documentation(one)) for one in best[:_MAX_CANDIDATES]]
         return next((each for each in quoted if each[1]), quoted[0] if quoted else None)
 
     def _documentation(self, one: CodeDefinition) -> Quote | None:
@@ -203,19 +246,24 @@ class _Reading:
 
     def _commands(self) -> Iterator[OverviewStatement]:
         """Yield the first command of each purpose."""
-        found = {one.purpose: one for one in reversed(project_commands(self._store))}
+        whole = [one for one in project_commands(self._store) if "<" not in one.text]
+        found = {one.purpose: one for one in reversed(whole)}
         for purpose, about in _COMMANDS.items():
             if one := found.get(purpose):
                 yield OverviewStatement(about, f"`{one_line(one.text)}`", one.path, one.line)
 
     def _starts(self) -> Iterator[OverviewStatement]:
-        for one in entry_points(self._survey)[:_MAX_STARTS]:
-            runs = f" runs `{one_line(one.leads_to)}`" if one.leads_to else ""
-            yield OverviewStatement("Starts", f"{one.what} `{one_line(one.name)}`{runs}", one.path, one.start)
+        files = self._survey.files
+        found = [one for one in entry_points(self._survey) if one.what != ENTRY or one.leads_to in files]
+        programs = [one for one in found if one.what != CONTAINER] or found[:1]
+        for one in programs[:_MAX_STARTS]:
+            named = [one.name] if one.name != one.path else []
+            shown = " → ".join(f"`{one_line(name)}`" for name in (*named, *filter(None, [one.leads_to])))
+            yield OverviewStatement("Starts", f"{one.what} {shown}".strip(), one.path, one.start)
 
     def _documents(self) -> Iterator[OverviewStatement]:
         """Yield the document that explains the structure, else how to contribute."""
-        documents = [file for file in self._survey.of_kind("doc") if file.path.count("/") <= 1]
+        documents = documents_near_top(self._survey)
         for word in _GUIDES:
             for file in documents:
                 if file.path.rpartition("/")[2].lower().startswith(word):
@@ -317,13 +365,13 @@ def overview_markdown(
     blocks = [f"**{one_line(overview.name)}**{said}"]
     if overview.parts:
         rows = [f"- `{one_line(one.about)}` — {one.text} {placed(one)}" for one in overview.parts]
-        blocks.append("Parts:\n\n" + "\n".join(rows))
+        blocks.append("Parts:\n" + "\n".join(rows))
     if diagram := _diagram(overview):
         blocks.append(f"Which part uses which:\n\n{diagram}")
     if overview.steps:
         blocks.append("\n".join(f"- {one.about}: {one.text} {placed(one)}" for one in overview.steps))
     if overview.questions:
-        blocks.append("Questions to ask:\n\n" + "\n".join(f"- {one}" for one in overview.questions))
+        blocks.append("Questions to ask:\n" + "\n".join(f"- {one}" for one in overview.questions))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -31,7 +31,7 @@ _PROGRAMS = frozenset(
     terragrunt tox uv vagrant winget xcodebuild yarn yay zig""".split()
 )
 _WORDS = {
-    "install": frozenset("install add get i pull".split()),
+    "install": frozenset("install add create get i pull".split()),
     "test": frozenset(
         "test tests testing nextest pytest tox nox rspec phpunit vitest ctest unittest molecule".split()
     ),
@@ -122,23 +122,30 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
         text = index.file_text(path)
         for number, one in enumerate(_read(path, text[0], own) if text else ()):
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
-            if one.purpose == "test" or not _IN_CI.search(path):
-                is_other = one.purpose == "install" and own not in one.text.lower()
+            is_other = one.purpose == "install" and own not in one.text.lower()
+            if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and not is_for_users)):
                 is_other |= not names.issuperset(_NEEDED.get(one.text.split()[0], ()))
                 details = _details(one.text) + 2 * is_other
                 ranked.append(((details, -1 if is_for_users else rank, number), one))
     ranked.sort(key=lambda each: (PURPOSES.index(each[1].purpose), each[0]))
-    return list({(one.purpose, one.text): one for _, one in reversed(ranked)}.values())[::-1]
+    found: dict[tuple[str, str], ProjectCommand] = {}
+    for _, one in ranked:
+        found.setdefault((one.purpose, one.text), one)
+    return list(found.values())
 
 
 def _paths(index: ChunkIndex) -> Iterator[tuple[int, str]]:
     """Yield the files that may have commands, each with its rank: the nearest to the root first."""
     found = []
-    for file in range(index.total_files):
-        path = index.file_path(file)
+    paths = [index.file_path(file) for file in range(index.total_files)]
+    sites = {
+        path.partition("/")[0] for path in paths if path.count("/") == 1 and path.endswith("/package.json")
+    }
+    for path in paths:
         rank = next((n for n, pattern in enumerate(_FILES) if pattern.search(path)), None)
         depth = 0 if path.startswith((".", "doc")) else path.count("/")
-        if rank is not None and depth < 2 and not is_carried(path):
+        is_site = path.startswith("doc") and path.partition("/")[0] in sites  # it is about itself
+        if rank is not None and depth < 2 and not is_carried(path) and not is_site:
             found.append((len(_FILES) * depth + rank, path))
     yield from sorted(found)[:_MAX_FILES]
 
@@ -221,7 +228,7 @@ def _purpose(command: str, own: str) -> str:
                 said = said[2:]
             wanted = (one for one in ("test", "build", "run") if not _WORDS[one].isdisjoint(said))
             installs = {"install"} if program in _TASKS else _WORDS["install"]
-            if not installs.isdisjoint(said[1:3]):
+            if not installs.isdisjoint(token.lower() for token in tokens[1:3]):
                 found = "install"
             elif program in _TASKS and said[1:2] == ["check"]:
                 found = "test"
@@ -241,4 +248,5 @@ def _details(command: str) -> int:
         token.endswith((".py", ".ts", ".js", ".go", ".rb", ".rs")) and "manage" not in token
         for token in tokens
     )
-    return 2 * len(said & _DETAILS) + 2 * holes + files + max(0, len(tokens) - 4) // 2
+    options = sum(token.startswith("-") for token in tokens) + ("&&" in tokens) + 2 * ("://" in command)
+    return 2 * len(said & _DETAILS) + 2 * holes + options + files + max(0, len(tokens) - 4) // 2

@@ -98,7 +98,10 @@ def project_description(survey: Survey) -> list[Quote]:
         return [described]
     if number is None:
         lead = [n for n, (section, _) in enumerate(texts) if section == texts[0][0]]
-        number = next((n for n in lead if _is_informative(*texts[n])), None)
+        about = [n for n, (section, _) in enumerate(texts) if _SELF.match(section)]
+        usable = [n for n in (*lead, *about) if _is_informative(*texts[n])]
+        whole = (n for n in usable if texts[n][1].text.rstrip().endswith((".", "!")))
+        number = next(whole, next(iter(usable), None))
     if number is not None:
         return _with_next(texts, number)
     title = title_of(survey.files[readme].text, readme) if readme else None

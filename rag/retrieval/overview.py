@@ -138,10 +138,17 @@ class Users:
 
         A file may use it that holds the name of its file or folder, or is in its folder.
         """
+        near = self._near(path)
+        return {one: self._count(one, near) for one in self._index.graph.defined_in(path)}
+
+    def count(self, one: CodeDefinition) -> int:
+        """Return the same of one definition."""
+        return self._count(one, self._near(one.path))
+
+    def _near(self, path: str) -> frozenset[int]:
         folder, name = posixpath.split(path)
         near = self._files(posixpath.splitext(name)[0]) | self._files(posixpath.basename(folder))
-        near |= {file for file, each in enumerate(self._folders) if each == folder}
-        return {one: self._count(one, near) for one in self._index.graph.defined_in(path)}
+        return near | {file for file, each in enumerate(self._folders) if each == folder}
 
     def _count(self, one: CodeDefinition, near: frozenset[int]) -> int:
         """Return the number of files that hold the name and are near: see `of_definitions`."""

@@ -17,7 +17,7 @@ from rag.answer.wording import SURE
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.entry_points import CONTAINER, ENTRY, entry_points
 from rag.code.parts import content, documents_near_top, listed_in_documents, main_parts
-from rag.code.project_summary import description_in_manifest, package_quote, project_description
+from rag.code.project_summary import description_in_manifest, package_quote, project_description, readmes
 from rag.code.survey import Survey
 from rag.code.symbols import documentation_of
 from rag.database.store import Store
@@ -145,7 +145,7 @@ class _Reading:
         """Return what a part is: what documents list, what it says of itself, or its main definition."""
         about = part if part in self._survey.files else f"{part}/"
         lead = self._lead(paths)
-        if lead:
+        if lead and self._users.count(lead[0]) and " " not in lead[0].name:
             self._leads.append(lead)
         if listed:
             return OverviewStatement(about, _short(listed[0]), *listed[1:])
@@ -159,22 +159,31 @@ class _Reading:
             names = ", ".join(inner[:_MAX_NAMES])
             first = [path for path in paths if path.startswith(f"{part}/{inner[0]}")]
             return OverviewStatement(about, f"{one_line(names)}{rest}", self._main_file(first), 1)
-        if lead and (quote := lead[1]):
+        return (self._of_lead(about, *lead) if lead else None) or self._of_file(about, self._main_file(paths))
+
+    def _of_lead(self, about: str, one: CodeDefinition, quote: Quote | None) -> OverviewStatement | None:
+        """Return what the main definition of a part is, else the definitions of its file; None if unknown."""
+        if quote is not None:
             said = _statement(about, quote)
-            words = said.text.removeprefix(f"{lead[0].name} ")
-            return replace(said, text=f"`{lead[0].name}`{':' if words == said.text else ''} {words}")
-        if lead and (names := ", ".join(f"`{name}`" for name in self._names(lead[0].path))):
-            return OverviewStatement(about, f"defines {names}", lead[0].path, lead[0].start)
-        path = self._main_file(paths)
+            words = said.text.removeprefix(f"{one.name} ")
+            return replace(said, text=f"`{one.name}`{':' if words == said.text else ''} {words}")
+        names = ", ".join(f"`{name}`" for name in self._names(one.path))
+        return OverviewStatement(about, f"defines {names}", one.path, one.start) if names else None
+
+    def _of_file(self, about: str, path: str) -> OverviewStatement:
+        """Return what a file is: its title, what its head says, its tasks, or the names in it."""
         file = self._survey.files[path]
         quote = title_of(file.text, path) if file.kind == "doc" else self._survey.summary(path)
         if quote is not None and quote.text:
             return _statement(about, quote)
-        names = [
-            name for name, _ in self._store.names(np.asarray(self._store.chunks_of(path), np.int64)) if name
-        ]
-        listed = ", ".join(f"`{one_line(name)}`" for name in dict.fromkeys(names[:_MAX_NAMES]))
-        return OverviewStatement(about, f"has {listed}" if listed else file.language, path, 1)
+        tasks = [line.partition("name:")[2].strip() for line in file.lines if line.startswith("- name:")]
+        if tasks and file.language == "yaml":
+            return OverviewStatement(about, _short("; ".join(tasks)), path, 1)
+        own = self._repository.source.name.lower()
+        found = self._store.names(np.asarray(self._store.chunks_of(path), np.int64))
+        names = dict.fromkeys(f"`{one_line(name)}`" for name, _ in found if name and name.lower() != own)
+        shown = ", ".join(list(names)[:_MAX_NAMES])
+        return OverviewStatement(about, f"has {shown}" if shown else file.language, path, 1)
 
     def _sections(self) -> Iterator[OverviewStatement]:
         """Yield the sections of the README, each with its first sentence."""
@@ -255,8 +264,9 @@ class _Reading:
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files
         found = [one for one in entry_points(self._survey) if one.what != ENTRY or one.leads_to in files]
+        found.sort(key=lambda one: one.name != self._repository.source.name)
         programs = [one for one in found if one.what != CONTAINER] or found[:1]
-        for one in programs[:_MAX_STARTS]:
+        for one in [one for one in programs if one.what == programs[0].what][:_MAX_STARTS]:
             named = [one.name] if one.name != one.path else []
             shown = " → ".join(f"`{one_line(name)}`" for name in (*named, *filter(None, [one.leads_to])))
             yield OverviewStatement("Starts", f"{one.what} {shown}".strip(), one.path, one.start)
@@ -351,14 +361,18 @@ def quoted_overview(repositories: Sequence[Repository], prepared: Prepared) -> P
 
 
 def overview_markdown(
-    overview: Overview, facts: Sequence[CodeFact], sources: Sequence[NumberedSource]
+    overview: Overview,
+    facts: Sequence[CodeFact] = (),
+    sources: Sequence[NumberedSource] = (),
+    *,
+    with_questions: bool = True,
 ) -> str:
     """Return the overview as Markdown; a statement has the number of the source that holds its line."""
     numbers = {(fact.path, fact.start): source_of(fact, sources) for fact in facts}
 
     def placed(one: OverviewStatement) -> str:
         number = numbers.get((one.path, one.line), 0)
-        return f"(`{one_line(one.path)}:{one.line}`)" + (f" [{number}]" if number else "")
+        return f"(`{one_line(one.place)}`)" + (f" [{number}]" if number else "")
 
     first = overview.description
     said = f": {first.text}. {placed(first)}" if first else "."
@@ -370,7 +384,7 @@ def overview_markdown(
         blocks.append(f"Which part uses which:\n\n{diagram}")
     if overview.steps:
         blocks.append("\n".join(f"- {one.about}: {one.text} {placed(one)}" for one in overview.steps))
-    if overview.questions:
+    if overview.questions and with_questions:
         blocks.append("Questions to ask:\n" + "\n".join(f"- {one}" for one in overview.questions))
     return "\n\n".join(blocks) + "\n"
 
@@ -378,8 +392,9 @@ def overview_markdown(
 def _diagram(overview: Overview) -> str:
     """Return the uses as a block of mermaid; "" without any."""
     graph = Graph()
+    names = [one.about.strip("/").rpartition("/")[2] for one in overview.parts]
     for number, one in enumerate(overview.parts):
-        graph.node(number, one.about.strip("/"))
+        graph.node(number, names[number] if names.count(names[number]) == 1 else one.about)
     for source, target in overview.uses:
         graph.edge(source, target)
     drawn = graph.draw(direction="TB")

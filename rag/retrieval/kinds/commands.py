@@ -7,7 +7,7 @@ decided by its program and its words; of several for one purpose the one without
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.code.roles import is_carried
@@ -158,6 +158,7 @@ def _read(path: str, text: str, own: str) -> Iterator[ProjectCommand]:
     tasks = next(
         (each for each in _TARGETS if name.lstrip(".").removeprefix("gnu").startswith(each[0])), None
     )
+    found: Iterable[tuple[int, str]]
     if tasks:
         found = (
             (n, f"{tasks[1]} {match[1]}".strip())

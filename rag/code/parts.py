@@ -17,7 +17,7 @@ _LARGE_SHARE = 1 / 3
 _MIN_SHARE = 0.1
 """With a smaller share, the code is not what a repository is for."""
 _TESTS = re.compile(
-    r"(?:^|/)(?:(?:tests?|specs?|e2e)(?:[_-][^/]*)?|__tests__|testdata|fixtures|mocks?|step_definitions)/",
+    r"(?:^|/)(?:(?:tests?|specs?|e2e)(?:[_-][^/]*)?|__tests__|testdata|fixtures|mocks?)/|(?:^|/)features/",
     re.I,
 )
 _NEWS = ("change", "history", "news", "release")
@@ -33,7 +33,7 @@ def content(survey: Survey) -> list[File]:
     own = [file for file in code_by_role(survey)["own"] if not _TESTS.search(file.path)]
     inside = [file for file in survey.of_kind("code", "config", "doc") if not _is_beside(file.path)]
     configured = [file for file in inside if file.kind != "doc"]
-    documents = [file for file in inside if file.kind == "doc"]
+    documents = [file for file in inside if file.kind == "doc" and not _is_news(file)]
     least = _MIN_SHARE * _lines(inside)
     return next((found for found in (own, configured) if found and _lines(found) >= least), documents)
 
@@ -47,6 +47,10 @@ def _is_beside(path: str) -> bool:
         or is_tool(path)
         or path.startswith(".")
     )
+
+
+def _is_news(file: File) -> bool:
+    return file.path.rpartition("/")[2].lower().startswith(_NEWS)
 
 
 def _lines(files: Sequence[File]) -> int:
@@ -105,14 +109,15 @@ def listed_in_documents(survey: Survey, parts: Sequence[str]) -> dict[str, tuple
             names[name] = part if name not in names or name == part else ""
     found: dict[str, tuple[str, str, int]] = {}
     for file in documents_near_top(survey):
-        if file.path.rpartition("/")[2].lower().startswith(_NEWS):
+        if _is_news(file):
             continue
         for number, line in enumerate(file.lines[:_MAX_DOCUMENT_LINES], 1):
             head = (documented(line) if "](" in line else line).lstrip(_LIST_MARKS)[:200]
             name = head.split("`")[0].split(" ")[0].split("]")[0].rstrip("/*:|")
             part = names.get(name.removeprefix("./"), "")
             is_path = "/" in head[: len(name) + 1] or "." in name
-            said = head[len(name) :].strip(_SEPARATORS).partition("|")[0].strip(_SEPARATORS)
+            said = head[len(name) :].lstrip(_SEPARATORS).partition("|")[0].rstrip(" |")
+            said = said if said.count("`") % 2 == 0 else said.replace("`", "")
             if part and is_path and part not in found and len(said.split()) > 1:
                 found[part] = said, file.path, number
     return found

@@ -6,6 +6,7 @@ as a whole in every interface, and is the first screen of the page.
 
 from __future__ import annotations
 
+import posixpath
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,8 @@ from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit, NumberedSource, 
 from rag.types.question_kinds import OVERVIEW
 
 _MIN_PARTS, _MAX_PARTS, _MAX_PART_FILES = 3, 7, 6
+_MIN_README_SHARE = 0.2
+_INDEX = ("readme.md", "readme.rst", "index.md", "index.rst")
 _MAX_LINES = 500
 """A larger file, perhaps generated, counts as one of this size."""
 _MAX_STARTS, _MAX_QUESTIONS, _MAX_CANDIDATES = 2, 4, 9
@@ -125,8 +128,8 @@ class _Reading:
         order = sorted(divided, key=lambda part: (-weights[part], part))
         said = listed_in_documents(self._survey, order)
         parts = [self._part(part, divided[part], said.get(part)) for part in order]
-        if len(parts) < _MIN_PARTS and all(self._survey.files[path].kind == "doc" for path in files):
-            parts = list(self._sections())[:_MAX_PARTS] or parts
+        if all(self._survey.files[path].kind == "doc" for path in files):
+            parts = self._sections(sum(files.values())) or parts
         described = project_description(self._survey)
         first = described[0] if described else None
         steps = (*self._commands(), *self._starts(), *self._documents())
@@ -150,7 +153,11 @@ class _Reading:
         if listed:
             return OverviewStatement(about, _short(listed[0]), *listed[1:])
         is_file = part in self._survey.files
-        quote = self._survey.summary(part) if is_file else package_quote(self._survey, paths)
+        if self._survey.files[paths[0]].kind == "doc":
+            path = next((path for path in paths if posixpath.basename(path).lower() in _INDEX), "")
+            quote = title_of(self._survey.files[path].text, path) if path else None
+        else:
+            quote = self._survey.summary(part) if is_file else package_quote(self._survey, paths)
         quote = quote or description_in_manifest(self._survey, part)
         if quote is not None and len(quote.text.split()) > 2:
             return _statement(about, quote)
@@ -185,15 +192,17 @@ class _Reading:
         shown = ", ".join(list(names)[:_MAX_NAMES])
         return OverviewStatement(about, f"has {shown}" if shown else file.language, path, 1)
 
-    def _sections(self) -> Iterator[OverviewStatement]:
-        """Yield the sections of the README, each with its first sentence."""
-        seen: set[str] = set()
-        for path in readmes(self._survey)[:1]:
-            for section, quote in paragraphs(self._survey.files[path].text, path):
-                about = section.partition(" ")[2]
-                if about and about not in seen and len(quote.text.split()) > 2:
-                    seen.add(about)
-                    yield _statement(one_line(about), quote)
+    def _sections(self, total: int) -> list[OverviewStatement]:
+        """Return the first sections of the README of a repository of documents, if it has much of the text."""
+        path = next(iter(readmes(self._survey)), "")
+        if not path or len(self._survey.files[path].lines) < _MIN_README_SHARE * total:
+            return []
+        found: dict[str, OverviewStatement] = {}
+        for section, quote in paragraphs(self._survey.files[path].text, path):
+            about = one_line(section.partition(" ")[2])
+            if about and len(quote.text.split()) > 2:
+                found.setdefault(about, _statement(about, quote))
+        return list(found.values())[:_MAX_PARTS]
 
     def _inner(self, part: str, paths: Sequence[str]) -> list[str]:
         """Return the names of what a folder holds, those with the most code first."""
@@ -264,12 +273,18 @@ class _Reading:
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files
         found = [one for one in entry_points(self._survey) if one.what != ENTRY or one.leads_to in files]
-        found.sort(key=lambda one: one.name != self._repository.source.name)
+        found.sort(key=lambda one: (one.name != self._repository.source.name, -self._size_around(one.path)))
         programs = [one for one in found if one.what != CONTAINER] or found[:1]
         for one in [one for one in programs if one.what == programs[0].what][:_MAX_STARTS]:
             named = [one.name] if one.name != one.path else []
             shown = " → ".join(f"`{one_line(name)}`" for name in (*named, *filter(None, [one.leads_to])))
             yield OverviewStatement("Starts", f"{one.what} {shown}".strip(), one.path, one.start)
+
+    def _size_around(self, path: str) -> int:
+        """Return the lines of code in the same folder at the top."""
+        top = path.partition("/")[0]
+        code = self._survey.of_kind("code")
+        return sum(len(file.lines) for file in code if file.path.partition("/")[0] == top)
 
     def _documents(self) -> Iterator[OverviewStatement]:
         """Yield the document that explains the structure, else how to contribute."""
@@ -375,7 +390,8 @@ def overview_markdown(
         return f"(`{one_line(one.place)}`)" + (f" [{number}]" if number else "")
 
     first = overview.description
-    said = f": {first.text}. {placed(first)}" if first else "."
+    stop = "" if first and first.text.endswith(("…", "!", "?")) else "."
+    said = f": {first.text}{stop} {placed(first)}" if first else stop
     blocks = [f"**{one_line(overview.name)}**{said}"]
     if overview.parts:
         rows = [f"- `{one_line(one.about)}` — {one.text} {placed(one)}" for one in overview.parts]

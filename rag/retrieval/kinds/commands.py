@@ -123,7 +123,7 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
         for number, one in enumerate(_read(path, text[0], own) if text else ()):
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
             is_other = one.purpose == "install" and own not in one.text.lower()
-            if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and not is_for_users)):
+            if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and _names_package(one.text))):
                 is_other |= not names.issuperset(_NEEDED.get(one.text.split()[0], ()))
                 details = _details(one.text) + 2 * is_other
                 ranked.append(((details, -1 if is_for_users else rank, number), one))
@@ -221,7 +221,8 @@ def _purpose(command: str, own: str) -> str:
         tokens = [token for token in part.split() if not _BEFORE.match(token)]
         program = tokens[0].removeprefix("./").lower() if tokens else ""
         is_script = _SCRIPT.match(tokens[0]) if tokens else None
-        if program == own and not _WORDS["run"].isdisjoint((tokens[-1], *tokens[1:2])):
+        last = tokens[-1] if tokens[1:2] and tokens[1].startswith("-") else "".join(tokens[1:2])
+        if program == own and last in _WORDS["run"]:
             found = "run"
         elif is_script or program in _PROGRAMS:
             said = [word for token in tokens[:6] for word in re.split(r"[^a-z0-9]+", token.lower()) if word]
@@ -236,6 +237,12 @@ def _purpose(command: str, own: str) -> str:
             else:
                 found = next(wanted, "build" if part == "make" else found)
     return found
+
+
+def _names_package(command: str) -> bool:
+    """Return whether what a command installs is a package, rather than the project or what it needs."""
+    last = command.split()[-1]
+    return last not in _WORDS["install"] and not last.startswith(("-", ".")) and "require" not in last
 
 
 def _details(command: str) -> int:

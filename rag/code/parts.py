@@ -14,6 +14,8 @@ from rag.markdown import documented
 
 _LARGE_SHARE = 1 / 3
 """A folder with more than this share is shown as its subfolders."""
+_MIN_FILES = 3
+"""A folder with fewer files is one part."""
 _MIN_SHARE = 0.1
 """With a smaller share, the code is not what a repository is for."""
 _TESTS = re.compile(
@@ -90,7 +92,7 @@ def _divided(folder: str, paths: Sequence[str], *, with_files: bool) -> dict[str
         if with_files:
             parts |= {path: [path] for path in parts.pop(folder, ())}
         return dict(parts)
-    return {path: [path] for path in paths} if with_files and list(paths) != [folder] else {}
+    return {path: [path] for path in paths} if with_files and len(paths) >= _MIN_FILES else {}
 
 
 def documents_near_top(survey: Survey) -> list[File]:

@@ -49,6 +49,9 @@ _NOISE = re.compile(
     r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b)",
     re.IGNORECASE | re.DOTALL,
 )
+_FIRST_PAGE = re.compile(
+    r"docs?/(?:(?:docs|src|content)/)?(?:index|introduction|intro|overview)\.(?:mdx?|rst)"
+)
 _BEING = (
     r"\s+(?:is|are)\s+(?:(?:also|basically|essentially|just|often|primarily|simply)\s+)?"
     r"(?:(?:referred to|known|described) as\s+)?(?:an?|the|one)\s"
@@ -90,10 +93,13 @@ def project_description(survey: Survey) -> list[Quote]:
     texts = list(paragraphs(survey.files[readme].text, readme)) if readme else []
     titled = title_of(survey.files[readme].text, readme).text if readme else ""
     texts = [(section.partition(" ")[2], quote) for section, quote in texts]
-    titled = "" if _ABOUT.match(titled) or _SELF.match(titled) else titled
+    is_section = _ABOUT.match(titled) or _SELF.match(titled) or _OTHER_SECTIONS.fullmatch(titled)
+    titled = "" if is_section else titled
     texts = [("" if section == titled else section, quote) for section, quote in texts]
     names = _names(survey, readme)
     number = _chosen(texts, names)
+    if number is None and (found := _in_documents(survey, names)):
+        return found
     if number is None and (described := _described(survey, names) or _manual(survey)):
         return [described]
     if number is None:
@@ -106,6 +112,17 @@ def project_description(survey: Survey) -> list[Quote]:
         return _with_next(texts, number)
     title = title_of(survey.files[readme].text, readme) if readme else None
     return [title] if title is not None and len(title.text.split()) > 3 else []
+
+
+def _in_documents(survey: Survey, names: list[str]) -> list[Quote]:
+    """Return what the first page of the documentation says that the project is."""
+    for path in filter(_FIRST_PAGE.fullmatch, survey.files):
+        texts = [
+            (section.partition(" ")[2], quote) for section, quote in paragraphs(survey.files[path].text, path)
+        ]
+        if (number := _chosen(texts, names)) is not None:
+            return _with_next(texts, number)
+    return []
 
 
 def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:

@@ -543,8 +543,6 @@ PROJECT_QUESTIONS = (
 )
 """When two rows match, the first one counts."""
 
-ASKED_WORDS = frozenset[str]().union(*(group for row in PROJECT_QUESTIONS for group in row.asked))
-"""The words that such questions ask with, also those that are written as names are: e2e."""
 
 _ABOUT = (
     Place(README, PROSE),
@@ -577,6 +575,8 @@ _WHOLE = _STRUCTURED | frozenset(
     summary work working works""".split()
 )
 """Words of a question for a whole."""
+ASKED_WORDS = _WHOLE.union(*(group for row in PROJECT_QUESTIONS for group in row.asked))
+"""The words that such questions ask with, also those that are written as names are: e2e."""
 _BEGINNING = frozenset("begin beginning first new newcomer newcomers beginner start starting started".split())
 _READER = frozenset("i im we one newcomer newcomers beginner beginners new to".split())
 _WITH_THEM = frozenset(

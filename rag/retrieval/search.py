@@ -214,15 +214,8 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    names_files = bool(sought.question.paths) and relation_of(sought.question.text) == "importers"
-    kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
-    if is_pointed and is_pasted(sought.question.text):
-        kinds = [MESSAGE]  # the lines of a traceback may be those of another version
-    kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
-    rows = [project_question(s.index, sought.question, begins=not past) for s in searchers]
-    purpose = next((row.purpose for row in rows if row and row.purpose), "")
-    kinds = [] if purpose == OVERVIEW else [COMMAND] if purpose else kinds
-    kinds = [] if changed or not with_facts else kinds
+    purpose = _purpose(searchers, sought, begins=not past)
+    kinds = [] if changed or not with_facts else _kinds(sought, purpose, is_pointed=is_pointed)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -255,6 +248,25 @@ def _search_stores(
         changed=changed,
         is_overview=purpose == OVERVIEW,
     )
+
+
+def _purpose(searchers: Sequence[Searcher], sought: ContextualQuestion, *, begins: bool) -> str:
+    """Return what a question asks to do with the project, OVERVIEW if it asks what that is, "" for others."""
+    rows = [project_question(one.index, sought.question, begins=begins) for one in searchers]
+    return next((row.purpose for row in rows if row and row.purpose), "")
+
+
+def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> list[str]:
+    """Return the kinds whose rules look for the facts of a question, in order."""
+    if any(path for path, *_ in sought.question.lines):
+        return [LINES]
+    if purpose:
+        return [COMMAND] if purpose != OVERVIEW else []
+    text = sought.question.text
+    if is_pointed and is_pasted(text):
+        return [MESSAGE]  # the lines of a traceback may be those of another version
+    names_files = bool(sought.question.paths) and relation_of(text) == "importers"
+    return [] if is_pointed and not names_files else kinds_of(text)
 
 
 def pasted_change(searchers: Sequence[Searcher], question: str) -> tuple[str, int]:

@@ -335,8 +335,10 @@ class Dialog:
             warning=warned,
             rewording=rewording,
         )
-        if settings.has_model:
-            return prepared
+        return prepared if settings.has_model else self._noted(prepared)
+
+    def _noted(self, prepared: Prepared) -> Prepared:
+        """Return a prepared question with what an answer without a model needs."""
         return quoted_overview(self.searched, prepared) or noted(self.repositories, prepared)
 
     def _to_show(

@@ -122,16 +122,15 @@ class _Reading:
 
     def overview(self) -> Overview:
         """Return the overview."""
-        files = {file.path: min(max(len(file.lines), 1), _MAX_LINES) for file in content(self._survey)}
+        first = next(iter(project_description(self._survey)), None)
+        files = {file.path: min(len(file.lines), _MAX_LINES) for file in content(self._survey) if file.lines}
         divided = main_parts(files, _MAX_PARTS, with_files=True)
         weights = {part: sum(files[path] for path in paths) for part, paths in divided.items()}
         order = sorted(divided, key=lambda part: (-weights[part], part))
         said = listed_in_documents(self._survey, order)
         parts = [self._part(part, divided[part], said.get(part)) for part in order]
         if all(self._survey.files[path].kind == "doc" for path in files):
-            parts = self._sections(sum(files.values())) or parts
-        described = project_description(self._survey)
-        first = described[0] if described else None
+            parts = self._sections(sum(files.values()), first) or parts
         steps = (*self._commands(), *self._starts(), *self._documents())
         return Overview(
             name=self._repository.source.name,
@@ -192,15 +191,15 @@ class _Reading:
         shown = ", ".join(list(names)[:_MAX_NAMES])
         return OverviewStatement(about, f"has {shown}" if shown else file.language, path, 1)
 
-    def _sections(self, total: int) -> list[OverviewStatement]:
-        """Return the first sections of the README of a repository of documents, if it has much of the text."""
+    def _sections(self, total: int, described: Quote | None) -> list[OverviewStatement]:
+        """Return sections of the README of a repository of documents, if that has much of the text."""
         path = next(iter(readmes(self._survey)), "")
         if not path or len(self._survey.files[path].lines) < _MIN_README_SHARE * total:
             return []
         found: dict[str, OverviewStatement] = {}
         for section, quote in paragraphs(self._survey.files[path].text, path):
             about = one_line(section.partition(" ")[2])
-            if about and len(quote.text.split()) > 2:
+            if about and quote != described and len(quote.text.split()) > 2:
                 found.setdefault(about, _statement(about, quote))
         return list(found.values())[:_MAX_PARTS]
 

@@ -14,7 +14,7 @@ from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
     from rag.database.store import Store
-    from rag.service import Repository
+    from rag.service.repository import Repository
 
 
 _MAX_CACHED = 2

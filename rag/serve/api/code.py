@@ -42,7 +42,7 @@ def _overview(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["repositories"])
 
     @router.get("/repositories/{name:path}/overview")
-    async def overview(caller: CallerOf, name: Named) -> responses.Overview:
+    async def overview(caller: CallerOf, name: Named) -> responses.RepositoryOverview:
         """Return what the repository is, its parts, how to run and test it, and what to ask, with places.
 
         It is the answer to "What is this project?" without a model, and is made from the index.
@@ -50,7 +50,7 @@ def _overview(service: Service) -> APIRouter:
         repository = await service.registry.repository(name, caller=caller)
         async with service.limiter.long_slot():
             found = await to_thread(overview_of, repository)
-        return responses.Overview(
+        return responses.RepositoryOverview(
             commit=repository.store.commit,
             text=encodable(overview_markdown(found, with_questions=False)),
             questions=[encodable(question) for question in found.questions],

@@ -165,7 +165,7 @@ class WikiText(WikiEntry):
     text: str
 
 
-class Overview(ResponseModel):
+class RepositoryOverview(ResponseModel):
     """What a repository is, as Markdown; `questions` are answered well here."""
 
     commit: str | None

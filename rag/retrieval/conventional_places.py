@@ -101,7 +101,6 @@ MAIN = (
     r"[ \t]+main[ \t]*\(|main[ \t]*(?:::|=)|if __name__\b)"
 )
 """The line with which a program begins."""
-WHOLE_TESTS = "e2e|end-to-end|integration|acceptance|functional"
 LICENSE = r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$"
 SECURITY = r"^(?:\.github/|docs?/)?security\.\w+$"
 CONTAINER = r"(?:^|/)(?:dockerfile|containerfile)[^/]*$|\.dockerfile$"

@@ -49,7 +49,6 @@ from rag.retrieval.conventional_places import (
     SOURCE,
     SYSTEMS,
     TASKS,
-    WHOLE_TESTS,
     WORKSPACE,
     Place,
     headed,
@@ -110,12 +109,6 @@ def _row(*asked: str, extra: str = "", places: tuple[Place, ...], purpose: str =
     return ProjectQuestion(groups, frozenset(extra.split()), places, purpose)
 
 
-_TEST_PLACES = (
-    headed(GUIDE, r"(?:running |unit )?tests?\b|testing\b"),
-    headed(README, r"(?:running |unit )?tests?\b|testing\b"),
-    Place(GUIDE, r"\btests?\b"),
-    Place(MANIFEST, r"testpaths|enable_testing"),
-)
 _CONTRIBUTING = (Place(GUIDE), headed(README, "contribut|pull requests?"), Place(README, "contribut"))
 _DEPENDENCY_PLACES = (
     Place(MANIFEST, DEPENDENCIES),
@@ -204,56 +197,27 @@ PROJECT_QUESTIONS = (
         ),
     ),
     _row(
-        "how",
-        "run execute launch start running",
-        "e2e end-to-end integration acceptance functional",
-        "test tests testsuite",
-        extra="e2e integration acceptance functional suite locally myself",
-        places=(
-            Place(GUIDE, rf"\b(?:{WHOLE_TESTS})\b"),
-            Place(TASKS, rf"^[^\w\n]*+[\w:-]*(?:{WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
-            headed(README, WHOLE_TESTS),
-            Place(rf"^\.github/workflows/[^/]*(?:{WHOLE_TESTS})[^/]*$"),
-        ),
-    ),
-    _row(
         "how where",
-        "test tests testing testsuite specs",
+        "test tests testing testsuite specs e2e",
         "my i we where run execute launch start running",
-        extra="changes change patch fix locally unit suite them live lives located kept myself",
+        extra="changes change patch fix locally unit suite them live lives located kept myself"
+        " end-to-end integration acceptance functional",
         purpose="test",
-        places=_TEST_PLACES,
+        places=tuple(headed(one, r"(?:running |unit )?tests?\b|testing\b") for one in (GUIDE, README)),
     ),
     _row(
         "how",
         "build compile built compiled",
         extra="source sources scratch locally myself cmake cargo gradle maven meson autotools bazel",
         purpose="build",
-        places=(
-            headed(INSTALL, "build|compil"),
-            headed(README, "build|compil|(?:running|install\\w*) from source"),
-            headed(GUIDE, "build|compil|set[- ]?up"),
-            Place(GUIDE, r"\b(?:build|compil)"),
-            Place(MANIFEST, "build-system|add_executable|add_library"),
-            Place(CONTAINER, r"^RUN\b.*\b(?:build|make|install)\b"),
-        ),
+        places=tuple(headed(one, "build|compil|set[- ]?up") for one in (INSTALL, README, GUIDE)),
     ),
     _row(
         "how which what",
         "lint linter linters linting format formatter formatters formatting style",
         extra="run execute check checks code used uses locally",
-        places=(
-            Place(GUIDE, r"\b(?:lint|format|pre-commit)"),
-            Place(
-                TASKS,
-                r"^[^\w\n]*+(?:lint|format|fmt|style|check)[\w:-]*\W{0,3}[:=]|\[testenv:(?:lint|style|format)",
-            ),
-            Place(
-                r"^\.pre-commit-config\.ya?ml$|^\.golangci\.ya?ml$|^\.rubocop\.yml$|^(?:\.|eslint)[^/]*rc?\.\w+$"
-            ),
-            Place(MANIFEST, r"ruff|flake8|\bblack\b|pylint|eslint|prettier|clippy|checkstyle"),
-            Place(README, r"\b(?:lint|format)"),
-        ),
+        purpose="lint",
+        places=(Place(GUIDE, r"\b(?:lint|format|pre-commit)"), Place(README, r"\b(?:lint|format)")),
     ),
     _row(
         "what which where",

@@ -7,9 +7,11 @@ decided by its program and its words; of several for one purpose the one without
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
+from rag.analysis import term_set
 from rag.code.roles import is_carried
 from rag.lines import lines_of
 from rag.parsing import parse_json
@@ -20,7 +22,7 @@ from rag.retrieval.kinds.asked import Asked, code_facts, named
 from rag.types import CodeFacts
 from rag.types.question_kinds import COMMAND
 
-PURPOSES = ("install", "build", "run", "test")
+PURPOSES = ("install", "build", "run", "test", "lint")
 _MAX_CHARS, _MAX_FILES, _MAX_LINES = 100, 24, 3_000
 _MAX_FACTS = 4
 _PROGRAMS = frozenset(
@@ -32,8 +34,9 @@ _PROGRAMS = frozenset(
 )
 _WORDS = {
     "install": frozenset("install add create get i pull".split()),
+    "lint": frozenset("lint linter format fmt ruff precommit eslint prettier clippy rubocop".split()),
     "test": frozenset(
-        "test tests testing nextest pytest tox nox rspec phpunit vitest ctest unittest molecule".split()
+        "e2e test tests testing nextest pytest tox nox rspec phpunit vitest ctest unittest molecule".split()
     ),
     "build": frozenset("build compile cmake ninja dist assemble".split()),
     "run": frozenset("run start serve server runserver dev develop up apply playbook".split()),
@@ -103,13 +106,20 @@ class ProjectCommand:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the commands for what a question asks to do, the most usual first; None if there are none."""
     for index in asked.indexes:
-        found = [one for one in project_commands(index) if one.purpose == asked.purpose][:_MAX_FACTS]
+        named_first = partial(_shared, term_set(asked.question.question.text))
+        found = [one for one in project_commands(index) if one.purpose == asked.purpose]
+        found = sorted(found, key=named_first)[:_MAX_FACTS]
         places = [asked.place(index, one.path, one.line, "") for one in found]
         said = [f"{named(one.text)} (`{one_line(one.path)}:{one.line}`)" for one in found]
         facts = code_facts(asked, COMMAND, asked.purpose, f"Run {''.join(said[:1])}", [*filter(None, places)])
         if facts is not None:
             return replace(facts, note=f"Also: {', '.join(said[1:])}" if said[1:] else "")
     return None
+
+
+def _shared(asked: Set[str], one: ProjectCommand) -> int:
+    """Return the less, the more details of a command a question asks for: "integration" tests."""
+    return -len(asked & term_set(one.text) & _DETAILS)
 
 
 def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
@@ -228,7 +238,7 @@ def _purpose(command: str, own: str) -> str:
             said = [word for token in tokens[:6] for word in re.split(r"[^a-z0-9]+", token.lower()) if word]
             if program in _RUN_OTHERS and said[1:2] == ["run"]:
                 said = said[2:]
-            wanted = (one for one in ("test", "build", "run") if not _WORDS[one].isdisjoint(said))
+            wanted = (one for one in ("lint", "test", "build", "run") if not _WORDS[one].isdisjoint(said))
             installs = {"install"} if program in _TASKS else _WORDS["install"]
             if not installs.isdisjoint(token.lower() for token in tokens[1:3]):
                 found = "install"

@@ -97,6 +97,12 @@ def test_the_answer_is_the_command_with_its_place(searcher_of, question):
     assert judge([searcher], found).is_sure
 
 
+def test_the_named_part_of_the_tests_comes_first(searcher_of):
+    searcher = searcher_of({"Makefile": "test:\n\tpytest\n\nintegration-test:\n\tpytest -m slow\n"})
+    found = search([searcher], "How do I run the integration tests?").code_facts
+    assert found is not None and found.summary == "Run `make integration-test` (`Makefile:4`)"
+
+
 def test_a_question_about_the_code_of_tests_has_no_command(searcher_of):
     searcher = searcher_of({"Makefile": "test:\n\tpytest\n", "kiln.py": "def run(test):\n    return test\n"})
     found = search([searcher], "where is the test of the kiln?")

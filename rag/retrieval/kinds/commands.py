@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rag.analysis import term_set
 from rag.code.roles import is_carried
 from rag.lines import lines_of
 from rag.parsing import parse_json
@@ -106,7 +105,7 @@ class ProjectCommand:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the commands for what a question asks to do, the most usual first; None if there are none."""
     for index in asked.indexes:
-        named_first = partial(_shared, term_set(asked.question.question.text))
+        named_first = partial(_shared, frozenset(asked.question.question.text.lower().split()))
         found = [one for one in project_commands(index) if one.purpose == asked.purpose]
         found = sorted(found, key=named_first)[:_MAX_FACTS]
         places = [asked.place(index, one.path, one.line, "") for one in found]
@@ -119,7 +118,7 @@ def find(asked: Asked) -> CodeFacts | None:
 
 def _shared(asked: Set[str], one: ProjectCommand) -> int:
     """Return the less, the more details of a command a question asks for: "integration" tests."""
-    return -len(asked & term_set(one.text) & _DETAILS)
+    return -len(asked & _DETAILS & set(re.split(r"[^a-z0-9]+", one.text.lower())))
 
 
 def project_commands(index: ChunkIndex) -> list[ProjectCommand]:

@@ -46,7 +46,7 @@ _NOISE = re.compile(
     r"|to (?:install|build|use|get) |(?:the (?:full |latest |official |complete )?)?documentation"
     r"|(?:for )?(?:more|further) (?:information|details)|copyright"
     r"|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
-    r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b)",
+    r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b|supported by)",
     re.IGNORECASE | re.DOTALL,
 )
 _FIRST_PAGE = re.compile(

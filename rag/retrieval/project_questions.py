@@ -571,7 +571,7 @@ def overview_question(asked: Set[str], own: Set[str], *, begins: bool) -> Projec
         PROJECT | own | {"this", "it"}
     )
     if not asked.isdisjoint(_BEGINNING):
-        is_asked = not asked.isdisjoint(_READER)
+        is_asked = not asked.isdisjoint(_READER) and "how" not in asked
     else:
         is_asked = is_named and (says_what or not asked.isdisjoint(_WHOLE))
     row = OVERVIEW_QUESTION if asked.isdisjoint(_STRUCTURED) else STRUCTURE_QUESTION

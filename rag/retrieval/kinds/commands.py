@@ -75,21 +75,21 @@ _FILES = tuple(
     )
 )
 _TARGETS = (
-    ("makefile", "make", re.compile(r"([a-z][\w.-]*)(?:[ \t][^:=\n]*)?::?(?!=)", re.I)),
-    ("justfile", "just", re.compile(r"@?([a-z][\w-]*)[^:=\n]*:(?!=)", re.I)),
-    ("rakefile", "rake", re.compile(r"\s*task\W+(\w+)")),
-    ("taskfile", "task", re.compile(r"  ['\"]?([\w:-]+)['\"]?:\s*$")),
-    ("noxfile", "nox -s", re.compile(r"def (\w+)\(")),
-    ("tox.ini", "tox", re.compile(r"\[testenv()\]")),
-    ("pyproject.toml", "pytest", re.compile(r"\[tool\.pytest()")),
+    ("makefile", "make", re.compile(r"^([a-z][\w.-]*+)(?:[ \t][^:=\n]*+)?::?(?!=)", re.I)),
+    ("justfile", "just", re.compile(r"^@?([a-z][\w-]*+)[^:=\n]*+:(?!=)", re.I)),
+    ("rakefile", "rake", re.compile(r"^\s*+task\W++(\w++)")),
+    ("taskfile", "task", re.compile(r"^  ['\"]?([\w:-]+)['\"]?:\s*$")),
+    ("noxfile", "nox -s", re.compile(r"^def (\w+)\(")),
+    ("tox.ini", "tox", re.compile(r"^\[testenv()\]")),
+    ("pyproject.toml", "pytest", re.compile(r"^\[tool\.pytest()")),
 )
 """The beginnings of the names of files with tasks, how these are run, and the lines that define them."""
-_PROMPT = re.compile(r"^\s*(?:- )?(?:(?:run|script|command|cmd):\s*)?(?:[-$>%|] ?)?")
+_PROMPT = re.compile(r"^\s*+(?:- )?(?:(?:run|script|command|cmd):\s*)?(?:[-$>%|] ?)?")
 _SPAN = re.compile(r"``?([^`\n]{2,120})``?")
-_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
-_PARTS = re.compile(r"\s*(?:&&|;|\|\|)\s*")
-_SCRIPT = re.compile(r"(?:\./|bin/|scripts?/)[\w./-]*\w$")
-_BEFORE = re.compile(r"sudo$|env$|\w+=")
+_FENCE = re.compile(r"^\s*+(?:`{3,}|~{3,})")
+_PARTS = re.compile(r"&&|;|\|\|")
+_SCRIPT = re.compile(r"^(?:\./|bin/|scripts?/)[\w./-]*+(?<=\w)$")
+_BEFORE = re.compile(r"^(?:sudo$|env$|\w++=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _purpose(command: str, own: str) -> str:
             elif program in _TASKS and said[1:2] == ["check"]:
                 found = "test"
             else:
-                found = next(wanted, "build" if part == "make" else found)
+                found = next(wanted, "build" if part.strip() == "make" else found)
     return found
 
 

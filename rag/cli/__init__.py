@@ -166,6 +166,13 @@ def is_source_alone(words: Sequence[str]) -> bool:
     return is_place(words[0])
 
 
+def with_command(words: Sequence[str]) -> list[str]:
+    """Return a command line with its command: `rag "QUESTION"` and `rag .` ask."""
+    if is_question(words):
+        return ["ask", *words]
+    return ["ask", words[0], _OVERVIEW, *words[1:]] if is_source_alone(words) else list(words)
+
+
 def main() -> None:
     """Run the command line. Characters that cannot be decoded or shown become `?`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -175,15 +182,10 @@ def main() -> None:
         elif stream is None:  # the parent closed it; the next opened file must not get its number
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     collect_garbage_rarely()
-    first = sys.argv[1:2]
     if any(os.environ.get(f"_{program}_COMPLETE", "").startswith("complete_") for program in _PROGRAMS):
         _completed()()
-    if is_question(sys.argv[1:]):
-        sys.argv.insert(1, "ask")
-        first = ["ask"]
-    elif is_source_alone(sys.argv[1:]):
-        sys.argv[1:2] = ["ask", *first, _OVERVIEW]
-        first = ["ask"]
+    sys.argv[1:] = with_command(sys.argv[1:])
+    first = sys.argv[1:2]
     if not _OF_WORDS.isdisjoint(first):
         # One question needs no threads for products of matrices; numpy starts them when it is imported.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

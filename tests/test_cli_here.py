@@ -6,7 +6,7 @@ import pytest
 from command import rag, rag_process
 from conftest import git
 
-from rag.cli import is_question
+from rag.cli import is_question, is_source_alone
 from rag.errors import SourceNotFound
 from rag.service import locate
 
@@ -110,3 +110,26 @@ def test_a_question_needs_no_command(sample_repo):
     assert rag_process(sample_repo, "Who calls it?", "--about", "authenticate").code == 0
     wrong = rag_process("aks", "Where is a token checked?", cwd=sample_repo)
     assert wrong.code == 2 and "Did you mean 'ask'?" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("words", "is_alone"),
+    [
+        (["."], True),
+        (["../shop"], True),
+        (["https://example.org/web.git", "--json"], True),
+        (["@all"], True),
+        (["ask"], False),
+        (["shop"], False),
+        ([".", "ask"], False),
+        (["--version"], False),
+        ([], False),
+    ],
+)
+def test_a_source_alone_asks_for_its_overview(words, is_alone):
+    assert is_source_alone(words) == is_alone
+
+
+def test_a_folder_alone_has_its_overview(sample_repo):
+    done = rag_process(".", cwd=sample_repo)
+    assert done.out.startswith("**sample_repo**: ") and "- Test: `" in done.out

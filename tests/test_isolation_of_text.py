@@ -23,9 +23,9 @@ from rag.errors import RagError
 from rag.isolated import CPU_S, MEMORY_BYTES
 from rag.isolation import NOT_TRIED, Isolated, Lost, resident_bytes
 from rag.service import Engine
+from rag.service.survey_of import survey
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, blob_id
-from rag.wiki.facts.survey_of import survey
 from tools import house
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rag"

@@ -23,7 +23,7 @@ from live_server import Served
 
 import rag
 import rag.wiki
-from rag.cli import app, is_question
+from rag.cli import app, with_command
 from rag.cli.settings_options import split_options
 from rag.prompt.templates import _ANSWER_VARIABLES
 from rag.serve.settings import ServerSettings
@@ -77,8 +77,7 @@ def parse(words: list[str]) -> None:
     if words[0].startswith("-"):
         assert words[0] in [option for each in root.params for option in each.opts]
         return
-    words = split_options(root.params, words)[1]
-    words = ["ask", *words] if is_question(words) else words
+    words = with_command(split_options(root.params, words)[1])
     name = " ".join(words[:2]) if " ".join(words[:2]) in commands() else words[0]
     command = commands()[name]
     arguments = words[len(name.split()) :]

@@ -17,7 +17,7 @@ from rag.identifiers import CAMEL
 from rag.lines import lines_of
 from rag.quoting import one_line
 from rag.types import CodeFact, Hit, Prepared
-from rag.types.question_kinds import LINES, LIST
+from rag.types.question_kinds import COMMAND, LINES, LIST
 
 _WHOLE_LINES = 15
 """A source with at most this many lines is quoted as a whole."""
@@ -58,6 +58,8 @@ _FACET_LINES = (
     ),
 )
 """What a question asks of a definition, and the lines in which code does that."""
+_QUOTED = frozenset({LINES, COMMAND})
+"""Kinds whose facts are lines to quote: all of them, or the first command."""
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
 _HEADING = re.compile(r"\s*(?:#{1,6}|={1,6})\s")
 _SAYS = re.compile(r"\s*[^\s<>=#]+(?:\s+[^\s<>=]+){3}")
@@ -95,7 +97,7 @@ class Sought:
         # All lines of a list are shown: the quote shows what is around them.
         items = found.items if found and found.kind != LIST else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
-        shown = found.items if found and found.kind == LINES else ()
+        shown = found.items[: None if found.kind == LINES else 1] if found and found.kind in _QUOTED else ()
         names = tuple(dict.fromkeys(filter(None, called)))
         is_whole = found is not None and (found.count == len(found.items) or len(found.items) == 1)
         listed = found.items if found and found.kind == LIST and is_whole else ()

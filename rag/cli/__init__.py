@@ -50,6 +50,8 @@ _COMMANDS = {
 UNDER_ADMIN = tuple(_COMMANDS)[10:-1]
 """The commands that `rag admin` lists, not `rag --help`; `rag admin keys` and `rag keys` are the same."""
 _PROGRAMS = ("RAG", "RAG_TURNS")
+_OVERVIEW = "What is this project?"
+"""What `rag .` asks."""
 _OF_WORDS = frozenset({"ask", "search", "explore"})
 
 
@@ -115,6 +117,8 @@ def _root() -> Callable[..., None]:
         """Ask questions about any code repository. Answers cite the lines they are based on.
 
         rag "Where is a token checked?"
+
+        rag .
         """
         from rag.cli.terminal import write_raw
 
@@ -153,6 +157,22 @@ def is_question(words: Sequence[str]) -> bool:
     return has_space[0] or is_place(words[0])
 
 
+def is_source_alone(words: Sequence[str]) -> bool:
+    """Return whether a command line is only a source (`rag .`), perhaps with options."""
+    if not words or words[0].startswith("-") or any(not word.startswith("-") for word in words[1:]):
+        return False
+    from rag.cli.ask import is_place
+
+    return is_place(words[0])
+
+
+def with_command(words: Sequence[str]) -> list[str]:
+    """Return a command line with its command: `rag "QUESTION"` and `rag .` ask."""
+    if is_question(words):
+        return ["ask", *words]
+    return ["ask", words[0], _OVERVIEW, *words[1:]] if is_source_alone(words) else list(words)
+
+
 def main() -> None:
     """Run the command line. Characters that cannot be decoded or shown become `?`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -162,12 +182,10 @@ def main() -> None:
         elif stream is None:  # the parent closed it; the next opened file must not get its number
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     collect_garbage_rarely()
-    first = sys.argv[1:2]
     if any(os.environ.get(f"_{program}_COMPLETE", "").startswith("complete_") for program in _PROGRAMS):
         _completed()()
-    if is_question(sys.argv[1:]):
-        sys.argv.insert(1, "ask")
-        first = ["ask"]
+    sys.argv[1:] = with_command(sys.argv[1:])
+    first = sys.argv[1:2]
     if not _OF_WORDS.isdisjoint(first):
         # One question needs no threads for products of matrices; numpy starts them when it is imported.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -31,6 +31,7 @@ from rag.cli.terminal import (
     seconds,
 )
 from rag.cli.terminal_markdown import TerminalMarkdown
+from rag.display.mermaid import as_text
 from rag.errors import ConfigError, ConversationMismatch, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import counted, visible
 from rag.resources import is_folder
@@ -340,7 +341,7 @@ def answer_question(
         _print_screen(answer, generator.extract, dialog, in_chat=in_chat)
         return answer
     if on_screen:
-        prose.write(answer.text)
+        prose.write(as_text(answer.text))
     if show:
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)

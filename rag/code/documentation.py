@@ -268,7 +268,9 @@ _BADGE = re.compile(
     r"|>>>|\$ |#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )"
 )
 
-_HTML_PARAGRAPH = re.compile(r"^\s*<(p|h[1-6]|div|center|b|strong|em|i)(?:\s[^<>]*)?>([^<>]+)</\1>\s*$")
+_HTML_PARAGRAPH = re.compile(
+    r"^\s*<(p|h[1-6]|div|center|b|strong|em|i)(?:\s[^<>]*)?>((?:[^<>]|<br ?/?>)+)</\1>\s*$"
+)
 """Words in one element on a line, as at the top of many a README."""
 
 
@@ -326,7 +328,7 @@ def _all_prose(text: str, path: str) -> Iterator[tuple[str, Quote]]:
                 words = _plain_prose(" ".join(paragraph), path)
                 yield section, Quote(words, path, first, number - 1)
                 paragraph = []
-            yield section, Quote(_plain_prose(element[2], path), path, number, number)
+            yield section, Quote(_plain_prose(re.sub("<[^>]*>", " ", element[2]), path), path, number, number)
             continue
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
         is_inner = line.startswith(indented) and (not paragraph or path.endswith(".rst"))

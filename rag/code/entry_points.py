@@ -18,17 +18,18 @@ MANIFESTS = frozenset(
     "composer.json Gemfile CMakeLists.txt Makefile Dockerfile".split()
 )
 
+PLAYBOOK, CONTAINER, ENTRY = "playbook", "container command", "entry of the package"
 KINDS = (
     "console script",
     "command of the package",
-    "container command",
     "main function",
-    "entry of the package",
+    PLAYBOOK,
+    CONTAINER,
+    ENTRY,
     "run as a script",
     "script",
 )
 """The kinds of entry points, the most useful for a reader first."""
-_SCRIPTS = frozenset({"run as a script", "script"})
 _SETUP_SCRIPT = re.compile(
     r"(?:^|/)(?:(?:un)?install|setup|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
     r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
@@ -37,6 +38,7 @@ _SETUP_SCRIPT = re.compile(
 """Scripts that build, install or check, and shell libraries."""
 _STARTING = re.compile(r"entrypoint|start|run|serve|launch", re.IGNORECASE)
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
+_PLAY = re.compile(r"(?:- )?(?:hosts|(?:ansible\.builtin\.)?import_playbook):\s")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"(?:^|['\"])\s*([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
 _MAX_MANIFEST_LINE_CHARS = 1_000
@@ -91,7 +93,9 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
         elif name == "package.json":
             found += _package_json(file)
         elif file.language == "docker":
-            found += _lines(file, _DOCKER, "container command")
+            found += _lines(file, _DOCKER, CONTAINER)
+        elif file.language == "yaml" and "/" not in path:
+            found += list(_lines(file, _PLAY, PLAYBOOK, name=path))[:1]
         elif file.language == "python":
             found += _lines(file, _MAIN_GUARD, "run as a script", name=path)
         elif file.text.startswith("#!") and not file.text.startswith("#!["):  # an attribute of Rust
@@ -122,8 +126,6 @@ def _is_development(point: EntryPoint) -> bool:
     """Return whether an entry point is for those who develop the project."""
     if point.path.startswith((".", "ci/", "xtask/")) or point.path.rpartition("/")[2] == "build.rs":
         return True
-    if point.what not in _SCRIPTS:
-        return False
     return is_tool(point.path) or (point.what == "script" and bool(_SETUP_SCRIPT.search(point.path)))
 
 
@@ -154,7 +156,7 @@ def _package_json(file: File) -> Iterator[EntryPoint]:
         if isinstance(name, str) and isinstance(target, str):
             yield _declared(file, name, "command of the package", target, quoted=target)
     if isinstance(read.get("main"), str):
-        yield _declared(file, "main", "entry of the package", read["main"])
+        yield _declared(file, "main", ENTRY, read["main"])
 
 
 def _declared(file: File, name: str, what: str, target: str, *, quoted: str = "") -> EntryPoint:
@@ -179,7 +181,8 @@ def _console_scripts(file: File) -> Iterator[EntryPoint]:
 
 def _lines(file: File, pattern: re.Pattern[str], what: str, name: str = "") -> Iterator[EntryPoint]:
     for number, line in enumerate(file.lines, start=1):
-        if pattern.match(line):
+        before = file.lines[number - 2].lstrip() if number > 1 else ""
+        if pattern.match(line.lstrip()) and not before.startswith("HEALTHCHECK"):
             runs = "" if name else re.sub(r"[\s,]*\\$", " …", line.strip())
             yield EntryPoint(name or file.path, what, file.path, number, number, runs)
 
@@ -193,13 +196,13 @@ def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
         return
     if language == "go" and not _GO_MAIN.search(file.text):
         return
-    for symbol in survey.symbols(file.path):
-        if symbol.name != "main" or symbol.unit != "function":
+    for symbol in survey.file_graph(file.path).definitions:
+        if symbol.name != "main" or symbol.unit != "f":
             continue
         head = "".join(line[:_MAX_HEAD_CHARS] for line in file.lines[symbol.start - 1 : symbol.start + 2])
         if language in ("c", "cpp") and _is_conditional(file, symbol.start - 1):
             continue
-        if not symbol.scope or (language == "java" and _JAVA_MAIN.search(head)):
+        if symbol.parent < 0 or (language == "java" and _JAVA_MAIN.search(head)):
             yield EntryPoint(file.path, "main function", file.path, symbol.start, symbol.end)
 
 

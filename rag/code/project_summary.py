@@ -46,8 +46,11 @@ _NOISE = re.compile(
     r"|to (?:install|build|use|get) |(?:the (?:full |latest |official |complete )?)?documentation"
     r"|(?:for )?(?:more|further) (?:information|details)|copyright"
     r"|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
-    r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b)",
+    r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b|supported by)",
     re.IGNORECASE | re.DOTALL,
+)
+_FIRST_PAGE = re.compile(
+    r"docs?/(?:(?:docs|src|content)/)?(?:index|introduction|intro|overview)\.(?:mdx?|rst)"
 )
 _BEING = (
     r"\s+(?:is|are)\s+(?:(?:also|basically|essentially|just|often|primarily|simply)\s+)?"
@@ -90,19 +93,36 @@ def project_description(survey: Survey) -> list[Quote]:
     texts = list(paragraphs(survey.files[readme].text, readme)) if readme else []
     titled = title_of(survey.files[readme].text, readme).text if readme else ""
     texts = [(section.partition(" ")[2], quote) for section, quote in texts]
-    titled = "" if _ABOUT.match(titled) or _SELF.match(titled) else titled
+    is_section = _ABOUT.match(titled) or _SELF.match(titled) or _OTHER_SECTIONS.fullmatch(titled)
+    titled = "" if is_section else titled
     texts = [("" if section == titled else section, quote) for section, quote in texts]
     names = _names(survey, readme)
     number = _chosen(texts, names)
+    if number is None and (found := _in_documents(survey, names)):
+        return found
     if number is None and (described := _described(survey, names) or _manual(survey)):
         return [described]
     if number is None:
         lead = [n for n, (section, _) in enumerate(texts) if section == texts[0][0]]
-        number = next((n for n in lead if _is_informative(*texts[n])), None)
+        about = [n for n, (section, _) in enumerate(texts) if _SELF.match(section)]
+        usable = [n for n in (*lead, *about) if _is_informative(*texts[n])]
+        whole = (n for n in usable if texts[n][1].text.rstrip().endswith((".", "!")))
+        number = next(whole, next(iter(usable), None))
     if number is not None:
         return _with_next(texts, number)
     title = title_of(survey.files[readme].text, readme) if readme else None
     return [title] if title is not None and len(title.text.split()) > 3 else []
+
+
+def _in_documents(survey: Survey, names: list[str]) -> list[Quote]:
+    """Return what the first page of the documentation says that the project is."""
+    for path in filter(_FIRST_PAGE.fullmatch, survey.files):
+        texts = [
+            (section.partition(" ")[2], quote) for section, quote in paragraphs(survey.files[path].text, path)
+        ]
+        if (number := _chosen(texts, names)) is not None:
+            return _with_next(texts, number)
+    return []
 
 
 def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
@@ -117,6 +137,17 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     for path in wanted or (paths if len(paths) == 1 else ()):
         if path in surveyed.files and (quote := surveyed.summary(path)):
             return quote
+    return None
+
+
+def description_in_manifest(survey: Survey, folder: str) -> Quote | None:
+    """Return the description in the manifest of a folder; None if it has none."""
+    for base in ("package.json", "Cargo.toml", "pyproject.toml", "composer.json"):
+        file = survey.files.get(f"{folder}/{base}")
+        read = _read(file, base) if file else None
+        if file and read and read[1]:
+            line = next((n for n, row in enumerate(file.lines, 1) if read[1][:20] in row), 1)
+            return Quote(read[1], file.path, line, line)
     return None
 
 

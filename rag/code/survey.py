@@ -1,6 +1,6 @@
 """A whole repository's code at once: files, definitions, imports and calls.
 
-Files are given as texts (`rag.wiki.facts.survey_of` reads them from a store), with their graphs or parsed
+Files are given as texts (`rag.service.survey_of` reads them from a store), with their graphs or parsed
 when first needed. `rag.code.graph` resolves names; imports and calls that do not resolve to one of the files
 are left out.
 """
@@ -132,7 +132,7 @@ class Survey:
     def imports(self) -> Mapping[str, tuple[tuple[Import, Binding], ...]]:
         """The imports of each file from this repository, by its path; files without any are left out."""
         found = {}
-        for path in self.files:
+        for path in (path for path, file in self.files.items() if file.kind != "doc"):
             brought = self.graph.files.bindings(self.graph.files.file(path))
             if inner := tuple((imported, binding) for imported, binding in brought if binding is not None):
                 found[path] = inner

@@ -211,3 +211,27 @@ def check(text: str, max_nodes: int = MAX_NODES) -> None:
         raise DiagramError("there is no node")
     if len(known) > max_nodes:
         raise DiagramError(f"{len(known)} nodes are more than {max_nodes}")
+
+
+_BLOCK = re.compile(r"^```mermaid\nflowchart \w\w\n((?:  .*\n)+)```$", re.M)
+
+
+def as_text(markdown: str) -> str:
+    """Return Markdown for a terminal: a graph of the supported subset is a line for each node that leads to
+    others.
+    """
+    return _BLOCK.sub(lambda found: _arrows(found[1].splitlines()), markdown)
+
+
+def _arrows(lines: Sequence[str]) -> str:
+    labels, targets = dict[str, str](), dict[str, list[str]]()
+    for line in lines:
+        if node := _NODE.fullmatch(line):
+            labels[node[1]] = node[2] or node[3]
+        elif edge := _EDGE.fullmatch(line):
+            targets.setdefault(edge[1], []).append(edge[2])
+    rows = (
+        f"- {labels.get(source, source)} → {', '.join(labels.get(one, one) for one in found)}"
+        for source, found in targets.items()
+    )
+    return "\n".join(rows)

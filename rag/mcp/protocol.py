@@ -51,7 +51,8 @@ _LEAST_PROGRESS = 0.01
 _INSTRUCTIONS: Mapping[ToolSet, str] = {
     "basic": """\
 Find and understand code, and know what was answered before.
-- explore: start here. The places for a question, within a token budget; ask it again for more.
+- explore: start here. The places for a question, within a token budget; ask it again for more. For
+  "overview": what the repository is, its parts, how to run and test it.
 - read_span: read lines around a place. search_code: every line with a string; filters.
 - find_symbol, who_calls: definitions and callers of one name.
 - ask_question: an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").

@@ -86,26 +86,6 @@ RELEASE_SCRIPT = (
     r"^(?:\.github/workflows/|scripts?/|tools?/)?[^/]*(?:release|publish|deploy)[^/]*\.(?:ya?ml|sh|py|m?js)$"
 )
 BUG_FORM = r"^(?:\.github/|\.gitlab/)?(?:issue_templates?(?:/[^/]*bug[^/]*|\.\w+)|bugs?(?:\.\w+)?)$"
-_PROMPT = r"(?:^[ \t>$`]*|`[^`\n]{0,20})\b"
-"""What is before a command in a document."""
-STARTS = (
-    rf"{_PROMPT}(?:(?:npm|pnpm|yarn|bun|composer|make|just|python3?|php|rails|bundle|docker|gradle)\b"
-    r".{0,40}\b(?:dev|develop|start|serve|server|up)\b|(?:go|cargo|dotnet|flutter) run\b)"
-)
-BUILDS = (
-    rf"{_PROMPT}(?:cmake|make|meson|ninja|gradle|mvn|bazel|(?:cargo|go|cabal|stack|swift|dotnet) build"
-    r"|(?:go|cabal) install|npm run build|(?:configure|gradlew|mvnw)\b)"
-)
-TESTS = (
-    rf"{_PROMPT}(?:(?:npm|pnpm|yarn|bun|composer|make|just|go|cargo|mix|dotnet|swift|cabal|stack|meson"
-    r"|php artisan)(?: run)? (?:test|check)|(?:python3? -m )?(?:pytest|tox|nox|unittest)"
-    r"|(?:bundle exec )?(?:rspec|rake)|mvn|gradlew?|ctest)\b"
-)
-CI_TESTS = (
-    r"\b(?:(?:npm|pnpm|yarn|make|go|cargo|mix|dotnet|cabal|stack|meson)(?: run)? test|pytest|rake"
-    r"|mvnw?[^\n]{0,80}(?:test|verify)"
-    r"|ctest|tox)\b"
-)
 INSTALLS = (
     r"\b(?:(?:pip3?|pipx|brew|gem|npm|apt|apt-get|dnf|choco|scoop|cargo|go|luarocks|cabal|uv tool) install"
     r"|npm i|go get|cargo add|composer require|yarn add|docker (?:run|pull)|npx \S)\b"
@@ -121,7 +101,6 @@ MAIN = (
     r"[ \t]+main[ \t]*\(|main[ \t]*(?:::|=)|if __name__\b)"
 )
 """The line with which a program begins."""
-WHOLE_TESTS = "e2e|end-to-end|integration|acceptance|functional"
 LICENSE = r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$"
 SECURITY = r"^(?:\.github/|docs?/)?security\.\w+$"
 CONTAINER = r"(?:^|/)(?:dockerfile|containerfile)[^/]*$|\.dockerfile$"

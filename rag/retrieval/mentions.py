@@ -25,6 +25,7 @@ from rag.retrieval.project_questions import (
     OF_CODE,
     PROJECT_QUESTIONS,
     ProjectQuestion,
+    overview_question,
 )
 from rag.retrieval.question import ParsedQuestion
 from rag.top_k import distinct, find_sorted
@@ -120,25 +121,28 @@ def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iter
         words = frozenset(_words(_without(question.text, question.paths)))
         is_whole = words <= NEUTRAL_WORDS | _EXPLAIN
         return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
-    # API, CLI and e2e are words.
-    named = any(not name.isupper() and name not in ASKED_WORDS for name in question.names)
-    if named or len(question.text) > _LONG_QUESTION_CHARS or not len(index):
-        return iter(())
-    row = _project_question(index, question.text, begins=begins, leans=not begins and question.dependent)
+    row = project_question(index, question, begins=begins)
     if row is None:
         return iter(())
     asked = term_set(question.text)
     return (found for place in row.places for found in _chunks_of_place(index, place, asked))
 
 
-def _project_question(index: ChunkIndex, text: str, *, begins: bool, leans: bool) -> ProjectQuestion | None:
+def project_question(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> ProjectQuestion | None:
     """Return the kind of a question about the whole project; None when it asks for something else.
 
     The project may be called by its name, in a first question also "this" or "it". In a question that depends
     on earlier ones, "it" may be anything.
     """
-    words = frozenset(_words(text))
-    if len(words) < _MIN_WORDS or (leans and not _WHOLE.search(text)) or OF_CODE.search(text):
+    text, words = question.text, frozenset(_words(question.text))
+    # API, CLI and e2e are words.
+    named = any(not name.isupper() and name not in ASKED_WORDS for name in question.names)
+    is_other = question.places or question.paths or named or OF_CODE.search(text)
+    if is_other or len(text) > _LONG_QUESTION_CHARS or not len(index):
+        return None
+    if row := overview_question(words, project_names(index), begins=begins):
+        return row
+    if len(words) < _MIN_WORDS or (not begins and question.dependent and not _WHOLE.search(text)):
         return None
     for row in PROJECT_QUESTIONS:
         if row.is_asked(words | {"project"}) and len(left := row.left_over(words)) < _MIN_WORDS:

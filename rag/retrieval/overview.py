@@ -15,32 +15,15 @@ import numpy as np
 
 from rag.analysis import terms, words
 from rag.ports import ChunkIndex
-from rag.retrieval.project_questions import NEUTRAL_WORDS
+from rag.retrieval.mentions import project_names
+from rag.retrieval.project_questions import NEUTRAL_WORDS, asks_for_whole, overview_question
 from rag.retrieval.rank import CODE, TEST
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.types import CodeDefinition, FileOutline, OutlinedDefinition
 
-_WHOLE = frozenset(
-    """about architecture components consist consists contain contains contents describe design explain
-    introduction layout organisation organised organization organized outline overview parts purpose
-    responsibilities responsibility responsible structure structured summarise summarize summary work working
-    works""".split()
-)
-"""Words of a question for a whole."""
-_WITH_THEM = frozenset(
-    """at basic between big brief briefly code each general good high how inside internally internals its key
-    level main me most of picture role short through together tour understand walk way whole""".split()
-)
-"""Words that may be among them."""
 _WHAT = re.compile(
     r"\bwhat (?:does|do)\b.*\bdo\b|\bwhat(?:['’]s| is| are)? (?:there )?in(?:side)?\b", re.I | re.S
 )
-_PROJECT = frozenset(
-    """app application codebase framework library package program project repo repository software system
-    tool""".split()
-)
-_STRONG = frozenset({"architecture", "overview"})
-"""Words that mean the repository if nothing is named."""
 _KINDS = "module|package|folder|directory|subfolder|subdirectory|file|component|subsystem|crate|namespace"
 _NAME = r"[`'\"]?([\w.-]+(?:/[\w.-]+)*)/?[`'\"]?"
 _PLACE = re.compile(rf"(?<![\w/.-]){_NAME}\s+(?:{_KINDS})\b|\b(?:{_KINDS})\s+(?:of )?{_NAME}", re.I)
@@ -70,7 +53,7 @@ def outlines(searchers: Sequence[Searcher], found: RetrievalResult) -> Iterator[
 
 def outline_of_file(index: ChunkIndex, path: str, *, most: int) -> FileOutline | None:
     """Return the outline of a file with its most used definitions; None if it has none, or is not stored."""
-    used = _Users(index).of_definitions(path) if index.file_text(path) is not None else {}
+    used = Users(index).of_definitions(path) if index.file_text(path) is not None else {}
     return _outline(index, _Listed(path, used), most) if used else None
 
 
@@ -83,19 +66,15 @@ def _paths_asked(question: str, index: ChunkIndex) -> list[str]:
             is_whole = name.lower() not in NEUTRAL_WORDS and _asks_for_whole(rest)
             if is_whole and (held := _held(name, _code_files(index))):
                 return held
-    asked, name = words(question), index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
-    own = {name, *words(name.replace("-", " ").replace("_", " "))}
-    rest = " ".join(word for word in asked if word.lower() not in own)
-    is_named = not {word.lower() for word in asked}.isdisjoint(own | _PROJECT | _STRONG)
-    return _code_files(index) if is_named and _asks_for_whole(rest) else []
+    asked = {word.lower() for word in words(question)}
+    is_asked = asked and len(index) and overview_question(asked, project_names(index), begins=False)
+    return _code_files(index) if is_asked else []
 
 
 def _asks_for_whole(text: str) -> bool:
     """Return whether a question without the name of its subject asks for a whole, and for nothing else."""
     asked = {word.lower() for word in words(text)}
-    if asked - NEUTRAL_WORDS - _WHOLE - _WITH_THEM - _PROJECT:
-        return False
-    return bool(asked & _WHOLE) or _WHAT.search(text) is not None
+    return asks_for_whole(asked | {"explain"} if _WHAT.search(text) else asked)
 
 
 def _code_files(index: ChunkIndex) -> list[str]:
@@ -137,7 +116,7 @@ class _Listed:
 
 
 def _outlined(index: ChunkIndex, paths: Sequence[str]) -> Iterator[FileOutline]:
-    users = _Users(index)
+    users = Users(index)
     listed = [_Listed(path, users.of_definitions(path)) for path in paths[:_MAX_CANDIDATES]]
     listed = [one for one in listed if one.used]
     listed.sort(key=lambda one: (-one.weight, one.path))
@@ -146,7 +125,7 @@ def _outlined(index: ChunkIndex, paths: Sequence[str]) -> Iterator[FileOutline]:
         yield _outline(index, one, most)
 
 
-class _Users:
+class Users:
     """Counts the files that use a definition, by the words that they hold."""
 
     def __init__(self, index: ChunkIndex) -> None:
@@ -159,10 +138,17 @@ class _Users:
 
         A file may use it that holds the name of its file or folder, or is in its folder.
         """
+        near = self._near(path)
+        return {one: self._count(one, near) for one in self._index.graph.defined_in(path)}
+
+    def count(self, one: CodeDefinition) -> int:
+        """Return the same of one definition."""
+        return self._count(one, self._near(one.path))
+
+    def _near(self, path: str) -> frozenset[int]:
         folder, name = posixpath.split(path)
         near = self._files(posixpath.splitext(name)[0]) | self._files(posixpath.basename(folder))
-        near |= {file for file, each in enumerate(self._folders) if each == folder}
-        return {one: self._count(one, near) for one in self._index.graph.defined_in(path)}
+        return near | {file for file, each in enumerate(self._folders) if each == folder}
 
     def _count(self, one: CodeDefinition, near: frozenset[int]) -> int:
         """Return the number of files that hold the name and are near: see `of_definitions`."""

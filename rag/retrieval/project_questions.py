@@ -7,14 +7,13 @@ of this kind when it has the words of one row and no others but neutral words.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 
 from rag.retrieval.conventional_places import (
     AGENTS,
     BUG_FORM,
-    BUILDS,
     CI,
-    CI_TESTS,
     CONFIG_CODE,
     CONFIG_FILE,
     CONFIG_GUIDE,
@@ -48,16 +47,14 @@ from rag.retrieval.conventional_places import (
     REQUIREMENTS,
     SECURITY,
     SOURCE,
-    STARTS,
     SYSTEMS,
     TASKS,
-    TESTS,
-    WHOLE_TESTS,
     WORKSPACE,
     Place,
     headed,
     of_system,
 )
+from rag.types.question_kinds import OVERVIEW
 
 _WORDS = """
 a about an and are be can codebase could do does exactly for get give got has have here i in into is it
@@ -90,12 +87,13 @@ OF_CODE = re.compile("|".join(_OF_CODE), re.I)
 @dataclass(frozen=True, slots=True)
 class ProjectQuestion:
     """A kind of question: one word of each group in `asked` and no others but those of `extra`; and the
-    places, best first.
+    places, best first. `purpose` is that of the commands that answer it, "" for none.
     """
 
     asked: tuple[frozenset[str], ...]
     extra: frozenset[str]
     places: tuple[Place, ...]
+    purpose: str = ""
 
     def is_asked(self, asked_words: frozenset[str]) -> bool:
         """Return whether the words of a question, in lower case, include one of each group."""
@@ -106,22 +104,11 @@ class ProjectQuestion:
         return asked_words.difference(NEUTRAL_WORDS, self.extra, *self.asked)
 
 
-def _row(*asked: str, extra: str = "", places: tuple[Place, ...]) -> ProjectQuestion:
+def _row(*asked: str, extra: str = "", places: tuple[Place, ...], purpose: str = "") -> ProjectQuestion:
     groups = tuple(frozenset(words.split()) for words in asked)
-    return ProjectQuestion(groups, frozenset(extra.split()), places)
+    return ProjectQuestion(groups, frozenset(extra.split()), places, purpose)
 
 
-_TEST_PLACES = (
-    Place(GUIDE, TESTS),
-    headed(GUIDE, r"(?:running |unit )?tests?\b|testing\b"),
-    headed(README, r"(?:running |unit )?tests?\b|testing\b"),
-    Place(AGENTS, TESTS),
-    Place(GUIDE, r"\btests?\b"),
-    Place(TASKS, r"^[^\w\n]*+(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
-    Place(README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
-    Place(MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^[^\w\n]*+tests?\W+[:=]|enable_testing"),
-    Place(CI, CI_TESTS),
-)
 _CONTRIBUTING = (Place(GUIDE), headed(README, "contribut|pull requests?"), Place(README, "contribut"))
 _DEPENDENCY_PLACES = (
     Place(MANIFEST, DEPENDENCIES),
@@ -130,31 +117,10 @@ _DEPENDENCY_PLACES = (
 )
 
 
-_NEWCOMER = "newcomer newcomers beginner beginners"
-_FIRST_STEPS = (
-    headed(README, "getting started|quick ?start|first steps|where to (?:start|begin)|start here"),
-    Place(FIRST_STEPS, PROSE),
-    Place(README, PROSE),
-    headed(GUIDE, "getting started|set[- ]?up|development|design"),
-    Place(GUIDE),
-)
-_OVERVIEW = (
-    Place(README, PROSE),
-    Place(README),
-    Place(r"^[^/]+/readme(?:\.\w+)?$", PROSE),
-    Place(MANIFEST, r"^[^\w\n]*+description\b"),
-)
 _NAMED_SO = "it this project repo repository package library program tool app application software"
 
 
 PROJECT_QUESTIONS = (
-    _row("what whats", "main overall", "point idea purpose goal", places=_OVERVIEW),
-    _row(
-        "what whats explain describe summarize summarise summary overview tell show give",
-        "project repo repository codebase package library program tool app application software",
-        extra="overview summary purpose point idea good short brief explain describe summarize summarise",
-        places=_OVERVIEW,
-    ),
     _row(
         "license licence licensed licenced licensing licenses licences copyright",
         extra="under released distributed terms type commercially commercial open source covered",
@@ -215,19 +181,6 @@ PROJECT_QUESTIONS = (
             Place(README, PROSE),
         ),
     ),
-    *(
-        _row(
-            "where what which",
-            begins,
-            who,
-            extra="new here first starting understand learn come coming read reading i im we one",
-            places=_FIRST_STEPS,
-        )
-        for begins, who in (
-            ("start started begin beginning", f"i im we one {_NEWCOMER}"),
-            ("read reading", f"first new understand learn {_NEWCOMER}"),
-        )
-    ),
     _row(
         "what whats which",
         "need needs needed require requires required requirements requirement prerequisites prerequisite",
@@ -244,63 +197,27 @@ PROJECT_QUESTIONS = (
         ),
     ),
     _row(
-        "how",
-        "run execute launch start running",
-        "e2e end-to-end integration acceptance functional",
-        "test tests testsuite",
-        extra="e2e integration acceptance functional suite locally myself",
-        places=(
-            Place(GUIDE, rf"\b(?:{WHOLE_TESTS})\b"),
-            Place(TASKS, rf"^[^\w\n]*+[\w:-]*(?:{WHOLE_TESTS})[\w:-]*\W{{0,3}}:(?!=)"),
-            headed(README, WHOLE_TESTS),
-            Place(rf"^\.github/workflows/[^/]*(?:{WHOLE_TESTS})[^/]*$"),
-        ),
-    ),
-    _row(
-        "how",
-        "run execute launch start running",
-        "test tests testsuite",
-        extra="unit suite locally myself them",
-        places=_TEST_PLACES,
-    ),
-    _row(
         "how where",
-        "test tests testing testsuite specs",
-        "my i we where",
-        extra="changes change patch fix locally unit suite them live lives located kept run",
-        places=_TEST_PLACES,
+        "test tests testing testsuite specs e2e",
+        "my i we where run execute launch start running",
+        extra="changes change patch fix locally unit suite them live lives located kept myself"
+        " end-to-end integration acceptance functional",
+        purpose="test",
+        places=tuple(headed(one, r"(?:running |unit )?tests?\b|testing\b") for one in (GUIDE, README)),
     ),
     _row(
         "how",
         "build compile built compiled",
         extra="source sources scratch locally myself cmake cargo gradle maven meson autotools bazel",
-        places=(
-            Place(INSTALL, BUILDS),
-            headed(README, "build|compil|(?:running|install\\w*) from source"),
-            Place(AGENTS, BUILDS),
-            headed(GUIDE, "build|compil|set[- ]?up"),
-            Place(GUIDE, r"\b(?:build|compil)"),
-            Place(TASKS, r"^[^\w\n]*+(?:build|all|dist|compile)\W{0,3}:(?!=)"),
-            Place(MANIFEST, "build-system|add_executable|add_library"),
-            Place(CONTAINER, r"^RUN\b.*\b(?:build|make|install)\b"),
-        ),
+        purpose="build",
+        places=tuple(headed(one, "build|compil|set[- ]?up") for one in (INSTALL, README, GUIDE)),
     ),
     _row(
         "how which what",
         "lint linter linters linting format formatter formatters formatting style",
         extra="run execute check checks code used uses locally",
-        places=(
-            Place(GUIDE, r"\b(?:lint|format|pre-commit)"),
-            Place(
-                TASKS,
-                r"^[^\w\n]*+(?:lint|format|fmt|style|check)[\w:-]*\W{0,3}[:=]|\[testenv:(?:lint|style|format)",
-            ),
-            Place(
-                r"^\.pre-commit-config\.ya?ml$|^\.golangci\.ya?ml$|^\.rubocop\.yml$|^(?:\.|eslint)[^/]*rc?\.\w+$"
-            ),
-            Place(MANIFEST, r"ruff|flake8|\bblack\b|pylint|eslint|prettier|clippy|checkstyle"),
-            Place(README, r"\b(?:lint|format)"),
-        ),
+        purpose="lint",
+        places=(Place(GUIDE, r"\b(?:lint|format|pre-commit)"), Place(README, r"\b(?:lint|format)")),
     ),
     _row(
         "what which where",
@@ -334,23 +251,24 @@ PROJECT_QUESTIONS = (
         "dev development server webserver backend frontend",
         "i we you one to",  # "how does the server start?" asks for its code
         extra="up locally in mode app application web machine",
-        places=(
-            Place(GUIDE, STARTS),
-            Place(TASKS, r"^[^\w\n]*+(?:dev|develop|serve|server|start|run)\W{0,3}:(?!=)"),
-            Place(README, STARTS),
-        ),
+        purpose="run",
+        places=(headed(GUIDE, "running|develop|set[- ]?up"), headed(README, "running|develop")),
     ),
-    _row(
-        "how",
-        "run start launch use started usage going running",
-        "it this project repo repository package library program tool app application software started",
-        extra="quick locally getting up machine computer laptop local try out",
-        places=(
-            headed(README, "usage|quick ?start|getting started|running|how to use|basic use|example"),
-            Place(FIRST_STEPS, PROSE),
-            Place(MANUAL, PROSE),
-            Place(README, PROSE),
-        ),
+    *(
+        _row(
+            "how",
+            verbs,
+            f"{_NAMED_SO} started",
+            extra="quick locally getting up machine computer laptop local try out",
+            purpose=purpose,
+            places=(
+                headed(README, "usage|quick ?start|getting started|running|how to use|basic use|example"),
+                Place(FIRST_STEPS, PROSE),
+                Place(MANUAL, PROSE),
+                Place(README, PROSE),
+            ),
+        )
+        for purpose, verbs in (("run", "run start launch started going running"), ("", "use usage"))
     ),
     _row(
         "what which list show",
@@ -383,23 +301,6 @@ PROJECT_QUESTIONS = (
                 r"^(?:export|module\.exports|pub )",
             ),
             Place(r"^bin/[^/]+$", most=1),
-        ),
-    ),
-    _row(
-        "how what whats explain describe show give where",
-        "structured structure organised organized layout architecture tour",
-        extra="main high level high-level folder folders directory source tree out overall general overview",
-        places=(
-            Place(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
-            headed(README, "structure|architecture|layout|organi[sz]|overview|design"),
-            headed(
-                AGENTS, "structure|architecture|layout|organi[sz]|overview|packages|key (?:source )?files"
-            ),
-            headed(GUIDE, "structure|architecture|layout|source tree|organi[sz]|design"),
-            Place(GUIDE, "structure|architecture|layout|source tree|organi[sz]"),
-            Place(WORKSPACE),
-            Place(r"(?:^|/)(?:__init__\.py|lib\.rs|doc\.go|mod\.rs|(?:src|lib|docs?)/index\.\w+)$", most=1),
-            Place(README, PROSE),
         ),
     ),
     _row(
@@ -606,5 +507,72 @@ PROJECT_QUESTIONS = (
 )
 """When two rows match, the first one counts."""
 
-ASKED_WORDS = frozenset[str]().union(*(group for row in PROJECT_QUESTIONS for group in row.asked))
+
+_ABOUT = (
+    Place(README, PROSE),
+    Place(r"^[^/]+/readme(?:\.\w+)?$", PROSE),
+    Place(MANIFEST, r"^[^\w\n]*+description\b"),
+)
+_STRUCTURE = (
+    Place(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
+    *(
+        headed(one, "structure|architecture|layout|organi[sz]|overview|design")
+        for one in (README, AGENTS, GUIDE)
+    ),
+    Place(WORKSPACE),
+    Place(r"(?:^|/)(?:__init__\.py|lib\.rs|doc\.go|mod\.rs|(?:src|lib|docs?)/index\.\w+)$", most=1),
+)
+OVERVIEW_QUESTION = _row(places=(*_ABOUT, *_STRUCTURE), purpose=OVERVIEW)
+STRUCTURE_QUESTION = _row(places=(*_STRUCTURE, *_ABOUT), purpose=OVERVIEW)
+"""Questions about the project as a whole: see `overview_question`."""
+PROJECT = frozenset(
+    """app application code codebase framework library package program project repo repository software source
+    system tool""".split()
+)
+_STRUCTURED = frozenset(
+    """architecture design folders layout organisation organised organization organized parts structure
+    structured tour""".split()
+)
+_WHOLE = _STRUCTURED | frozenset(
+    """about components consist consists contain contains contents describe explain goal idea introduction
+    main outline overview point purpose responsibilities responsibility responsible summarise summarize
+    summary work working works""".split()
+)
+"""Words of a question for a whole."""
+ASKED_WORDS = _WHOLE.union(*(group for row in PROJECT_QUESTIONS for group in row.asked))
 """The words that such questions ask with, also those that are written as names are: e2e."""
+_BEGINNING = frozenset("begin beginning first new newcomer newcomers beginner start starting started".split())
+_READER = frozenset("i im we one newcomer newcomers beginner beginners new to".split())
+_WITH_THEM = frozenset(
+    """at basic between big brief briefly each general good high how inside internally internals its key learn
+    level me most of out overall picture read reading role short through together understand walk way
+    whole""".split()
+)
+_PARTS = frozenset(("file", "files"))
+
+
+def asks_for_whole(asked: Set[str]) -> bool:
+    """Return whether the words of a question, without the name of its subject, ask for a whole, and for
+    nothing else.
+    """
+    return not asked - NEUTRAL_WORDS - _WHOLE - _WITH_THEM - PROJECT and not asked.isdisjoint(_WHOLE)
+
+
+def overview_question(asked: Set[str], own: Set[str], *, begins: bool) -> ProjectQuestion | None:
+    """Return the kind of a question about the project as a whole, given its words: it has none of a subject.
+
+    `own` are the names of the project. "This" is it only in the question that `begins` a conversation.
+    """
+    known = NEUTRAL_WORDS | PROJECT | _WHOLE | _WITH_THEM | _BEGINNING | _READER | own
+    if asked - known or not asked.isdisjoint(_PARTS):
+        return None
+    is_named = begins or not asked.isdisjoint(PROJECT | own | {"architecture", "overview"})
+    says_what = not asked.isdisjoint(("what", "whats")) and not asked.isdisjoint(
+        PROJECT | own | {"this", "it"}
+    )
+    if not asked.isdisjoint(_BEGINNING):
+        is_asked = not asked.isdisjoint(_READER) and "how" not in asked
+    else:
+        is_asked = is_named and (says_what or not asked.isdisjoint(_WHOLE))
+    row = OVERVIEW_QUESTION if asked.isdisjoint(_STRUCTURED) else STRUCTURE_QUESTION
+    return row if is_asked else None

@@ -26,7 +26,7 @@ from rag.retrieval.kinds.recognition import is_answered_by_rules, is_pasted, kin
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
-from rag.retrieval.mentions import referenced
+from rag.retrieval.mentions import project_question, referenced
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question, without_marks
 from rag.retrieval.question_language import names_apart
@@ -42,7 +42,7 @@ from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import LINES, MESSAGE
+from rag.types.question_kinds import COMMAND, LINES, MESSAGE, OVERVIEW
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -87,7 +87,8 @@ class RetrievalResult:
     vector, or the scale is not known. `lexical` is the best BM25; None if context terms were added. `taken`
     maps the mistyped words of the question to their corrections. `ranked` are the hits of the ranking alone;
     `further` are the next ones after `hits`, if they are wanted for a prompt with room; `changed` is the
-    number of changed files if the text is a pasted change, whose tests come first;
+    number of changed files if the text is a pasted change, whose tests come first; `is_overview` if the
+    question is about the project as a whole;
     `code_facts` is None unless the question is of a known kind and its rules found something: then the chunks
     that hold the facts come first among the hits. `phrased` are the results of phrasings whose hits are among
     these.
@@ -102,6 +103,7 @@ class RetrievalResult:
     code_facts: CodeFacts | None = None
     further: tuple[Hit, ...] = ()
     changed: int = 0
+    is_overview: bool = False
     phrased: tuple[RetrievalResult, ...] = ()
 
     @property
@@ -212,12 +214,8 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    names_files = bool(sought.question.paths) and relation_of(sought.question.text) == "importers"
-    kinds = [] if is_pointed and not names_files else kinds_of(sought.question.text)
-    if is_pointed and is_pasted(sought.question.text):
-        kinds = [MESSAGE]  # the lines of a traceback may be those of another version
-    kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
-    kinds = [] if changed or not with_facts else kinds
+    purpose = _purpose(searchers, sought, begins=not past)
+    kinds = [] if changed or not with_facts else _kinds(sought, purpose, is_pointed=is_pointed)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -236,7 +234,7 @@ def _search_stores(
     alone = sought.terms == sought.question.terms
     best = _named(best, sought, k)
     ranked = tuple(hit for hit, _ in best[:k])
-    code_facts = _code_facts(kinds, sought, searchers, best)
+    code_facts = _code_facts(kinds, sought, searchers, best, purpose)
     shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
     return RetrievalResult(
         hits=shown[:k],
@@ -248,7 +246,27 @@ def _search_stores(
         lexical=best_lexical if alone else None,
         taken=taken,
         changed=changed,
+        is_overview=purpose == OVERVIEW,
     )
+
+
+def _purpose(searchers: Sequence[Searcher], sought: ContextualQuestion, *, begins: bool) -> str:
+    """Return what a question asks to do with the project, OVERVIEW if it asks what that is, "" for others."""
+    rows = [project_question(one.index, sought.question, begins=begins) for one in searchers]
+    return next((row.purpose for row in rows if row and row.purpose), "")
+
+
+def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> list[str]:
+    """Return the kinds whose rules look for the facts of a question, in order."""
+    if any(path for path, *_ in sought.question.lines):
+        return [LINES]
+    if purpose:
+        return [COMMAND] if purpose != OVERVIEW else []
+    text = sought.question.text
+    if is_pointed and is_pasted(text):
+        return [MESSAGE]  # the lines of a traceback may be those of another version
+    names_files = bool(sought.question.paths) and relation_of(text) == "importers"
+    return [] if is_pointed and not names_files else kinds_of(text)
 
 
 def pasted_change(searchers: Sequence[Searcher], question: str) -> tuple[str, int]:
@@ -301,10 +319,11 @@ def _code_facts(
     sought: ContextualQuestion,
     searchers: Sequence[Searcher],
     best: Sequence[tuple[Hit, ChunkIndex]],
+    purpose: str,
 ) -> CodeFacts | None:
     if not kinds or not best:
         return None
-    return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best]), kinds)
+    return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best], purpose), kinds)
 
 
 def search_in_turn(

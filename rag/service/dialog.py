@@ -35,6 +35,7 @@ from rag.service.definition_history import with_history
 from rag.service.engine import Engine
 from rag.service.frame import frames_of
 from rag.service.history import History
+from rag.service.overview import quoted_overview, with_overview
 from rag.service.place_notes import noted
 from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
@@ -258,6 +259,7 @@ class Dialog:
             searchers, has_model = [r.searcher for r in self.searched], self.engine.settings.has_model
             found = search(searchers, question, past=past, k=k, with_further=has_model)
             found = with_history(self.searched, found, k, self.engine.on_missing_files)
+            found = with_overview(self.searched, found, k)
             found = with_unread(self.searched, found, around=self.engine.reads_around)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
@@ -333,7 +335,11 @@ class Dialog:
             warning=warned,
             rewording=rewording,
         )
-        return prepared if settings.has_model else noted(self.repositories, prepared)
+        return prepared if settings.has_model else self._noted(prepared)
+
+    def _noted(self, prepared: Prepared) -> Prepared:
+        """Return a prepared question with what an answer without a model needs."""
+        return quoted_overview(self.searched, prepared) or noted(self.repositories, prepared)
 
     def _to_show(
         self, found: RetrievalResult, turns: Sequence[DialogTurn], *, as_found: bool, leads: bool

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from rag.analysis import words
 from rag.code.languages import kind_of_path
+from rag.display.mermaid import as_text
 from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.context import Exchange
@@ -32,6 +33,7 @@ from rag.service.explored_definitions import (
     uses_of_lead,
 )
 from rag.service.explored_places import DEPTH, FoundPlaces, places_of
+from rag.service.overview import overview_markdown, overview_of
 from rag.service.repository import Repository
 from rag.service.search import check_code_words, check_question
 from rag.service.unread import with_unread
@@ -128,6 +130,8 @@ def explore(
         )
         results.append((part, result))
         past = [*past, _exchange(part, result)]
+    if len(results) == 1 and results[0][1].is_overview:
+        return _overview(repository, counter, budget)
     said = _in_code_words(repository, in_code_words, depth)
     weak = room > DEPTH
     found = [places_of(repository, *one, with_weak=weak) for one in results]
@@ -175,6 +179,14 @@ def explore_page(
         for place in found.places:
             seen.setdefault(place.path, set()).update(number for number, _ in place.lines)
     return found
+
+
+def _overview(repository: Repository, counter: TokenCounter, budget: int) -> Exploration:
+    """Return the overview of a repository, its first lines if there is no room for all."""
+    lines = as_text(overview_markdown(overview_of(repository))).splitlines()
+    while len(lines) > 1 and counter.count("\n".join(lines)) > budget:
+        del lines[-max(len(lines) // 8, 1) :]
+    return Exploration("\n".join(lines), ())
 
 
 def _in_code_words(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rag.code.languages import kind_of_path, language_of_path
+from rag.code.parts import main_parts
 from rag.code.project_summary import PACKAGE_DOCS, package_quote, project_description
-from rag.code.roles import is_carried, is_tool
+from rag.code.roles import is_carried
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.database.central_names import central_names
@@ -27,8 +28,6 @@ _DESCRIPTION_CHARS, _PHRASE_CHARS = 160, 60
 _MAX_FOLDERS, _MAX_NAMES = 10, 40
 SUMMARY_BYTES = 360
 """The folders end here: the summary is in every prompt of an answer, and has at most about 120 tokens."""
-_LARGE_SHARE = 1 / 3
-"""A folder with more of the code is shown as its subfolders."""
 _ABOUT_PROJECT = tuple(
     """readme __init__.py lib.rs doc.go setup.py setup.cfg pyproject.toml cargo.toml package.json
     composer.json pom.xml pubspec.yaml mix.exs""".split()
@@ -109,7 +108,7 @@ def _read(repository: Repository) -> Frame:
     described = project_description(Survey(name, _files(store, about[:_MAX_ABOUT_FILES]), checkout))
     code = [path for path, kind in kinds.items() if kind == "code" and not is_carried(path)]
     description = sentence(described[0].text, _DESCRIPTION_CHARS) if described else ""
-    phrases = {path: _phrase(store, path) for path in _main_folders(code)}
+    phrases = {path: _phrase(store, path) for path in main_parts(dict.fromkeys(code, 1), _MAX_FOLDERS)}
     return Frame(
         name=name,
         description=description,
@@ -140,30 +139,6 @@ def _phrase(store: Store, folder: str) -> str:
     files = _files(store, [f"{folder}/{name}" for name in PACKAGE_DOCS])
     quote = package_quote(Survey("", files), list(files))
     return sentence(documented(quote.text), _PHRASE_CHARS).rstrip(".") if quote else ""
-
-
-def _main_folders(code: list[str]) -> list[str]:
-    """Return the folders that have most of the code, by path; a large one as its subfolders."""
-    parts = {"": code}
-    while len(parts) < _MAX_FOLDERS:
-        largest = max(parts, key=lambda folder: (len(parts[folder]), folder))
-        inner = _divided(largest, parts[largest])
-        is_large = len(parts[largest]) > _LARGE_SHARE * len(code) or not largest
-        if not is_large or not inner:
-            break
-        del parts[largest]
-        parts |= inner
-    ranked = sorted(parts, key=lambda folder: (is_tool(f"{folder}/x"), -len(parts[folder]), folder))
-    return sorted(folder for folder in ranked[:_MAX_FOLDERS] if folder)
-
-
-def _divided(folder: str, code: list[str]) -> dict[str, list[str]]:
-    """Return the subfolders with their code, and the folder with the rest; {} if it has no subfolders."""
-    parts: dict[str, list[str]] = defaultdict(list)
-    for path in code:
-        inner, _, _ = path[len(folder) + 1 if folder else 0 :].rpartition("/")
-        parts[posixpath.join(folder, inner.partition("/")[0]) if inner else folder].append(path)
-    return dict(parts) if parts.keys() - {folder} else {}
 
 
 def _fitted(frame: Frame) -> Frame:

@@ -101,7 +101,7 @@ def searcher(searcher_of):
         ("what's the easiest way to get it installed?", "README.md", "## Installation"),
         ("how do I run it", "README.md", "## Running sail"),
         ("how do I get this going on my machine?", "README.md", "## Running sail"),
-        ("how can I compile this myself?", "README.md", "### Building from source"),
+        ("how can I compile this myself?", "README.md", "meson setup build"),
         ("is there a config file", "README.md", "## Configuration"),
         ("where do the settings live?", "README.md", "## Configuration"),
         ("what does this need to run", "README.md", "## System requirements"),

@@ -18,6 +18,13 @@ from rag.types import Source
 BASE = "/api/repositories/sample"
 
 
+def test_the_overview_has_places_and_questions(served: Served) -> None:
+    found = served.get(f"{BASE}/overview").json
+    assert found["text"].startswith("**sample**: ") and "(`README.md:" in found["text"]
+    assert "How do I run the tests?" in found["questions"]
+    assert "Questions to ask" not in found["text"]
+
+
 def test_lines_and_a_name_give_the_same_diagram(served: Served) -> None:
     named = served.get(f"{BASE}/calls?symbol=SessionSigner.verify_session").json
     subject = next(node for node in named["nodes"] if node["depth"] == 0)

@@ -141,6 +141,27 @@ def ask(page: Page, question: str) -> Locator:
 # ---------------------------------------------------------------- asking
 
 
+def test_the_first_screen_shows_what_the_repository_is_and_what_to_ask(served, visit):
+    page = visit(served)
+    overview = page.locator(".empty .overview")
+    expect(overview).to_contain_text("sample: ")
+    expect(overview.get_by_text("README.md:", exact=False).first).to_be_visible()
+    questions = page.get_by_role("list", name="Questions to ask").get_by_role("button")
+    expect(questions.first).to_have_text("How do I run the tests?")
+    overview.locator("button", has_text=re.compile(r"^README\.md:\d+$")).first.click()
+    expect(page.get_by_label("Evidence", exact=True)).to_contain_text("README.md")
+    questions.first.click()
+    expect(page.locator("article.turn .answer")).to_contain_text("Run ")
+    expect(page.locator(".empty")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_screen_fits(served, visit, width):
+    page = visit(served, viewport={"width": width, "height": 900})
+    expect(page.locator(".empty .overview")).to_contain_text("sample: ")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_an_answer_is_shown_next_to_its_sources(served, visit):
     page = visit(served)
     expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()

@@ -189,8 +189,8 @@ def test_public_definitions_are_those_the_language_marks_so(language):
 
 def test_a_quotation_stands_on_the_lines_it_names(sample_repo):
     from rag.service import Engine, locate
+    from rag.service.survey_of import survey
     from rag.settings import load_settings
-    from rag.wiki.facts.survey_of import survey
 
     found = survey(Engine(load_settings()).repository(locate(str(sample_repo))))
     quotes = [s.summary for path in found.files for s in found.symbols(path) if s.summary]

@@ -382,8 +382,8 @@ def test_a_manifest_that_cannot_be_read_is_none(text: str) -> None:
 
 def test_a_readme_that_is_a_link_is_read_where_it_leads(tmp_path, sample_repo) -> None:
     from rag.service import Engine, locate
+    from rag.service.survey_of import survey
     from rag.settings import load_settings
-    from rag.wiki.facts.survey_of import survey
 
     (sample_repo / "README.md").rename(sample_repo / "snip/README.md")
     (sample_repo / "README.md").symlink_to("snip/README.md")

@@ -29,8 +29,8 @@ from urllib.parse import unquote
 from rag.cli.terminal import out
 from rag.parsing import parse_json, parse_toml
 from rag.service import Engine, locate
+from rag.service.survey_of import survey
 from rag.settings import load_settings
-from rag.wiki.facts.survey_of import survey
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, not_measured, run_process, show
 from tools.benchmarks.repositories import EvaluationRepository, obtain
 from tools.benchmarks.wiki_statements import Statement, sampled, statements

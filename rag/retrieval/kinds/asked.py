@@ -17,7 +17,7 @@ from rag.retrieval.rank import chunk_at, is_bundle
 from rag.retrieval.shown_definition import lines_of_hit, named_at
 from rag.top_k import distinct
 from rag.types import CodeFact, CodeFacts, Hit, Kind
-from rag.types.question_kinds import TRACE
+from rag.types.question_kinds import COMMAND, TRACE
 
 MAX_FACTS = 60
 """The largest number of facts that are returned; the others are only counted."""
@@ -77,7 +77,8 @@ class FactPlace:
 
 @dataclass(slots=True)
 class Asked:
-    """A question of a kind: the question, the stores, and the best hits of the ranking.
+    """A question of a kind: the question, the stores, the best hits of the ranking, and the purpose of the
+    commands that it asks for, "" for none.
 
     Files are read through `file`, which bounds how many and how much; it returns None beyond that. `limits`
     are the limits that were met and left something out, which the note of the facts names.
@@ -86,6 +87,7 @@ class Asked:
     question: ContextualQuestion
     indexes: Sequence[ChunkIndex]
     best: Sequence[Ranked]
+    purpose: str = ""
     limits: dict[str, None] = field(default_factory=dict)
     _files: dict[tuple[int, str], FileText | None] = field(default_factory=dict)
     _chars_read: int = 0
@@ -259,6 +261,8 @@ def merged_hits(
         fact, hit = holding.get(key), hits[key]
         if fact and position < _NAMED_HITS:
             hit = named_at(fact.index, hit, fact.item.start)
+        if fact and found.kind == COMMAND:
+            hit = replace(hit, asked_line=fact.item.start)
         score = best + (MAX_FACTS + _HITS_IN_ORDER - position) / 1_000
         placed[key] = replace(hit, score=score, reason=fact.item.reason if fact else "")
     rest = [hit for key, hit in known.items() if key not in placed]

@@ -9,6 +9,7 @@ from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 from rag.types.question_kinds import (
     CALLERS,
+    COMMAND,
     LINES,
     LIST,
     MESSAGE,
@@ -23,6 +24,7 @@ _RULES: Mapping[str, tuple[str, int]] = {
     LIST: ("lists", 60),
     SETTING: ("setting", 0),
     TRACE: ("path", 0),
+    COMMAND: ("commands", 0),
 }
 """The module with the rules of each kind, and the number of hits that they need."""
 

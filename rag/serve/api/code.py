@@ -1,4 +1,4 @@
-"""Routes for people who read code: diagrams of the calls around a definition, and the pages of a wiki.
+"""Routes for people who read code: the overview, diagrams of the calls around a definition, pages of a wiki.
 
 Both are made from the index; no model is asked.
 """
@@ -20,6 +20,7 @@ from rag.serve.errors import BadRequest
 from rag.serve.links import viewer_link, wiki_link
 from rag.serve.service import Service
 from rag.service.call_diagram import CallView, call_diagram
+from rag.service.overview import overview_markdown, overview_of
 from rag.wiki import WikiPage, page_markdown
 from rag.wiki.pages.known_structures import Structures
 
@@ -32,8 +33,30 @@ PageId = Annotated[
 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
+    app.include_router(_overview(service))
     app.include_router(_calls(service))
     app.include_router(_wiki(service))
+
+
+def _overview(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["repositories"])
+
+    @router.get("/repositories/{name:path}/overview")
+    async def overview(caller: CallerOf, name: Named) -> responses.RepositoryOverview:
+        """Return what the repository is, its parts, how to run and test it, and what to ask, with places.
+
+        It is the answer to "What is this project?" without a model, and is made from the index.
+        """
+        repository = await service.registry.repository(name, caller=caller)
+        async with service.limiter.long_slot():
+            found = await to_thread(overview_of, repository)
+        return responses.RepositoryOverview(
+            commit=repository.store.commit,
+            text=encodable(overview_markdown(found, with_questions=False)),
+            questions=[encodable(question) for question in found.questions],
+        )
+
+    return router
 
 
 def _calls(service: Service) -> APIRouter:

@@ -165,6 +165,14 @@ class WikiText(WikiEntry):
     text: str
 
 
+class RepositoryOverview(ResponseModel):
+    """What a repository is, as Markdown; `questions` are answered well here."""
+
+    commit: str | None
+    text: str
+    questions: list[str]
+
+
 class SourceLines(ResponseModel):
     """Lines of a file as indexed; `lines` is the number of lines in the file."""
 

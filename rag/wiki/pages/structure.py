@@ -15,12 +15,12 @@ from rag.code.survey import Survey
 from rag.markdown import documented, sentence
 from rag.quoting import counted
 from rag.retrieval.search import search
+from rag.service.survey_of import survey
 from rag.types import Kind
 from rag.wiki.facts.compound_words import CompoundWords
 from rag.wiki.facts.concept_names import concept_titles, is_named, path_words
 from rag.wiki.facts.concepts import Concept, concepts
 from rag.wiki.facts.facts import WikiFacts, facts_of, short_name
-from rag.wiki.facts.survey_of import survey
 from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.pages.devin_json import Steering, read_steering
 

@@ -64,6 +64,7 @@ export const api = {
   source: (name, path, start_line, end_line) => json("GET", `/api/repositories/${encoded(name)}/source?${query({ path, start_line, end_line })}`),
   review: (name, range) => json("GET", `/api/repositories/${encoded(name)}/review?${query(range ? { range } : {})}`),
   calls: (name, asked) => json("GET", `/api/repositories/${encoded(name)}/calls?${query(asked)}`),
+  overview: (name) => json("GET", `/api/repositories/${encoded(name)}/overview`),
   wiki: (name) => json("GET", `/api/repositories/${encoded(name)}/wiki`),
   wikiPage: (name, page) => json("GET", `/api/repositories/${encoded(name)}/wiki/page?${query({ page })}`),
   search: (body) => json("POST", "/api/search", { body }),

@@ -17,12 +17,9 @@ import { forkAt } from "./conversations.js";
 
 const MAX_CHIPS = 6;
 const LONG_QUESTION = 160;
-const EXAMPLES = [
-  "Where does the program start?",
-  "How is configuration read?",
-  "How are errors handled?",
-  "What is tested, and how?",
-];
+let known = { repository: null, overview: null };
+
+on("indexed", () => { known = { repository: null, overview: null }; });
 
 export function startThread() {
   on("conversation", drawAll);
@@ -47,13 +44,28 @@ function empty() {
   const name = repository?.name ?? "a repository";
   const ready = repository?.state === "ready";
   const about = ready ? `${plural(repository.files ?? 0, "file")}, ${plural(repository.chunks ?? 0, "chunk")} indexed` : repository ? `${summary(repository)}: you can ask as soon as it is indexed` : "";
+  const overview = h("div", { class: "answer overview" });
+  const questions = h("ul", { class: "examples", "aria-label": "Questions to ask" });
+  if (ready) showOverview(repository.name, overview, questions);
   return h("section", { class: "empty", "aria-label": "Start" },
     h("div", { class: "empty-mark" }, icon("talk")),
     h("h2", {}, "Ask ", h("em", {}, name), " anything"),
     h("p", {}, "Answers cite the lines they are based on. When the code changes, you see which answers may be out of date."),
     about && h("p", { class: "fine" }, about),
-    h("ul", { class: "examples" }, EXAMPLES.map((question) =>
-      h("li", {}, h("button", { type: "button", onclick: () => ask(question) }, question)))));
+    questions,
+    overview);
+}
+
+/** Show what a repository is and the questions to ask; nothing if that fails, as a question can be asked anyway. */
+async function showOverview(repository, overview, questions) {
+  if (known.repository !== repository) known = { repository, overview: api.overview(repository) };
+  const found = await known.overview.catch(() => null);
+  if (!found) {
+    known = { repository: null, overview: null };
+    return;
+  }
+  showMarkdown(overview, found.text, { open: (path, start, end) => openFile({ repository, path, start, end }) });
+  refill(questions, ...found.questions.map((question) => h("li", {}, h("button", { type: "button", onclick: () => ask(question) }, question))));
 }
 
 function drawTurn(turn) {

@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from rag.code.languages import OTHER, kind_of, language_of_path
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.lines import lines_of
-from rag.types import PARSER_GAVE_UP, Kind
+from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
     from rag.database.store import Store
-    from rag.service import Repository
+    from rag.service.repository import Repository
 
 
 _MAX_CACHED = 2
 
 
 def read_files(store: Store) -> dict[str, File]:
-    """Return all files of a store, by path: a file is its chunks in order; an empty one has none."""
-    parts: dict[int, list[str]] = defaultdict(list)
-    about: dict[int, tuple[str, str, str, Kind]] = {}
-    dead, numbers, gave_up = store.dead, store.file.tolist(), given_up(store)
-    for chunk, number in enumerate(numbers):
-        if dead is None or not dead[chunk]:
-            hit = store.hit(chunk, 0.0, {})
-            parts[number].append(hit.text + hit.blank_end)
-            about.setdefault(number, (hit.path, hit.blob, hit.language, hit.kind))
-    files = {}
+    """Return all files of a store, by path; an empty one has no lines."""
+    files, gave_up = {}, given_up(store)
     for path, (_, size, blob) in store.known_files().items():
         language = language_of_path(path)
         if blob and not size and language != OTHER:
             files[path] = File(path, "", blob, language, kind_of(path, language), ())
-    for number, (path, blob, language, kind) in about.items():
-        text = "".join(parts[number])
-        lines = tuple(lines_of(text))
-        files[path] = File(path, text, blob, language, kind, lines, gave_up.get(path, ""))
+    for path, (language, kind) in store.files().items():
+        text, blob = store.file_text(path) or ("", "")
+        if text or language != OTHER:
+            files[path] = File(path, text, blob, language, kind, tuple(lines_of(text)), gave_up.get(path, ""))
     return dict(sorted(files.items()))
 
 

@@ -1,0 +1,269 @@
+"""Find the commands that install, build, run and test a project, where projects write them down.
+
+They are read from documents, task files, manifests and the configuration of CI. What a command does is
+decided by its program and its words; of several for one purpose the one without details comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+
+from rag.code.roles import is_carried
+from rag.lines import lines_of
+from rag.parsing import parse_json
+from rag.ports import ChunkIndex
+from rag.quoting import one_line
+from rag.retrieval.conventional_places import AGENTS, CI, GUIDE, MANUAL, README, TASKS
+from rag.retrieval.kinds.asked import Asked, code_facts, named
+from rag.types import CodeFacts
+from rag.types.question_kinds import COMMAND
+
+PURPOSES = ("install", "build", "run", "test", "lint")
+_MAX_CHARS, _MAX_FILES, _MAX_LINES = 100, 24, 3_000
+_MAX_FACTS = 4
+_PROGRAMS = frozenset(
+    """ansible-galaxy ansible-playbook apk apt apt-get bazel brew bun bundle cabal cargo cmake composer ctest
+    deno docker docker-compose dnf dotnet dune flutter gem go gradle gradlew hatch helm invoke just lein make
+    mage meson mix molecule mvn mvnw ninja nox npm npx nix pacman pdm php phpunit pip pip3 pipenv pipx pnpm
+    podman poetry pytest python python3 rake rails rspec ruby rye sbt scoop snap stack swift task terraform
+    terragrunt tox uv vagrant winget xcodebuild yarn yay zig""".split()
+)
+_WORDS = {
+    "install": frozenset("install add create get i pull".split()),
+    "lint": frozenset("lint linter format fmt ruff precommit eslint prettier clippy rubocop".split()),
+    "test": frozenset(
+        "e2e test tests testing nextest pytest tox nox rspec phpunit vitest ctest unittest molecule".split()
+    ),
+    "build": frozenset("build compile cmake ninja dist assemble".split()),
+    "run": frozenset("run start serve server runserver dev develop up apply playbook".split()),
+}
+"""The words of a command that show its purpose; the first purpose that has one counts."""
+_TASKS = frozenset("make just task rake composer".split())
+_RUN_OTHERS = frozenset("bun deno hatch npm pdm pipenv pnpm poetry rye uv yarn".split())
+_DETAILS = frozenset(
+    """all e2e integration coverage cov bench benchmark check container frozen lint requirements types
+    typecheck docs doc docker ui single watch debug prod production ci clean release tag matrix fuzz update
+    snapshot""".split()
+)
+"""The words of a command that is for a part, or for a case."""
+_CONVENTIONS = {
+    "cargo.toml": ("cargo build", "cargo test"),
+    "go.mod": ("go build ./...", "go test ./..."),
+    "pytest.ini": ("pytest",),
+}
+_NEEDED = {
+    "cargo": ("cargo.toml",),
+    "go": ("go.mod",),
+    **dict.fromkeys("npm pnpm yarn bun".split(), ("package.json",)),
+}
+"""The file without which a program runs nothing of the project."""
+_IN_CI = re.compile(CI, re.I)
+_FILES = tuple(
+    re.compile(one, re.I)
+    for one in (
+        GUIDE,
+        README,
+        AGENTS,
+        TASKS,
+        MANUAL,
+        r"^pyproject\.toml$",
+        CI,
+        r"^(?:cargo\.toml|go\.mod|pytest\.ini)$",
+    )
+)
+_TARGETS = (
+    ("makefile", "make", re.compile(r"^([a-z][\w.-]*+)(?:[ \t][^:=\n]*+)?::?(?!=)", re.I)),
+    ("justfile", "just", re.compile(r"^@?([a-z][\w-]*+)[^:=\n]*+:(?!=)", re.I)),
+    ("rakefile", "rake", re.compile(r"^\s*+task\W++(\w++)")),
+    ("taskfile", "task", re.compile(r"^  ['\"]?([\w:-]+)['\"]?:\s*$")),
+    ("noxfile", "nox -s", re.compile(r"^def (\w+)\(")),
+    ("tox.ini", "tox", re.compile(r"^\[testenv()\]")),
+    ("pyproject.toml", "pytest", re.compile(r"^\[tool\.pytest()")),
+)
+"""The beginnings of the names of files with tasks, how these are run, and the lines that define them."""
+_PROMPT = re.compile(r"^\s*+(?:- )?(?:(?:run|script|command|cmd):\s*)?(?:[-$>%|] ?)?")
+_SPAN = re.compile(r"``?([^`\n]{2,120})``?")
+_FENCE = re.compile(r"^\s*+(?:`{3,}|~{3,})")
+_PARTS = re.compile(r"&&|;|\|\|")
+_SCRIPT = re.compile(r"^(?:\./|bin/|scripts?/)[\w./-]*+(?<=\w)$")
+_BEFORE = re.compile(r"^(?:sudo$|env$|\w++=)")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCommand:
+    """A command of a project, its purpose, and the line that has it."""
+
+    purpose: str
+    text: str
+    path: str
+    line: int
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the commands for what a question asks to do, the most usual first; None if there are none."""
+    for index in asked.indexes:
+        named_first = partial(_shared, frozenset(asked.question.question.text.lower().split()))
+        found = [one for one in project_commands(index) if one.purpose == asked.purpose]
+        found = sorted(found, key=named_first)[:_MAX_FACTS]
+        places = [asked.place(index, one.path, one.line, "") for one in found]
+        said = [f"{named(one.text)} (`{one_line(one.path)}:{one.line}`)" for one in found]
+        facts = code_facts(asked, COMMAND, asked.purpose, f"Run {''.join(said[:1])}", [*filter(None, places)])
+        if facts is not None:
+            return replace(facts, note=f"Also: {', '.join(said[1:])}" if said[1:] else "")
+    return None
+
+
+def _shared(asked: Set[str], one: ProjectCommand) -> int:
+    """Return the less, the more details of a command a question asks for: "integration" tests."""
+    return -len(asked & _DETAILS & set(re.split(r"[^a-z0-9]+", one.text.lower())))
+
+
+def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
+    """Return the commands of a repository by purpose, of each the most usual first, every text once."""
+    ranked: list[tuple[tuple[int, int, int], ProjectCommand]] = []
+    own = index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
+    paths = list(_paths(index))
+    names = {path.rpartition("/")[2].lower() for _, path in paths}
+    for rank, path in paths:
+        text = index.file_text(path)
+        for number, one in enumerate(_read(path, text[0], own) if text else ()):
+            is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
+            is_other = one.purpose == "install" and own not in one.text.lower()
+            if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and _names_package(one.text))):
+                is_other |= not names.issuperset(_NEEDED.get(one.text.split()[0], ()))
+                details = _details(one.text) + 2 * is_other
+                ranked.append(((details, -1 if is_for_users else rank, number), one))
+    ranked.sort(key=lambda each: (PURPOSES.index(each[1].purpose), each[0]))
+    found: dict[tuple[str, str], ProjectCommand] = {}
+    for _, one in ranked:
+        found.setdefault((one.purpose, one.text), one)
+    return list(found.values())
+
+
+def _paths(index: ChunkIndex) -> Iterator[tuple[int, str]]:
+    """Yield the files that may have commands, each with its rank: the nearest to the root first."""
+    found = []
+    paths = [index.file_path(file) for file in range(index.total_files)]
+    sites = {
+        path.partition("/")[0] for path in paths if path.count("/") == 1 and path.endswith("/package.json")
+    }
+    for path in paths:
+        rank = next((n for n, pattern in enumerate(_FILES) if pattern.search(path)), None)
+        depth = 0 if path.startswith((".", "doc")) else path.count("/")
+        is_site = path.startswith("doc") and path.partition("/")[0] in sites  # it is about itself
+        if rank is not None and depth < 2 and not is_carried(path) and not is_site:
+            found.append((len(_FILES) * depth + rank, path))
+    yield from sorted(found)[:_MAX_FILES]
+
+
+def _read(path: str, text: str, own: str) -> Iterator[ProjectCommand]:
+    """Yield the commands of a file in order; those of a subfolder begin in it."""
+    folder, _, name = path.rpartition("/")
+    lines = lines_of(text)[:_MAX_LINES]
+    name = name.lower()
+    tasks = next(
+        (each for each in _TARGETS if name.lstrip(".").removeprefix("gnu").startswith(each[0])), None
+    )
+    found: Iterable[tuple[int, str]]
+    if tasks:
+        found = (
+            (n, f"{tasks[1]} {match[1]}".strip())
+            for n, line in enumerate(lines, 1)
+            if (match := tasks[2].match(line))
+        )
+    elif name in ("package.json", "composer.json"):
+        found = _scripts(text, lines, "composer" if name.startswith("c") else "npm")
+    elif name in _CONVENTIONS:
+        found = ((1, one) for one in _CONVENTIONS[name])
+    else:
+        found = _written(lines, is_document=not name.endswith((".yml", ".yaml")))
+    before = f"cd {folder} && " if folder and not path.startswith((".", "doc")) else ""
+    for number, command in found:
+        if purpose := _purpose(command, own):
+            yield ProjectCommand(purpose, before + command, path, number)
+
+
+def _scripts(text: str, lines: Sequence[str], tool: str) -> Iterator[tuple[int, str]]:
+    """Yield the scripts of a package, each with its line."""
+    try:
+        read = parse_json(text)
+    except ValueError:
+        return
+    manager = read.get("packageManager") if isinstance(read, dict) else None
+    if isinstance(manager, str) and tool == "npm":
+        tool = manager.partition("@")[0]
+    listed = read.get("scripts") if isinstance(read, dict) else None
+    for name in listed if isinstance(listed, dict) else ():
+        line = next((n for n, each in enumerate(lines, 1) if each.lstrip().startswith(f'"{name}"')), 1)
+        is_short = tool == "composer" or (tool != "bun" and name in ("test", "start"))
+        yield line, f"{tool} {name}" if is_short else f"{tool} run {name}"
+
+
+def _written(lines: Sequence[str], *, is_document: bool) -> Iterator[tuple[int, str]]:
+    """Yield what may be a command: a line of code, or in a document code within a line."""
+    in_fence = not is_document
+    joined, begin = "", 0
+    for number, line in enumerate(lines, 1):
+        if is_document and _FENCE.match(line):
+            in_fence ^= True
+        elif in_fence or line.startswith(("    ", "\t")):
+            if joined:
+                joined = f"{joined} {line.strip()}"
+            else:
+                joined, begin = _PROMPT.sub("", line, count=1).strip(), number
+            if joined.endswith("\\") and len(joined) < _MAX_CHARS:
+                joined = joined.rstrip("\\ ")
+            else:
+                yield begin, joined.partition(" # ")[0].strip()
+                joined = ""
+        else:
+            yield from ((number, span.strip()) for span in _SPAN.findall(line))
+
+
+def _purpose(command: str, own: str) -> str:
+    """Return the purpose of a command, by its last part that has one; "" for none, or no command."""
+    found = ""
+    for part in _PARTS.split(command) if len(command) <= 2 * _MAX_CHARS and "   " not in command else ():
+        tokens = [token for token in part.split() if not _BEFORE.match(token)]
+        program = tokens[0].removeprefix("./").lower() if tokens else ""
+        is_script = _SCRIPT.match(tokens[0]) if tokens else None
+        last = tokens[-1] if tokens[1:2] and tokens[1].startswith("-") else "".join(tokens[1:2])
+        if program == own and last in _WORDS["run"]:
+            found = "run"
+        elif is_script or program in _PROGRAMS:
+            said = [word for token in tokens[:6] for word in re.split(r"[^a-z0-9]+", token.lower()) if word]
+            if program in _RUN_OTHERS and said[1:2] == ["run"]:
+                said = said[2:]
+            wanted = (one for one in ("lint", "test", "build", "run") if not _WORDS[one].isdisjoint(said))
+            installs = {"install"} if program in _TASKS else _WORDS["install"]
+            if not installs.isdisjoint(token.lower() for token in tokens[1:3]):
+                found = "install"
+            elif program in _TASKS and said[1:2] == ["check"]:
+                found = "test"
+            else:
+                found = next(wanted, "build" if part.strip() == "make" else found)
+    return found
+
+
+def _names_package(command: str) -> bool:
+    """Return whether what a command installs is a package, rather than the project or what it needs."""
+    last = command.split()[-1]
+    return last not in _WORDS["install"] and not last.startswith(("-", ".")) and "require" not in last
+
+
+def _details(command: str) -> int:
+    """Return how much of a command is about a part or a case: 0 for the usual one."""
+    tokens = command.split()
+    said = {word for token in tokens for word in re.split(r"[^a-z0-9]+", token.lower())}
+    holes = sum(
+        any(mark in token for mark in "<>{}[]$*…") or "::" in token or "..." in token for token in tokens
+    )
+    files = sum(
+        token.endswith((".py", ".ts", ".js", ".go", ".rb", ".rs")) and "manage" not in token
+        for token in tokens
+    )
+    options = sum(token.startswith("-") for token in tokens) + ("&&" in tokens) + 2 * ("://" in command)
+    return 2 * len(said & _DETAILS) + 2 * holes + options + files + max(0, len(tokens) - 4) // 2

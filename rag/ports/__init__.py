@@ -29,6 +29,7 @@ from rag.ports.index import (
     Shorten,
     VectorIndex,
 )
+from rag.ports.sessions import Session, SessionEvent, SessionReader, Skip
 from rag.ports.shared_state import Clock, SharedState
 from rag.ports.turns import Holder, Marks, Matches, MemoryStore, Recalled, RecordStore, TurnStore
 
@@ -56,9 +57,13 @@ __all__ = [
     "Reranker",
     "Role",
     "Rows",
+    "Session",
+    "SessionEvent",
+    "SessionReader",
     "SharedState",
     "ShortCodes",
     "Shorten",
+    "Skip",
     "TextGenerator",
     "TokenCounter",
     "ToolCallingGenerator",

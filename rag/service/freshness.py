@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 from rag.corpus.secrets import find_secret
 from rag.errors import NotFound
+from rag.memory.anchor import TextLines, letters
+from rag.memory.arrivals import LEAST_COPIED
 from rag.memory.freshness import check_turns, line_difference
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import definitions
 from rag.service.engine import Engine
-from rag.service.snapshots import states
+from rag.service.snapshots import CommitState, FolderState, states
 from rag.types import Citation, DialogTurn, Freshness, Source
 
 About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]
 """A turn, and those of its citations that match the query."""
 
 
+_READ_BLOBS = 500
+"""How many earlier versions of files are in memory at once."""
 Differences = dict[str, dict[int, list[str]]]
 """The diffs of cited lines: by turn id, then by the number of the citation."""
 
@@ -88,12 +93,50 @@ def turns_about(
     namespace = engine.settings.namespace
     ids = engine.turns.citing(namespace=namespace, location=source.location)
     turns = engine.turns.turns_by_id(ids, namespace=namespace)
+    state = states(engine, [source], as_of=as_of)[source.location]
+    if isinstance(state, (FolderState, CommitState)):
+        turns = _that_may_match(turns, source.location, path, state)
     found: list[About] = []
-    for turn in checked(engine, list(turns.values()), [source], as_of=as_of):
+    for turn in check_turns(list(turns.values()), {source.location: state}):
         about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, lines))
         if about:
             found.append((turn, about))
     return sorted(found, key=_asked)
+
+
+def _that_may_match(
+    turns: Mapping[str, DialogTurn], location: str, path: str, state: FolderState | CommitState
+) -> dict[str, DialogTurn]:
+    """Return the turns that cite a file, by any of its names, or enough lines that are in it now.
+
+    To check all that was ever cited takes much longer.
+    """
+    if state.lineage is None:
+        return dict(turns)
+    names = state.lineage.names_of(path)
+    files = state.files
+    found: set[str] = set()
+    elsewhere: dict[str, list[tuple[str, Citation]]] = defaultdict(list)
+    for id_, turn in turns.items():
+        mine = [one for one in turn.citations if one.location == location]
+        if any(one.path in names for one in mine):
+            found.add(id_)
+            continue
+        for one in mine:
+            if one.blob and files.get(one.path) != one.blob:
+                elsewhere[one.blob].append((id_, one))
+    content = state.contents([files[path]]).get(files[path], b"") if path in files else b""
+    now = text.bare if (text := TextLines.of(content)) else frozenset()
+    blobs = sorted(elsewhere) if now else []
+    for n in range(0, len(blobs), _READ_BLOBS):
+        for blob, old in state.contents(blobs[n : n + _READ_BLOBS]).items():
+            lines = TextLines.of(old)
+            for id_, one in elsewhere[blob] if lines else ():
+                if id_ not in found and lines is not None:
+                    span = (line.strip() for line in lines.span(one.start, one.end))
+                    if letters([line for line in span if line in now]) >= LEAST_COPIED:
+                        found.add(id_)
+    return {id_: turn for id_, turn in turns.items() if id_ in found}
 
 
 def turns_about_symbol(engine: Engine, source: Source, index: ChunkIndex, symbol: str) -> list[About]:

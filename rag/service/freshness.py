@@ -5,20 +5,30 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
+from rag.corpus.named_history import line_origins
 from rag.corpus.secrets import find_secret
 from rag.errors import NotFound
 from rag.memory.anchor import TextLines, letters
 from rag.memory.arrivals import LEAST_COPIED
-from rag.memory.freshness import check_turns, line_difference
+from rag.memory.freshness import State, check_turns, line_difference
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import definitions
 from rag.service.engine import Engine
 from rag.service.snapshots import CommitState, FolderState, states
 from rag.types import Citation, DialogTurn, Freshness, Source
 
-About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]
-"""A turn, and those of its citations that match the query."""
+
+class About(NamedTuple):
+    """A turn, and those of its citations that match the query.
+
+    `wrote` says that lines that were asked for are as a coding agent wrote them in this turn of its session.
+    """
+
+    turn: DialogTurn
+    pairs: tuple[tuple[Citation, Freshness], ...]
+    wrote: bool = False
 
 
 _READ_BLOBS = 500
@@ -96,12 +106,40 @@ def turns_about(
     state = states(engine, [source], as_of=as_of)[source.location]
     if isinstance(state, (FolderState, CommitState)):
         turns = _that_may_match(turns, source.location, path, state)
+    origins = _origins(state, path, lines, as_of) if any(turn.edited for turn in turns.values()) else set()
     found: list[About] = []
     for turn in check_turns(list(turns.values()), {source.location: state}):
-        about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, lines))
-        if about:
-            found.append((turn, about))
-    return sorted(found, key=_asked)
+        edits = [one for one in turn.citations if one.n in turn.edited]
+        wrote = {one.n for one in edits if any(_holds(one, *at) for at in origins)}
+        covered = (one for one in turn.checked if _covers(*one, source.location, path, lines))
+        pairs = tuple(one for one in turn.checked if one[0].n in wrote) + tuple(covered)
+        if pairs:
+            found.append(About(turn, tuple(dict.fromkeys(pairs)), bool(wrote)))
+    return _with_writer(sorted(found, key=_asked), is_known=lines is None)
+
+
+def _origins(
+    state: State | str, path: str, lines: tuple[int, int] | None, as_of: str | None
+) -> set[tuple[str, str, int]]:
+    if lines is None or not isinstance(state, (FolderState, CommitState)) or not state.commit:
+        return set()
+    return line_origins(state.root, path, lines, state.commit if as_of else None)
+
+
+def _holds(citation: Citation, commit: str, path: str, line: int) -> bool:
+    return (citation.commit, citation.path) == (commit, path) and citation.start <= line <= citation.end
+
+
+def _with_writer(found: list[About], *, is_known: bool) -> list[About]:
+    """Mark the last session that edited lines which are still the same, if history knows no writer."""
+    if is_known or any(one.wrote for one in found):
+        return found
+    edits = [n for n, one in enumerate(found) if any(_is_kept_edit(one.turn, *pair) for pair in one.pairs)]
+    return [one._replace(wrote=edits[-1:] == [n]) for n, one in enumerate(found)]
+
+
+def _is_kept_edit(turn: DialogTurn, citation: Citation, check: Freshness) -> bool:
+    return citation.n in turn.edited and check.state in ("fresh", "moved", "reformatted")
 
 
 def _that_may_match(
@@ -151,15 +189,16 @@ def turns_about_symbol(engine: Engine, source: Source, index: ChunkIndex, symbol
     found: dict[str, About] = {}
     for path in dict.fromkeys(path for path, _, _ in places):
         spans = [(start, end) for one, start, end in places if one == path]
-        for turn, pairs in turns_about(engine, source, path):
+        for turn, pairs, _ in turns_about(engine, source, path):
             inside = tuple(pair for pair in pairs if _overlaps(*pair, path, spans))
             if inside:
-                found[turn.id] = turn, (*found.get(turn.id, (turn, ()))[1], *inside)
+                before = found[turn.id].pairs if turn.id in found else ()
+                found[turn.id] = About(turn, (*before, *inside))
     return sorted(found.values(), key=_asked)
 
 
 def _asked(one: About) -> tuple[str, int, str]:
-    turn = one[0]
+    turn = one.turn
     return str(turn.user_query_timestamp), turn.order or 0, turn.id
 
 

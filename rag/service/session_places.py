@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from rag.corpus.git import GitError
@@ -31,7 +31,7 @@ _MAX_COMMITS = 500_000
 _LATER_VERSIONS = 4
 """In how many versions after an edit it is searched for."""
 _MAX_OCCURRENCES = 50
-_MAX_CITATIONS = 100
+_MAX_CITATIONS = 300
 _MAX_EDIT_CHARS = 1 << 20
 
 Ranges = list[tuple[int, int]]
@@ -223,8 +223,11 @@ def _written(old: str, new: str) -> Ranges:
     """Return the lines of a new text, from 1, that were not in the old one; without blank ones."""
     lines = _bytes(new)
     kept = {row for row in align(_bytes(old), lines) if row >= 0}
-    rows = [row for row, line in enumerate(lines) if row not in kept and line.strip()]
-    return _union([(row + 1, row + 1) for row in rows])
+    rows = [row for row, line in enumerate(lines, start=1) if row - 1 not in kept and line.strip()]
+    joined = _union((row, row) for row in rows)
+    gaps = [(last, first) for (_, last), (first, _) in pairwise(joined)]
+    blank = [gap for gap in gaps if not any(map(bytes.strip, lines[gap[0] : gap[1] - 1]))]
+    return _union([*joined, *blank])
 
 
 def _line_of(text: str, part: str, expected: int | None) -> int | None:

@@ -34,12 +34,11 @@ from rag.service.session_places import SessionPlaces
 from rag.service.snapshots import FolderState, states
 from rag.turns.checks import check_place
 from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQuery
+from rag.types.turns import SESSION
 
 AGENTS = tuple(READERS)
 SHELF = "session"
 """The shelf of what was imported; keys are an agent and a session, values the conversation and its turns."""
-METADATA = "session"
-"""The key in the metadata of an imported turn: its agent, its session, and which citations were edited."""
 _IDS = uuid.UUID("6f0c1f0e-55b0-4d5a-9a38-0b1d5d3f2c11")
 _BATCH_TURNS = 500
 _MAX_QUESTION_CHARS = 20_000
@@ -222,7 +221,7 @@ class _Import:
             state="answered" if answer else "partial",
             user_query_timestamp=request.time,
             assistant_response_timestamp=exchange.answered,
-            metadata={METADATA: {"agent": agent, "id": session.id, "edited": []}},
+            metadata={SESSION: {"agent": agent, "id": session.id, "edited": []}},
         )
 
     def _path(self, session: Session, event: SessionEvent) -> str:
@@ -317,8 +316,8 @@ def _with_places(
 ) -> Callable[[DialogTurn, list[tuple[SessionEvent, str]]], DialogTurn]:
     def with_places(turn: DialogTurn, files: list[tuple[SessionEvent, str]]) -> DialogTurn:
         citations, edited = places.cited(files)
-        session = {**(turn.metadata or {})[METADATA], "edited": edited}
-        return replace(turn, citations=citations, metadata={METADATA: session})
+        session = {**(turn.metadata or {})[SESSION], "edited": edited}
+        return replace(turn, citations=citations, metadata={SESSION: session})
 
     return with_places
 

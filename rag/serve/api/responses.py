@@ -237,10 +237,14 @@ class CheckedTurn(ResponseModel):
 
 
 class TurnAbout(ResponseModel):
-    """A turn, and its citations of the requested lines."""
+    """A turn, and its citations of the requested lines.
+
+    `wrote` says that the line is as a coding agent wrote it in this turn of a session that was imported.
+    """
 
     turn: Turn
     citations: list[CheckedCitation]
+    wrote: bool
 
 
 class ReplayBody(ResponseModel):

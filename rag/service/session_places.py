@@ -67,6 +67,7 @@ class SessionPlaces:
         self._versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._contents: dict[str, bytes] = {}
         self._texts: dict[str, str] = {}
+        self._folder: dict[str, str] = {}
         self._read_versions()
         self._present = present(Checkout(state.source, state.root, state.commit or None)).files
 
@@ -90,8 +91,8 @@ class SessionPlaces:
 
     def expect(self, events: Iterable[tuple[SessionEvent, str]]) -> None:
         """Read all versions in which events, given with their paths, may be found; forget those before."""
-        self._contents.clear()
-        self._texts.clear()
+        for known in (self._contents, self._texts, self._folder):
+            known.clear()
         wanted = {
             one.blob
             for event, path in events
@@ -145,12 +146,18 @@ class SessionPlaces:
         for number, blob in versions[first : first + _LATER_VERSIONS]:
             if blob:
                 yield _Version(self._commits[number], blob)
-        if path in self._present:
-            content = file_bytes(self._state.root, path)
-            blob = "" if content is None else blob_id(content)
-            if content is not None and (not versions or versions[-1][1] != blob):
-                self._contents[blob] = content
-                yield _Version(self._state.commit, blob, is_committed=False)
+        blob = self._in_folder(path)
+        if blob and (not versions or versions[-1][1] != blob):
+            yield _Version(self._state.commit, blob, is_committed=False)
+
+    def _in_folder(self, path: str) -> str:
+        """Return the blob id of a file that git does not ignore, which is then read; "" if there is none."""
+        if path not in self._folder:
+            content = file_bytes(self._state.root, path) if path in self._present else None
+            self._folder[path] = "" if content is None else blob_id(content)
+            if content is not None:
+                self._contents[self._folder[path]] = content
+        return self._folder[path]
 
     def _before(self, event: SessionEvent, path: str) -> _Version | None:
         """Return the version of a file in the newest commit before something was read or edited."""

@@ -141,6 +141,8 @@ class _Import:
         self._places: SessionPlaces | None = None
         self._stored = {one.id: one.name for one in self._store.conversations(namespace=self._namespace)}
         self._names = set(self._stored.values())
+        records = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=f"{reader.agent}:")
+        self._records = {key: _record(value) for key, value in records}
 
     def run(self, places: Sequence[Path]) -> SessionImport:
         """Import all sessions about the repository."""
@@ -185,7 +187,7 @@ class _Import:
     def _new_turns(self, session: Session, events: Iterable[SessionEvent]) -> _NewTurns:
         """Return the turns of a session that are new, and the last one that was imported if it has grown."""
         key = f"{self._reader.agent}:{session.id}"
-        record = _record(self._store.records([key], shelf=SHELF, namespace=self._namespace).get(key))
+        record = self._records.get(key, {})
         conversation = record.get("conversation") or str(uuid.uuid5(_IDS, key))
         known: dict[str, str] = record.get("turns", {})
         new = _NewTurns(session, [], [], known, conversation)
@@ -200,10 +202,6 @@ class _Import:
                 new.files.append(
                     [(one, path) for one in exchange.files if (path := self._path(session, one))]
                 )
-        if new.turns:
-            there = self._store.turns_by_id([one.id for one in new.turns], namespace=self._namespace)
-            kept = [n for n, one in enumerate(new.turns) if one.id not in there or one.id == last]
-            new = replace(new, turns=[new.turns[n] for n in kept], files=[new.files[n] for n in kept])
         return new
 
     def _turn(self, session: Session, exchange: _Exchange, n: int) -> DialogTurn:
@@ -245,6 +243,7 @@ class _Import:
         counts: Counter[str] = Counter()
         if not batch:
             return counts
+        batch = self._not_stored(batch)
         places = self._places = self._places or SessionPlaces(self._state)
         places.expect(event for new in batch for files in new.files for event in files)
         batch = [replace(new, turns=[*map(_with_places(places), new.turns, new.files)]) for new in batch]
@@ -263,6 +262,18 @@ class _Import:
         blobs = kept.missing({one.blob for new in batch for turn in new.turns for one in turn.citations})
         kept.keep(places.contents(blobs))
         return counts
+
+    def _not_stored(self, batch: Sequence[_NewTurns]) -> list[_NewTurns]:
+        """Leave out turns that another session has brought: an agent copies a session that it resumes."""
+        ids = [turn.id for new in batch for turn in new.turns if turn.id not in new.known]
+        there = self._store.turns_by_id(ids, namespace=self._namespace)
+        found = []
+        for new in batch:
+            kept = [n for n, turn in enumerate(new.turns) if turn.id not in there]
+            if kept:
+                turns, files = [new.turns[n] for n in kept], [new.files[n] for n in kept]
+                found.append(replace(new, turns=turns, files=files))
+        return found
 
     def _lines(self, new: _NewTurns) -> Iterator[dict[str, Any]]:
         """Yield the lines of a dump with a new conversation."""
@@ -289,15 +300,15 @@ class _Import:
             self._remember([new])
 
     def _remember(self, batch: Sequence[_NewTurns]) -> None:
-        records = {
-            f"{self._reader.agent}:{new.session.id}": json.dumps(
-                {
-                    "conversation": new.conversation,
-                    "turns": {**new.known, **{turn.id: _digest(turn) for turn in new.turns}},
-                }
-            ).encode()
-            for new in batch
-        }
+        found = {}
+        for new in batch:
+            turns = {**new.known, **{turn.id: _digest(turn) for turn in new.turns}}
+            found[f"{self._reader.agent}:{new.session.id}"] = {
+                "conversation": new.conversation,
+                "turns": turns,
+            }
+        self._records |= found
+        records = {key: json.dumps(value).encode() for key, value in found.items()}
         self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
 
     def _name(self, question: str) -> str:

@@ -339,17 +339,16 @@ def _with_parts(session: Session, parts: Mapping[str, Sequence[Session]]) -> Ite
     if not waiting:
         yield from session.events()
         return
-    events = list(session.events())
+    timed, last = list[tuple[datetime, SessionEvent]](), _EPOCH
+    for event in session.events():
+        last = max(last, event.time or last)
+        timed.append((last, event))
     while waiting:
         part = waiting.pop()
         if part.id not in seen:
             seen.add(part.id)
             waiting += parts.get(part.id, ())
-            events += [event for event in part.events() if event.kind in ("read", "edit") and event.time]
-    last, timed = _EPOCH, list[tuple[datetime, SessionEvent]]()
-    for event in events:
-        last = event.time or last
-        timed.append((last, event))
+            timed += [(one.time, one) for one in part.events() if one.time and one.kind in ("read", "edit")]
     yield from (event for _, event in sorted(timed, key=lambda pair: pair[0]))
 
 

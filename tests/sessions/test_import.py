@@ -24,7 +24,8 @@ OLD = (
 )
 NEW = (
     'def check(token):\n    """Check a token once, in constant time."""\n'
-    "    return bool(token) and compare_digest(token, secret())\n\n\ndef secret():\n    return read('secret')\n"
+    "    return bool(token) and compare_digest(token, secret())\n"
+    "\n\ndef secret():\n    return read('secret')\n"
 )
 HEADER = "# Tokens of the shop.\n\n"
 
@@ -137,7 +138,7 @@ def test_a_line_is_answered_with_the_session_that_wrote_it(agent, shop, tmp_path
     (found,) = rag("turns", "about", shop / "shop/auth.py:5", "--json").json
     assert found["question"] == ASK and found["wrote"] is True
     (cited,) = [one for one in found["citations"] if one["path"] == "shop/auth.py"]
-    assert cited["freshness"]["state"] == "moved" and cited["freshness"]["start"] == 4
+    assert cited["freshness"]["state"] == "moved" and cited["freshness"]["start_line"] == 4
     shown = rag("turns", "about", shop / "shop/auth.py:5").out
     assert f"{agent}: {ASK} 1. {ASK}  [moved]" in shown and "   wrote shop/auth.py:5" in shown
     assert rag("turns", "about", shop / "shop/auth.py:8").code == 1
@@ -289,7 +290,7 @@ def test_sessions_of_opencode_are_read_from_its_database(shop, tmp_path):
                 db.execute("INSERT INTO part VALUES (?, ?, ?, ?)", row)
         db.commit()
     assert imported("opencode", place, shop).out == "stored 1 conversation; 2 new turns\n"
-    assert [one["path"] for one in turns("opencode")[0]["citations"]][0] == "shop/auth.py"
+    assert turns("opencode")[0]["citations"][0]["path"] == "shop/auth.py"
     assert sorted(one.name for one in place.iterdir()) == ["opencode.db"]
 
 
@@ -328,5 +329,5 @@ def test_imported_turns_are_searched_and_checked_like_others(shop, tmp_path):
     assert f"1. {ASK}  [moved]" in checked.out
     changed = (HEADER + NEW).replace("bool(token) and ", "")
     commit(shop, "shop/auth.py", changed, "13:00")
-    reviewed = rag("review", "--repo", shop, "--base", "HEAD~1")
+    reviewed = rag("review", "HEAD~1..HEAD", "--repo", shop)
     assert ASK in reviewed.out

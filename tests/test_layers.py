@@ -115,7 +115,7 @@ def test_no_import_is_relative():
 
 PARTS = {
     "rag.backends": {
-        **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai", "shelf")},
+        **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai", "shelf", "sessions")},
         "queue": {"postgres"},
         "llama": {"openai"},
     },

@@ -29,7 +29,7 @@ from rag.ports.index import (
     Shorten,
     VectorIndex,
 )
-from rag.ports.sessions import Session, SessionEvent, SessionReader, Skip
+from rag.ports.sessions import RecordedSession, SessionEvent, SessionReader, Skip
 from rag.ports.shared_state import Clock, SharedState
 from rag.ports.turns import Holder, Marks, Matches, MemoryStore, Recalled, RecordStore, TurnStore
 
@@ -54,10 +54,10 @@ __all__ = [
     "Postings",
     "Recalled",
     "RecordStore",
+    "RecordedSession",
     "Reranker",
     "Role",
     "Rows",
-    "Session",
     "SessionEvent",
     "SessionReader",
     "SharedState",

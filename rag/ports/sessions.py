@@ -41,7 +41,7 @@ class SessionEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class RecordedSession:
     """A recorded session: its id, its working folder ("" if unknown), and its events in their order.
 
     `events` reads the recording. `parent` is the session whose agent started this one as a sub-agent, if any.
@@ -63,7 +63,7 @@ class SessionReader(Protocol):
         """Return the documented place of the recordings, for the home folder of a user."""
         ...
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield the sessions in a folder or file, whatever repository they are about.
 
         Links are not followed. What cannot be read is reported to `skip`, and left out.

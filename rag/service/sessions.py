@@ -25,7 +25,7 @@ from rag.backends.sessions import READERS
 from rag.corpus.secrets import without_secrets
 from rag.errors import ConfigError, SourceError
 from rag.parsing import parse_json
-from rag.ports import Session, SessionEvent, SessionReader, has_transactions
+from rag.ports import RecordedSession, SessionEvent, SessionReader, has_transactions
 from rag.schema import conversation_record, turn_record
 from rag.service.claims import whole_repository
 from rag.service.engine import Engine
@@ -85,7 +85,7 @@ class _Exchange:
 class _NewTurns:
     """The new turns of a session, with what was imported of it before, by turn."""
 
-    session: Session
+    session: RecordedSession
     turns: list[DialogTurn]
     files: list[list[tuple[SessionEvent, str]]]
     known: Mapping[str, str]
@@ -150,8 +150,8 @@ class _Import:
         def skip(what: str) -> None:
             self._skipped[what] += 1
 
-        mine: dict[str, list[Session]] = defaultdict(list)
-        parts: dict[str, list[Session]] = defaultdict(list)
+        mine: dict[str, list[RecordedSession]] = defaultdict(list)
+        parts: dict[str, list[RecordedSession]] = defaultdict(list)
         elsewhere = 0
         for place in places:
             for session in self._reader.sessions(place, Path(self._root), skip):
@@ -184,7 +184,7 @@ class _Import:
         found = os.path.relpath(os.path.realpath(folder), self._root)
         return None if found == ".." or found.startswith("../") else found
 
-    def _new_turns(self, session: Session, events: Iterable[SessionEvent]) -> _NewTurns:
+    def _new_turns(self, session: RecordedSession, events: Iterable[SessionEvent]) -> _NewTurns:
         """Return the turns of a session that are new, and the last one that was imported if it has grown."""
         key = f"{self._reader.agent}:{session.id}"
         record = self._records.get(key, {})
@@ -204,7 +204,7 @@ class _Import:
                 )
         return new
 
-    def _turn(self, session: Session, exchange: _Exchange, n: int) -> DialogTurn:
+    def _turn(self, session: RecordedSession, exchange: _Exchange, n: int) -> DialogTurn:
         agent, request = self._reader.agent, exchange.request
         question = _bounded(request.text, _MAX_QUESTION_CHARS)
         answer = _bounded("\n\n".join(exchange.texts), _MAX_ANSWER_CHARS)
@@ -222,7 +222,7 @@ class _Import:
             metadata={SESSION: {"agent": agent, "id": session.id, "edited": []}},
         )
 
-    def _path(self, session: Session, event: SessionEvent) -> str:
+    def _path(self, session: RecordedSession, event: SessionEvent) -> str:
         """Return the path of a file in the repository; "" if it is not inside."""
         within = self._inside(session.folder) or "."
         path = os.path.normpath(Path(session.folder, event.path))
@@ -333,7 +333,9 @@ def _with_places(
     return with_places
 
 
-def _with_parts(session: Session, parts: Mapping[str, Sequence[Session]]) -> Iterator[SessionEvent]:
+def _with_parts(
+    session: RecordedSession, parts: Mapping[str, Sequence[RecordedSession]]
+) -> Iterator[SessionEvent]:
     """Yield the events of a session, with the files that its sub-agents read and edited, by time."""
     seen, waiting = {session.id}, list(parts.get(session.id, ()))
     if not waiting:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from rag.backends.sessions.recordings import MAX_FILE_BYTES, moment
-from rag.ports import Session, SessionEvent, Skip
+from rag.ports import RecordedSession, SessionEvent, Skip
 from rag.resources import read_regular
 
 _HISTORY = ".aider.chat.history.md"
@@ -32,7 +32,7 @@ class Aider:
         """Return the file in the repository."""
         return repository / _HISTORY
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield the sessions of a file, or of that in a folder."""
         path = place / _HISTORY if place.is_dir() else place
         try:
@@ -42,7 +42,7 @@ class Aider:
         text = content.decode("utf-8", "replace").replace("\r\n", "\n")
         for piece in f"\n{text}".split(f"\n{_STARTED}")[1:]:
             started, _, rest = piece.partition("\n")
-            yield Session(started.strip(), str(path.parent), partial(_events, started.strip(), rest))
+            yield RecordedSession(started.strip(), str(path.parent), partial(_events, started.strip(), rest))
 
 
 def _events(started: str, text: str) -> Iterator[SessionEvent]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rag.backends.sessions.recordings import Json, files_in, json_lines, moment, objects, part, text_in
 from rag.backends.sessions.tool_calls import file_events, typed
-from rag.ports import Session, SessionEvent, Skip
+from rag.ports import RecordedSession, SessionEvent, Skip
 
 _HEAD_LINES = 50
 
@@ -28,7 +28,7 @@ class ClaudeCode:
         """Return the folder of all projects; CLAUDE_CONFIG_DIR moves it."""
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude", "projects")
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield a session for each file; the file of a sub-agent is a session of its own."""
         for path in files_in(place, ".jsonl", skip):
             head = list(islice(json_lines(path, lambda _: None), _HEAD_LINES))
@@ -36,7 +36,9 @@ class ClaudeCode:
             id_ = next(filter(None, (text_in(line, "sessionId") for line in head)), path.stem)
             is_part = path.name.startswith("agent-")
             events = partial(self._events, path, skip)
-            yield Session(f"{id_}/{path.stem}" if is_part else id_, folder, events, id_ if is_part else "")
+            yield RecordedSession(
+                f"{id_}/{path.stem}" if is_part else id_, folder, events, id_ if is_part else ""
+            )
 
     def _events(self, path: Path, skip: Skip) -> Iterator[SessionEvent]:
         lines = list(json_lines(path, skip))

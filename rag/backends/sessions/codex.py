@@ -22,7 +22,7 @@ from rag.backends.sessions.recordings import (
     text_in,
 )
 from rag.backends.sessions.tool_calls import command_events, file_events, typed
-from rag.ports import Session, SessionEvent, Skip
+from rag.ports import RecordedSession, SessionEvent, Skip
 
 _HEAD_LINES = 20
 
@@ -36,7 +36,7 @@ class Codex:
         """Return the folder of all sessions; CODEX_HOME moves it."""
         return Path(os.environ.get("CODEX_HOME") or home / ".codex", "sessions")
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield a session for each file."""
         for path in files_in(place, ".jsonl", skip):
             head = [_payload(one) for one in islice(json_lines(path, lambda _: None), _HEAD_LINES)]
@@ -44,7 +44,7 @@ class Codex:
             first = head[0] if head else {}
             parent = text_in(first, "source", "subagent", "thread_spawn", "parent_thread_id")
             events = partial(self._events, path, skip)
-            yield Session(text_in(first, "id") or path.stem, folder, events, parent)
+            yield RecordedSession(text_in(first, "id") or path.stem, folder, events, parent)
 
     def _events(self, path: Path, skip: Skip) -> Iterator[SessionEvent]:
         for line in json_lines(path, skip):

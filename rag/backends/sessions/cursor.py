@@ -26,7 +26,7 @@ from rag.backends.sessions.recordings import (
     text_in,
 )
 from rag.backends.sessions.tool_calls import diff_edits, file_events, typed
-from rag.ports import Session, SessionEvent, Skip
+from rag.ports import RecordedSession, SessionEvent, Skip
 
 _STATE = "state.vscdb"
 _COMPOSERS = "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
@@ -43,7 +43,7 @@ class Cursor:
         mac = home / "Library" / "Application Support"
         return (mac if sys.platform == "darwin" else home / ".config") / "Cursor" / "User"
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield the conversations of a database, or of the one in a folder of settings."""
         path = place if place.is_file() else place / "globalStorage" / _STATE
         folders = _folders(place, skip) if place.is_dir() else {}
@@ -51,7 +51,7 @@ class Cursor:
             composer, id_ = json_object(value, skip), str(key).partition(":")[2]
             folder = folders.get(id_) or text_in(composer, "workspaceIdentifier", "uri", "fsPath")
             parent = text_in(composer, "subagentInfo", "parentComposerId")
-            yield Session(id_, folder, partial(self._events, path, id_, composer, skip), parent)
+            yield RecordedSession(id_, folder, partial(self._events, path, id_, composer, skip), parent)
 
     def _events(self, path: Path, id_: str, composer: Json, skip: Skip) -> Iterator[SessionEvent]:
         found = rows(path, _BUBBLES, (f"bubbleId:{id_}:", f"bubbleId:{id_};"), skip)

@@ -25,7 +25,7 @@ from rag.backends.sessions.recordings import (
     text_in,
 )
 from rag.backends.sessions.tool_calls import file_events, typed
-from rag.ports import Session, SessionEvent, Skip
+from rag.ports import RecordedSession, SessionEvent, Skip
 from rag.resources import read_regular
 
 _MAX_FOLDERS = 20_000
@@ -41,7 +41,7 @@ class Gemini:
         """Return the folder of all projects."""
         return home / ".gemini" / "tmp"
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield the sessions, and the checkpoints of projects without sessions."""
         hashes = _hashes(repository)
         paths = [path for ending in (".json", ".jsonl") for path in files_in(place, ending, skip)]
@@ -51,9 +51,9 @@ class Gemini:
             folder = _named_folder(project) or hashes.get(project.name, "")
             if "chats" in path.parts[-3:-1]:
                 parent = "" if path.parent.name == "chats" else path.parent.name
-                yield Session(path.stem, folder, partial(self._events, path, skip), parent)
+                yield RecordedSession(path.stem, folder, partial(self._events, path, skip), parent)
             elif path.name.startswith("checkpoint") and project not in recorded:
-                yield Session(f"{project.name}/{path.stem}", folder, partial(self._saved, path, skip))
+                yield RecordedSession(f"{project.name}/{path.stem}", folder, partial(self._saved, path, skip))
 
     def _events(self, path: Path, skip: Skip) -> Iterator[SessionEvent]:
         lines = json_lines(path, skip) if path.suffix == ".jsonl" else objects([json_file(path, skip)])

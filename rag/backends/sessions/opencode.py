@@ -19,7 +19,7 @@ from rag.backends.sessions.recordings import (
     text_in,
 )
 from rag.backends.sessions.tool_calls import file_events, typed
-from rag.ports import Session, SessionEvent, Skip
+from rag.ports import RecordedSession, SessionEvent, Skip
 
 _SESSIONS = "SELECT id, parent_id, directory FROM session"
 _Message = tuple[Json, Sequence[Json]]
@@ -35,7 +35,7 @@ class OpenCode:
         """Return the folder of OpenCode's data."""
         return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share", "opencode")
 
-    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[Session]:
+    def sessions(self, place: Path, repository: Path, skip: Skip) -> Iterator[RecordedSession]:
         """Yield the sessions of the database, and those of files that it does not have."""
         known = set()
         for path in [place] if place.is_file() else [place / "opencode.db"]:
@@ -43,13 +43,13 @@ class OpenCode:
                 for id_, parent, folder in rows(path, _SESSIONS, (), skip):
                     known.add(str(id_))
                     events = partial(_events, partial(_in_database, path, str(id_), skip))
-                    yield Session(str(id_), str(folder or ""), events, str(parent or ""))
+                    yield RecordedSession(str(id_), str(folder or ""), events, str(parent or ""))
         storage = place / "storage" if (place / "storage").is_dir() else place
         for path in files_in(storage / "session", ".json", skip) if storage.is_dir() else ():
             info = json_file(path, skip)
             if (id_ := text_in(info, "id")) and id_ not in known and "/" not in id_:
                 events = partial(_events, partial(_in_files, storage, id_, skip))
-                yield Session(id_, text_in(info, "directory"), events, text_in(info, "parentID"))
+                yield RecordedSession(id_, text_in(info, "directory"), events, text_in(info, "parentID"))
 
 
 def _in_database(path: Path, session: str, skip: Skip) -> Iterator[_Message]:

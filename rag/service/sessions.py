@@ -13,7 +13,7 @@ import json
 import os
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -45,6 +45,10 @@ _MAX_QUESTION_CHARS = 20_000
 _MAX_ANSWER_CHARS = 100_000
 _TITLE_CHARS = 60
 _EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+_File = tuple[SessionEvent, str]
+"""What was read or edited, with its path in the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,7 @@ class _NewTurns:
     """The new turns of a session, with what was imported of it before, by turn."""
 
     session: RecordedSession
-    turns: list[DialogTurn]
-    files: list[list[tuple[SessionEvent, str]]]
+    turns: list[tuple[DialogTurn, list[_File]]]
     known: Mapping[str, str]
     conversation: str
 
@@ -150,29 +153,31 @@ class _Import:
         def skip(what: str) -> None:
             self._skipped[what] += 1
 
-        mine: dict[str, list[RecordedSession]] = defaultdict(list)
+        mine: list[RecordedSession] = []
         parts: dict[str, list[RecordedSession]] = defaultdict(list)
-        elsewhere = 0
+        counts: Counter[str] = Counter()
         for place in places:
             for session in self._reader.sessions(place, Path(self._root), skip):
                 if session.parent:
                     parts[session.parent].append(session)
                 elif self._inside(session.folder) is not None:
-                    mine[session.id].append(session)
+                    mine.append(session)
                 else:
-                    elsewhere += 1
-        counts = Counter(elsewhere=elsewhere)
+                    counts["elsewhere"] += 1
         batch: list[_NewTurns] = []
-        for same in mine.values():
-            for session in same:
-                if (new := self._new_turns(session, _with_parts(session, parts))).turns:
-                    batch.append(new)
-                if len(same) > 1 or sum(len(one.turns) for one in batch) >= _BATCH_TURNS:
-                    counts += self._store_all(batch)
-                    batch = []
+        for session in mine:
+            is_full = sum(len(one.turns) for one in batch) >= _BATCH_TURNS
+            if is_full or any(one.session.id == session.id for one in batch):  # a file that continues another
+                counts += self._store_all(batch)
+                batch = []
+            batch.append(self._new_turns(session, _with_parts(session, parts)))
         counts += self._store_all(batch)
         return SessionImport(
-            counts["conversations"], counts["grown"], counts["turns"], elsewhere, dict(self._skipped)
+            conversations=counts["conversations"],
+            grown=counts["grown"],
+            turns=counts["turns"],
+            elsewhere=counts["elsewhere"],
+            skipped=dict(self._skipped),
         )
 
     # ------------------------------------------------------------ sessions to turns
@@ -190,7 +195,7 @@ class _Import:
         record = self._records.get(key, {})
         conversation = record.get("conversation") or str(uuid.uuid5(_IDS, key))
         known: dict[str, str] = record.get("turns", {})
-        new = _NewTurns(session, [], [], known, conversation)
+        new = _NewTurns(session, [], known, conversation)
         if known and conversation not in self._stored:  # it was deleted
             return new
         last = next(reversed(known), "")
@@ -198,10 +203,8 @@ class _Import:
             turn = self._turn(session, exchange, n)
             is_grown = turn.id == last and known[last] != _digest(turn)
             if (turn.id not in known or is_grown) and (turn.answer or exchange.files):
-                new.turns.append(turn)
-                new.files.append(
-                    [(one, path) for one in exchange.files if (path := self._path(session, one))]
-                )
+                files = [(one, path) for one in exchange.files if (path := self._path(session, one))]
+                new.turns.append((turn, files))
         return new
 
     def _turn(self, session: RecordedSession, exchange: _Exchange, n: int) -> DialogTurn:
@@ -241,15 +244,20 @@ class _Import:
     def _store_all(self, batch: Sequence[_NewTurns]) -> Counter[str]:
         """Store the new turns of sessions, those of new conversations in one transaction."""
         counts: Counter[str] = Counter()
+        ids = [turn.id for new in batch for turn, _ in new.turns if turn.id not in new.known]
+        there = self._store.turns_by_id(ids, namespace=self._namespace)  # copied from a resumed session
+        for new in batch:
+            new.turns[:] = [one for one in new.turns if one[0].id not in there]
+        batch = [new for new in batch if new.turns]
         if not batch:
             return counts
-        batch = self._not_stored(batch)
         places = self._places = self._places or SessionPlaces(self._state)
-        places.expect(event for new in batch for files in new.files for event in files)
-        batch = [replace(new, turns=[*map(_with_places(places), new.turns, new.files)]) for new in batch]
+        places.expect(file for new in batch for _, files in new.turns for file in files)
+        for new in batch:
+            new.turns[:] = [(_cited(turn, files, places), files) for turn, files in new.turns]
         lines: list[dict[str, Any]] = []
         for new in batch:
-            counts["turns"] += sum(turn.id not in new.known for turn in new.turns)
+            counts["turns"] += sum(turn.id not in new.known for turn, _ in new.turns)
             if new.conversation in self._stored:
                 counts["grown"] += 1
                 self._extend(new)
@@ -259,54 +267,41 @@ class _Import:
         self._store.restore(lines, namespace=self._namespace)
         self._remember([new for new in batch if not new.known])
         kept = KeptFiles(self._store, self._namespace)
-        blobs = kept.missing({one.blob for new in batch for turn in new.turns for one in turn.citations})
+        blobs = kept.missing({one.blob for new in batch for turn, _ in new.turns for one in turn.citations})
         kept.keep(places.contents(blobs))
         return counts
 
-    def _not_stored(self, batch: Sequence[_NewTurns]) -> list[_NewTurns]:
-        """Leave out turns that another session has brought: an agent copies a session that it resumes."""
-        ids = [turn.id for new in batch for turn in new.turns if turn.id not in new.known]
-        there = self._store.turns_by_id(ids, namespace=self._namespace)
-        found = []
-        for new in batch:
-            kept = [n for n, turn in enumerate(new.turns) if turn.id not in there]
-            if kept:
-                turns, files = [new.turns[n] for n in kept], [new.files[n] for n in kept]
-                found.append(replace(new, turns=turns, files=files))
-        return found
-
     def _lines(self, new: _NewTurns) -> Iterator[dict[str, Any]]:
         """Yield the lines of a dump with a new conversation."""
-        times = [turn.user_query_timestamp or _EPOCH for turn in new.turns]
+        turns = [turn for turn, _ in new.turns]
+        times = [turn.user_query_timestamp or _EPOCH for turn in turns]
         sources = (self._state.source,)
-        name = self._name(new.turns[0].question)
+        name = self._name(turns[0].question)
         conversation = Conversation(new.conversation, "", name, sources, times[0], max(times), len(times))
         self._stored[conversation.id] = name
         span = {"next_order": len(times), "first": {"turn": 0, "message": 0}}
         spans = [[conversation.id, 0, None]]
         yield {"conversation": conversation_record(conversation), **span, "spans": spans}
-        for n, turn in enumerate(new.turns):
+        for n, turn in enumerate(turns):
             yield {"turn": turn_record(replace(turn, order=n, conversation_id=conversation.id))}
 
     def _extend(self, new: _NewTurns) -> None:
         """Add the turns of a session that has grown, and replace the one that was its last."""
         with self._store.together() if has_transactions(self._store) else nullcontext():
             there = self._store.turns_by_id(list(new.known), namespace=self._namespace)
-            for turn in new.turns:
+            for turn, _ in new.turns:
                 if turn.id in there:
                     edit_turn(self._store, turn)
-            more = [turn for turn in new.turns if turn.id not in new.known]
+            more = [turn for turn, _ in new.turns if turn.id not in new.known]
             self._store.extend(more, conversation=new.conversation, namespace=self._namespace)
             self._remember([new])
 
     def _remember(self, batch: Sequence[_NewTurns]) -> None:
         found = {}
         for new in batch:
-            turns = {**new.known, **{turn.id: _digest(turn) for turn in new.turns}}
-            found[f"{self._reader.agent}:{new.session.id}"] = {
-                "conversation": new.conversation,
-                "turns": turns,
-            }
+            turns = {**new.known, **{turn.id: _digest(turn) for turn, _ in new.turns}}
+            key = f"{self._reader.agent}:{new.session.id}"
+            found[key] = {"conversation": new.conversation, "turns": turns}
         self._records |= found
         records = {key: json.dumps(value).encode() for key, value in found.items()}
         self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
@@ -322,15 +317,10 @@ class _Import:
         return name
 
 
-def _with_places(
-    places: SessionPlaces,
-) -> Callable[[DialogTurn, list[tuple[SessionEvent, str]]], DialogTurn]:
-    def with_places(turn: DialogTurn, files: list[tuple[SessionEvent, str]]) -> DialogTurn:
-        citations, edited = places.cited(files)
-        session = {**(turn.metadata or {})[SESSION], "edited": edited}
-        return replace(turn, citations=citations, metadata={SESSION: session})
-
-    return with_places
+def _cited(turn: DialogTurn, files: Sequence[_File], places: SessionPlaces) -> DialogTurn:
+    citations, edited = places.cited(files)
+    session = {**(turn.metadata or {})[SESSION], "edited": edited}
+    return replace(turn, citations=citations, metadata={SESSION: session})
 
 
 def _with_parts(

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 MAX_FILES = 200_000
 MAX_FILE_BYTES = 64 << 20
 _MAX_LINE_BYTES = 16 << 20
-_MAX_LINES_BYTES = 2 << 30
+_MAX_LINES_BYTES = 256 << 20
 """The limit of a file that is read line by line."""
 _MAX_STEPS = 2_000_000_000
 """The limit of the work of one query, in steps of SQLite's machine; a table may be a view."""

@@ -56,21 +56,9 @@ def _edits(name: str, given: Json, time: datetime | None) -> Iterator[SessionEve
             if any(isinstance(one.get(key), str) for key in _NEW):
                 yield SessionEvent("edit", time, _first_of(one, _NEW), path=path, old=_first_of(one, _OLD))
         if text := text_in(given, "code_edit"):
-            yield from outlined_edits(path, text, time)
+            yield SessionEvent("edit", time, text, path=path, old="" if _OMITTED in text else None)
         elif any(word in name for word in ("write", "create", "notebook")) and _first_of(given, _CONTENT):
             yield SessionEvent("edit", time, _first_of(given, _CONTENT), path=path)
-
-
-def outlined_edits(path: str, text: str, time: datetime | None) -> Iterator[SessionEvent]:
-    """Yield the parts of an edit in which lines that stay as they are are left out."""
-    parts = [[]] if (whole := _OMITTED not in text) else list[list[str]]([[]])
-    for line in text.splitlines():
-        if _OMITTED in line:
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    for lines in filter(None, parts):
-        yield SessionEvent("edit", time, "\n".join(lines), path=path, old=None if whole else "")
 
 
 def patch_edits(patch: str, time: datetime | None) -> Iterator[SessionEvent]:

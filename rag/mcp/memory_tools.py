@@ -172,8 +172,12 @@ class MemoryTools:
             lines += [f"   [{citation.n}] {citation.place}  {check}" for citation, check in pairs]
             written = zip(pairs, checked_citations(pairs), strict=True)
             cited = [placed(self._host, citation, one) for (citation, _), one in written]
-            turns.append(checked_turn(turn, ()) | {"citations": cited, "wrote": wrote})
+            turns.append(checked_turn(turn, ()) | {"citations": cited} | _writer(wrote))
         return Reply("\n".join(lines) or nothing, {"turns": turns})
+
+
+def _writer(wrote: bool | None) -> Json:
+    return {} if wrote is None else {"wrote": wrote}
 
 
 def _fact_lines(fact: Fact, known: Sequence[Fact]) -> str:

@@ -23,12 +23,13 @@ from rag.types import Citation, DialogTurn, Freshness, Source
 class About(NamedTuple):
     """A turn, and those of its citations that match the query.
 
-    `wrote` says that lines that were asked for are as a coding agent wrote them in this turn of its session.
+    `wrote` says whether lines that were asked for are as a coding agent wrote them in this turn of its
+    session; None if no lines were asked for.
     """
 
     turn: DialogTurn
     pairs: tuple[tuple[Citation, Freshness], ...]
-    wrote: bool = False
+    wrote: bool | None = None
 
 
 _READ_BLOBS = 500
@@ -114,7 +115,7 @@ def turns_about(
         covered = (one for one in turn.checked if _covers(*one, source.location, path, lines))
         pairs = tuple(one for one in turn.checked if one[0].n in wrote) + tuple(covered)
         if pairs:
-            found.append(About(turn, tuple(dict.fromkeys(pairs)), bool(wrote)))
+            found.append(About(turn, tuple(dict.fromkeys(pairs)), bool(wrote) if lines else None))
     return _with_writer(sorted(found, key=_asked), is_known=lines is None)
 
 

@@ -239,12 +239,13 @@ class CheckedTurn(ResponseModel):
 class TurnAbout(ResponseModel):
     """A turn, and its citations of the requested lines.
 
-    `wrote` says that the line is as a coding agent wrote it in this turn of a session that was imported.
+    `wrote` says whether the line is as a coding agent wrote it in this turn of a session that was imported;
+    null if no line was asked for.
     """
 
     turn: Turn
     citations: list[CheckedCitation]
-    wrote: bool
+    wrote: bool | None
 
 
 class ReplayBody(ResponseModel):

@@ -176,7 +176,9 @@ class SessionPlaces:
     # ------------------------------------------------------------ lines
 
     def _read(self, event: SessionEvent, path: str) -> _Found | None:
-        version = self._before(event, path) or next(self._later(event, path), None)
+        version = self._before(event, path)
+        if version is None and path not in self._versions and (blob := self._in_folder(path)):
+            version = _Version(self._state.commit, blob, is_committed=False)
         count = len(lines_of(self._text(version.blob))) if version else 0
         last = min(event.last or count, count)
         first = max(event.first, 1)

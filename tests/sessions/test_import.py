@@ -309,9 +309,18 @@ def test_what_is_not_committed_is_cited_as_it_is_in_the_folder(shop, tmp_path):
     }
     write = {"type": "tool_use", "id": "w", "name": "Write", "input": content}
     message = {"type": "assistant", "timestamp": "2025-05-02T00:00:00Z", "message": {"content": [write]}}
-    grown(place, request("u-93", "Add a fee."), message, reply("Added."))
+    (shop / "notes.txt").write_text("A fee is a share of the total.\n")
+    read = {
+        "type": "tool_use",
+        "id": "r",
+        "name": "Read",
+        "input": {"file_path": str(shop / "notes.txt"), "limit": 9},
+    }
+    looked = {"type": "assistant", "timestamp": "2025-05-02T00:00:00Z", "message": {"content": [read]}}
+    grown(place, request("u-93", "Add a fee."), looked, message, reply("Added."))
     imported("claude-code", place, shop)
-    (cited,) = turns("claude-code")[-1]["citations"]
+    cited, read = turns("claude-code")[-1]["citations"]
+    assert (read["path"], read["dirty"]) == ("notes.txt", True)
     assert (cited["path"], cited["start_line"], cited["end_line"], cited["dirty"]) == (
         "shop/fees.py",
         1,

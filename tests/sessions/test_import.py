@@ -300,6 +300,16 @@ def test_a_checkpoint_of_gemini_counts_where_no_session_was_recorded(shop, tmp_p
     assert imported("gemini", place, shop).out == "stored 1 conversation; 1 new turn\n"
 
 
+def test_a_heading_that_aider_writes_into_a_file_is_no_request(shop, tmp_path):
+    place = recordings("aider", shop, tmp_path)
+    (session,) = place.read_text().split("# aider chat")[1:]
+    edit = "NOTES.md\n```\n<<<<<<< SEARCH\n=======\n#### Notes\n>>>>>>> REPLACE\n```\n"
+    again = session.replace(ASK, "Write notes.").replace(ASK_AGAIN, f"Go on.\n\n{edit}")
+    place.write_text(f"# aider chat{session}\n# aider chat{again}")
+    assert imported("aider", place, shop).out == "stored 2 conversations; 4 new turns\n"
+    assert "#### Notes" not in rag("turns", "export", "--all").out
+
+
 def test_what_is_not_committed_is_cited_as_it_is_in_the_folder(shop, tmp_path):
     place = recordings("claude-code", shop, tmp_path)
     (shop / "shop" / "fees.py").write_text("def fee(order):\n    return order.total * RATE_OF_THE_SHOP\n")

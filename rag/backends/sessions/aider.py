@@ -9,6 +9,7 @@ Other lines are the model's text. Only the start of a session has a time; a comm
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -40,9 +41,12 @@ class Aider:
         except OSError:
             return skip("an unreadable file")
         text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+        seen: Counter[str] = Counter()
         for piece in f"\n{text}".split(f"\n{_STARTED}")[1:]:
             started, _, rest = piece.partition("\n")
-            yield RecordedSession(started.strip(), str(path.parent), partial(_events, started.strip(), rest))
+            seen[started.strip()] += 1
+            id_ = " ".join([started.strip(), *["again"] * (seen[started.strip()] - 1)])
+            yield RecordedSession(id_, str(path.parent), partial(_events, started.strip(), rest))
 
 
 def _events(started: str, text: str) -> Iterator[SessionEvent]:
@@ -84,9 +88,11 @@ def _until(lines: Iterator[str], end: str) -> list[str]:
 
 def _exchanges(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each request with the lines after it."""
-    asked, lines = list[str](), list[str]()
+    asked, lines, is_edit = list[str](), list[str](), False
     for line in text.split("\n"):
-        if line.startswith("#### "):
+        if line.startswith(("<<<<<<< SEARCH", ">>>>>>> REPLACE")):
+            is_edit = line.startswith("<")
+        if line.startswith("#### ") and not is_edit:
             if lines:
                 if asked:
                     yield "\n".join(asked).strip(), lines

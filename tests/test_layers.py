@@ -116,6 +116,7 @@ def test_no_import_is_relative():
 PARTS = {
     "rag.backends": {
         **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai", "shelf")},
+        "sessions": set(),
         "queue": {"postgres"},
         "llama": {"openai"},
     },

@@ -115,10 +115,12 @@ def about(
                 say(f"rag: no answer cites {inside} of {source.name}: there is no such file; {error}")
                 raise typer.Exit(NOTHING_FOUND) from error
         if json:
-            out_json([checked_turn(turn, pairs) for turn, pairs in found])
-        for turn, pairs in found if not json else ():
+            out_json([checked_turn(turn, pairs) | {"wrote": wrote} for turn, pairs, wrote in found])
+        for turn, pairs, wrote in found if not json else ():
             name = _name(engine, turn)
             print_check(turn, pairs, name=f"{name} " if name else "")
+            if wrote:
+                out(f"   wrote {inside}{place[len(path) :]}")
         if not found:
             say(f"rag: no answer cites {inside}{place[len(path) :]} of {source.name}")
             raise typer.Exit(NOTHING_FOUND)

@@ -7,18 +7,19 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.selectors import Of, named
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
+    confirm,
     errors_as_exit_codes,
     json_text,
     megabytes,
@@ -30,10 +31,11 @@ from rag.cli.terminal import (
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, NotFound
 from rag.parsing import parse_json
-from rag.quoting import counted
+from rag.quoting import counted, visible
 from rag.resources import user_path
 
 if TYPE_CHECKING:
+    from rag.service import Engine
     from rag.types import Backup
 
 Url = Annotated[str, typer.Argument(help="A turn store, as for --memory.", show_default=False)]
@@ -84,36 +86,97 @@ def export(
         say(f"rag: wrote {counted(count, 'line')} to {output}")
 
 
+@options.grouped
 def import_(
-    source: Annotated[
-        Path, typer.Argument(help="A file written by `export`; `-` reads stdin.", metavar="FILE")
-    ],
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="A file written by `export`; `-` reads stdin. With --from: folders and files with sessions, "
+            "by default the agent's own folder.",
+            metavar="[FILE|FOLDER]...",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="AGENT",
+            help="Import the sessions of a coding agent about the repository: claude-code, codex, opencode, "
+            "gemini, cursor or aider.",
+        ),
+    ] = None,
+    repo: Annotated[
+        str | None,
+        typer.Option(
+            "--repo",
+            "-r",
+            metavar="SOURCE",
+            help="The repository that the sessions are about. Default: that of the current directory.",
+            autocompletion=completion.repository,
+        ),
+    ] = None,
     namespace: Annotated[
         str | None,
         typer.Option(
             "--namespace", metavar="NAME", help="Read them into this namespace. Default: RAG_NAMESPACE."
         ),
     ] = None,
+    *,
+    yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
-    """Read conversations from JSON lines. Existing ones do not change.
+    """Read conversations from JSON lines, or from the sessions of a coding agent.
+
+    Existing conversations do not change; sessions that have grown get their new turns.
 
     rag turns import turns.jsonl
+
+    rag turns import --from claude-code
     """
     with (
         errors_as_exit_codes(),
         opened_engine(settings_from(namespace=namespace)) as engine,
     ):
+        if agent is not None:
+            _import_sessions(engine, agent, sources or [], repo, yes=yes, json=json)
+            return
+        if len(sources or ()) != 1 or sources is None:
+            raise ConfigError("name one file written by `rag turns export`, or an agent with --from")
         try:
-            new = engine.turns.restore(_lines(source), namespace=engine.settings.namespace)
+            new = engine.turns.restore(_lines(sources[0]), namespace=engine.settings.namespace)
         except ValueError as error:
-            raise ConfigError(f"cannot read {source}: {error}; nothing was stored") from error
+            raise ConfigError(f"cannot read {sources[0]}: {error}; nothing was stored") from error
         if json:
             out_json({"conversations": new})
         else:
             out(f"stored {counted(new, 'conversation')}")
             if not new:
                 say("rag: everything in the file is already stored; existing conversations do not change")
+
+
+def _import_sessions(
+    engine: Engine, agent: str, places: Sequence[Path], repo: str | None, *, yes: bool, json: bool
+) -> None:
+    from rag.service import locate
+    from rag.service.sessions import import_sessions, session_folder
+
+    source = locate(repo)
+    if not places:
+        places = [folder := session_folder(agent, source)]
+        if not yes and not sys.stdin.isatty():
+            raise ConfigError(f"agree with --yes that {folder} is read, or name a folder with sessions")
+        confirm(f"read the sessions of {agent} in {visible(str(folder))}?", yes=yes)
+    done = import_sessions(engine, source, agent, [user_path(place) for place in places])
+    if json:
+        out_json(asdict(done))
+        return
+    grown = f", {done.grown} of them in known conversations" if done.grown else ""
+    out(f"stored {counted(done.conversations, 'conversation')}; {counted(done.turns, 'new turn')}{grown}")
+    if done.elsewhere:
+        say(f"rag: {counted(done.elsewhere, 'session')} about other folders: not imported")
+    if done.skipped:
+        what = ", ".join(f"{name} ({count})" for name, count in sorted(done.skipped.items()))
+        say(f"rag: left out: {what}")
 
 
 def copy(

@@ -105,6 +105,19 @@ class Lineage:
                     self._ended.setdefault(old, []).append((number, new))
         return self._ended
 
+    def names_of(self, path: str) -> set[str]:
+        """Return a path and all earlier names of the files that were there."""
+        former: dict[str, list[str]] = {}
+        for old, events in self.ended().items():
+            for _, new in events:
+                former.setdefault(new, []).append(old)
+        names, waiting = {path}, [path]
+        while waiting:
+            more = set(former.get(waiting.pop(), ())) - names
+            names |= more
+            waiting += more
+        return names
+
     def _without_blobs(self, commits: Sequence[str]) -> list[list[Event]]:
         """Return the events, oldest first, of a partial clone: only files of equal bytes are renamed."""
         try:

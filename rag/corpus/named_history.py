@@ -14,6 +14,7 @@ MAX_SECONDS = 20.0
 _MAX_BYTES = 64 << 20
 _MAX_VERSIONS = 20_000
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
+_ORIGIN = re.compile(r"([0-9a-f]{40,64}) (\d+) \d+")
 _CHANGE = re.compile(r":\d+ \d+ ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*")
 _MAX_PATTERN_CHARS = 20_000
 _MAX_IGNORED_CALLS = 64
@@ -41,6 +42,31 @@ def line_commits(root: Path, path: str, lines: Collection[int], commit: str | No
         return {}
     found = {int(row): one.decode() for one, row in _BLAMED.findall(output)}
     return {row: one for row, one in found.items() if row in lines and one.strip("0")}
+
+
+def line_origins(
+    root: Path, path: str, lines: tuple[int, int], commit: str | None = None
+) -> set[tuple[str, str, int]]:
+    """Return where lines of a file come from: the commit along the first parents, the path and line there.
+
+    The first and last of the lines are given; without a commit they are those in the folder. Empty if git
+    does not say.
+    """
+    options = ["--porcelain", "--first-parent", "--no-textconv", "--no-ignore-revs-file"]
+    span, at = f"-L{lines[0]},{lines[1]}", [commit] if commit else []
+    try:
+        command = ["blame", *options, span, *at, "--", path]
+        output = run_git(command, cwd=root, timeout_s=MAX_SECONDS, max_bytes=_MAX_BYTES)
+    except (GitError, SourceError):
+        return set()
+    paths: dict[str, str] = {}
+    rows: list[tuple[str, int]] = []
+    for line in output.decode("utf-8", "surrogateescape").split("\n"):
+        if line.startswith("filename "):
+            paths[rows[-1][0]] = line.removeprefix("filename ")
+        elif found := _ORIGIN.match(line):
+            rows.append((found[1], int(found[2])))
+    return {(one, paths[one], row) for one, row in rows if one.strip("0") and one in paths}
 
 
 def files_with(

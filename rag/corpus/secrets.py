@@ -91,18 +91,17 @@ class _Rule:
     def allowed(self) -> tuple[_Allowed, ...]:
         return tuple(_Allowed.of(entry) for entry in self.entry.get("allowlists", ()))
 
-    def find(self, content: bytes, path: str, allowed: Sequence[_Allowed]) -> int | None:
-        """Return where the first secret of this rule begins; None when there is none."""
+    def find(self, content: bytes, path: str, allowed: Sequence[_Allowed]) -> Iterator[tuple[int, int]]:
+        """Yield where the secrets of this rule begin and end."""
         if self.path is not None and not self.path.search(path):
-            return None
+            return
         for match in self.expression.finditer(content):
             value, start = self._value(match)
             line = _line_around(content, match.start(), match.end())
             if self._is_real(value) and _ALLOWED_ON_LINE not in line:
                 lists = (*self.allowed, *allowed)
                 if not any(known.holds(path, value, match.group(0), line) for known in lists):
-                    return start
-        return None
+                    yield start, start + len(value)
 
     def _value(self, match: re.Match[bytes]) -> tuple[bytes, int]:
         """Return the secret within a match and its offset: a group of the rule, else the whole match."""
@@ -133,13 +132,10 @@ class _Rules:
             self._keywords.Add("|".join(re.escape(word) for word in rule.entry["keywords"]))
         self._keywords.Compile()
 
-    def find(self, content: bytes, path: str) -> Iterator[tuple[_Rule, int]]:
-        """Yield each rule that finds a secret, with the offset of the first, in the order of the rules."""
+    def find(self, content: bytes, path: str) -> Iterator[tuple[_Rule, Iterator[tuple[int, int]]]]:
+        """Yield each rule that may find a secret, with what it finds, in the order of the rules."""
         for number in sorted(self._keywords.Match(content) or ()):
-            rule = self.rules[number]
-            start = rule.find(content, path, self._allowed)
-            if start is not None:
-                yield rule, start
+            yield self.rules[number], self.rules[number].find(content, path, self._allowed)
 
 
 def find_secret(text: str, path: str = "") -> str | None:
@@ -152,12 +148,36 @@ def find_secret(text: str, path: str = "") -> str | None:
         path: of the file; some rules are for some files only, and for no other text ("").
     """
     content = text.encode("utf-8", "replace")
-    found = min(_rules().find(content, path), key=lambda pair: pair[1], default=None)
+    firsts = ((rule, next(found, None)) for rule, found in _rules().find(content, path))
+    found = min(((rule, first[0]) for rule, first in firsts if first), key=lambda pair: pair[1], default=None)
     if found is None:
         return None
     rule, start = found
     line = content.count(b"\n", 0, start) + 1
     return f"{rule.name} on line {line}"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with each likely secret replaced by its kind, as `[removed: github pat]`."""
+    content = text.encode("utf-8", "replace")
+    found = [(*span, rule.name) for rule, spans in _rules().find(content, "") for span in spans]
+    for start, end, name in _apart(found):
+        content = b"%b[removed: %b]%b" % (content[:start], name.encode(), content[end:])
+    return content.decode("utf-8", "replace") if found else text
+
+
+def _apart(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Yield the union of spans that overlap, from the last to the first."""
+    last: tuple[int, int, str] | None = None
+    for start, end, name in sorted(spans, key=lambda span: -span[1]):
+        if last and end > last[0]:
+            last = min(start, last[0]), last[1], name
+        else:
+            if last:
+                yield last
+            last = start, end, name
+    if last:
+        yield last
 
 
 def rule_names() -> list[str]:

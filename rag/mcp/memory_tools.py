@@ -128,7 +128,7 @@ class MemoryTools:
             return checked(engine, turns, sources)
 
         turns = await self._host.run(compared)
-        pairs = [(turn, tuple(zip(turn.citations, turn.checks, strict=True))) for turn in turns]
+        pairs = [About(turn, tuple(zip(turn.citations, turn.checks, strict=True))) for turn in turns]
         return self._checked(pairs, nothing="The conversation has no turns.")
 
     async def turns_about(
@@ -165,14 +165,19 @@ class MemoryTools:
 
     def _checked(self, about: Sequence[About], *, nothing: str) -> Reply:
         lines, turns = [], []
-        for turn, pairs in about:
+        for turn, pairs, wrote in about:
             state = worst(check for _, check in pairs).state if pairs else "no sources"
-            lines += [f"{turn.question}  [{state}]", f"   turn {turn.id} of {turn.conversation_id}"]
+            by = f"; {turn.model} wrote this" if wrote else ""
+            lines += [f"{turn.question}  [{state}]", f"   turn {turn.id} of {turn.conversation_id}{by}"]
             lines += [f"   [{citation.n}] {citation.place}  {check}" for citation, check in pairs]
             written = zip(pairs, checked_citations(pairs), strict=True)
             cited = [placed(self._host, citation, one) for (citation, _), one in written]
-            turns.append(checked_turn(turn, ()) | {"citations": cited})
+            turns.append(checked_turn(turn, ()) | {"citations": cited} | _writer(wrote))
         return Reply("\n".join(lines) or nothing, {"turns": turns})
+
+
+def _writer(wrote: bool | None) -> Json:
+    return {} if wrote is None else {"wrote": wrote}
 
 
 def _fact_lines(fact: Fact, known: Sequence[Fact]) -> str:

@@ -30,6 +30,7 @@ from rag.service import Dialog, Repository
 from rag.service.claims import CheckedText, agent_texts, check_texts
 from rag.service.explore import Exploration, explore
 from rag.service.explored_definitions import ExploredPlace
+from rag.service.freshness import checked
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.service.review import ReviewRange, review
@@ -45,6 +46,7 @@ _SPAN_CHARS = 16_000
 """What a span without an end has at most, about 4,000 tokens."""
 _WIKI_CHARS = 20_000
 """How much of a wiki is returned at once by default."""
+_SHOWN_SOURCES = 20
 _RECALLED_CHARS = 400
 """How much of an earlier answer is shown; the whole turn is read by its id."""
 _NEXT_PLACES = "ask the same question again for them"
@@ -341,8 +343,11 @@ class Toolbox:
         if turn is not None:
             id_ = turn
             one = await self._host.run(lambda: engine.turns.turn(id_, namespace=engine.settings.namespace))
+            (one,) = await self._host.run(lambda: self._checked([one]))
             return Reply(f"## {one.question}\n\n{one.answer}\n\n({_cited(one)})")
-        found = await self._host.run(lambda: recall(engine, query, conversation=conversation, k=limit))
+        found = await self._host.run(
+            lambda: self._checked(recall(engine, query, conversation=conversation, k=limit))
+        )
         blocks = [
             f"## {turn.question}\n\n{_cut(turn.answer)}\n\n"
             f"(turn {turn.id} of conversation {turn.conversation_id}; {_cited(turn)})"
@@ -351,6 +356,10 @@ class Toolbox:
         return Reply("\n\n".join(blocks) or "No earlier turn matches the query.")
 
     # ------------------------------------------------------------ shared
+
+    def _checked(self, turns: Sequence[types.DialogTurn]) -> list[types.DialogTurn]:
+        """Return turns with the freshness of their sources in the repositories that are offered."""
+        return checked(self._host.engine, turns, [one.source for one in self._host.repositories()])
 
     def _found(self, text: str, places: Sequence[str], repository: Repository) -> Reply:
         """Return places with the coverage: an agent also draws conclusions from what was not found."""
@@ -392,7 +401,10 @@ def placed(host: Host, of: types.Citation | types.Hit | types.CodeFact, written:
 
 
 def _cited(turn: types.DialogTurn) -> str:
-    return ", ".join(cited.place for cited in turn.citations if cited.used) or "no sources"
+    by = f"by {turn.model}; " if turn.edited else ""
+    states = [f"{cited.place} [{found.state}]" for cited, found in turn.checked]
+    more = f" and {len(states) - _SHOWN_SOURCES} more" if len(states) > _SHOWN_SOURCES else ""
+    return by + (", ".join(states[:_SHOWN_SOURCES]) or "no sources") + more
 
 
 def _with_sources(answer: Answer, places: Sequence[Json]) -> str:

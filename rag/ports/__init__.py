@@ -29,6 +29,7 @@ from rag.ports.index import (
     Shorten,
     VectorIndex,
 )
+from rag.ports.sessions import RecordedSession, SessionEvent, SessionReader, Skip
 from rag.ports.shared_state import Clock, SharedState
 from rag.ports.turns import Holder, Marks, Matches, MemoryStore, Recalled, RecordStore, TurnStore
 
@@ -53,12 +54,16 @@ __all__ = [
     "Postings",
     "Recalled",
     "RecordStore",
+    "RecordedSession",
     "Reranker",
     "Role",
     "Rows",
+    "SessionEvent",
+    "SessionReader",
     "SharedState",
     "ShortCodes",
     "Shorten",
+    "Skip",
     "TextGenerator",
     "TokenCounter",
     "ToolCallingGenerator",

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
+from rag.corpus.named_history import line_origins
 from rag.corpus.secrets import find_secret
 from rag.errors import NotFound
-from rag.memory.freshness import check_turns, line_difference
+from rag.memory.anchor import TextLines, letters
+from rag.memory.arrivals import LEAST_COPIED
+from rag.memory.freshness import State, check_turns, line_difference
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import definitions
 from rag.service.engine import Engine
-from rag.service.snapshots import states
+from rag.service.snapshots import CommitState, FolderState, states
 from rag.types import Citation, DialogTurn, Freshness, Source
 
-About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]
-"""A turn, and those of its citations that match the query."""
+
+class About(NamedTuple):
+    """A turn, and those of its citations that match the query.
+
+    `wrote` says whether lines that were asked for are as a coding agent wrote them in this turn of its
+    session; None if no lines were asked for.
+    """
+
+    turn: DialogTurn
+    pairs: tuple[tuple[Citation, Freshness], ...]
+    wrote: bool | None = None
 
 
+_READ_BLOBS = 500
+"""How many earlier versions of files are in memory at once."""
 Differences = dict[str, dict[int, list[str]]]
 """The diffs of cited lines: by turn id, then by the number of the citation."""
 
@@ -88,12 +104,78 @@ def turns_about(
     namespace = engine.settings.namespace
     ids = engine.turns.citing(namespace=namespace, location=source.location)
     turns = engine.turns.turns_by_id(ids, namespace=namespace)
+    state = states(engine, [source], as_of=as_of)[source.location]
+    if isinstance(state, (FolderState, CommitState)):
+        turns = _that_may_match(turns, source.location, path, state)
+    origins = _origins(state, path, lines, as_of) if any(turn.edited for turn in turns.values()) else set()
     found: list[About] = []
-    for turn in checked(engine, list(turns.values()), [source], as_of=as_of):
-        about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, lines))
-        if about:
-            found.append((turn, about))
-    return sorted(found, key=_asked)
+    for turn in check_turns(list(turns.values()), {source.location: state}):
+        edits = [one for one in turn.citations if one.n in turn.edited]
+        wrote = {one.n for one in edits if any(_holds(one, *at) for at in origins)}
+        covered = (one for one in turn.checked if _covers(*one, source.location, path, lines))
+        pairs = tuple(one for one in turn.checked if one[0].n in wrote) + tuple(covered)
+        if pairs:
+            found.append(About(turn, tuple(dict.fromkeys(pairs)), bool(wrote) if lines else None))
+    return _with_writer(sorted(found, key=_asked), is_known=lines is None)
+
+
+def _origins(
+    state: State | str, path: str, lines: tuple[int, int] | None, as_of: str | None
+) -> set[tuple[str, str, int]]:
+    if lines is None or not isinstance(state, (FolderState, CommitState)) or not state.commit:
+        return set()
+    return line_origins(state.root, path, lines, state.commit if as_of else None)
+
+
+def _holds(citation: Citation, commit: str, path: str, line: int) -> bool:
+    return (citation.commit, citation.path) == (commit, path) and citation.start <= line <= citation.end
+
+
+def _with_writer(found: list[About], *, is_known: bool) -> list[About]:
+    """Mark the last session that edited lines which are still the same, if history knows no writer."""
+    if is_known or any(one.wrote for one in found):
+        return found
+    edits = [n for n, one in enumerate(found) if any(_is_kept_edit(one.turn, *pair) for pair in one.pairs)]
+    return [one._replace(wrote=edits[-1:] == [n]) for n, one in enumerate(found)]
+
+
+def _is_kept_edit(turn: DialogTurn, citation: Citation, check: Freshness) -> bool:
+    return citation.n in turn.edited and check.state in ("fresh", "moved", "reformatted")
+
+
+def _that_may_match(
+    turns: Mapping[str, DialogTurn], location: str, path: str, state: FolderState | CommitState
+) -> dict[str, DialogTurn]:
+    """Return the turns that cite a file, by any of its names, or enough lines that are in it now.
+
+    To check all that was ever cited takes much longer.
+    """
+    if state.lineage is None:
+        return dict(turns)
+    names = state.lineage.names_of(path)
+    files = state.files
+    found: set[str] = set()
+    elsewhere: dict[str, list[tuple[str, Citation]]] = defaultdict(list)
+    for id_, turn in turns.items():
+        mine = [one for one in turn.citations if one.location == location]
+        if any(one.path in names for one in mine):
+            found.add(id_)
+            continue
+        for one in mine:
+            if one.blob and files.get(one.path) != one.blob:
+                elsewhere[one.blob].append((id_, one))
+    content = state.contents([files[path]]).get(files[path], b"") if path in files else b""
+    now = text.bare if (text := TextLines.of(content)) else frozenset()
+    blobs = sorted(elsewhere) if now else []
+    for n in range(0, len(blobs), _READ_BLOBS):
+        for blob, old in state.contents(blobs[n : n + _READ_BLOBS]).items():
+            lines = TextLines.of(old)
+            for id_, one in elsewhere[blob] if lines else ():
+                if id_ not in found and lines is not None:
+                    span = (line.strip() for line in lines.span(one.start, one.end))
+                    if letters([line for line in span if line in now]) >= LEAST_COPIED:
+                        found.add(id_)
+    return {id_: turn for id_, turn in turns.items() if id_ in found}
 
 
 def turns_about_symbol(engine: Engine, source: Source, index: ChunkIndex, symbol: str) -> list[About]:
@@ -108,15 +190,16 @@ def turns_about_symbol(engine: Engine, source: Source, index: ChunkIndex, symbol
     found: dict[str, About] = {}
     for path in dict.fromkeys(path for path, _, _ in places):
         spans = [(start, end) for one, start, end in places if one == path]
-        for turn, pairs in turns_about(engine, source, path):
+        for turn, pairs, _ in turns_about(engine, source, path):
             inside = tuple(pair for pair in pairs if _overlaps(*pair, path, spans))
             if inside:
-                found[turn.id] = turn, (*found.get(turn.id, (turn, ()))[1], *inside)
+                before = found[turn.id].pairs if turn.id in found else ()
+                found[turn.id] = About(turn, (*before, *inside))
     return sorted(found.values(), key=_asked)
 
 
 def _asked(one: About) -> tuple[str, int, str]:
-    turn = one[0]
+    turn = one.turn
     return str(turn.user_query_timestamp), turn.order or 0, turn.id
 
 

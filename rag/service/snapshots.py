@@ -175,8 +175,8 @@ class CommitState:
     """A repository as it was at a commit. `lineages` is a folder for its history of renames."""
 
     def __init__(self, root: Path, commit: str, kept: KeptFiles, *, lineages: Path | None = None) -> None:
-        self._root, self._kept = root, kept
-        self._lineage = Lineage(root, commit, lineages)
+        self.root, self.commit, self._kept = root, commit, kept
+        self.lineage: Lineage | None = Lineage(root, commit, lineages)
         self._files_at = cache(lambda commit: files_at(root, commit))
         self._listing = self._files_at(commit) or Listing()
 
@@ -191,7 +191,7 @@ class CommitState:
 
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         """Return the bytes of these blobs from git, else from the retained files."""
-        found = read_blobs(self._root, blobs)
+        found = read_blobs(self.root, blobs)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
@@ -202,7 +202,9 @@ class CommitState:
     def renamed(self, commit: str | None) -> Mapping[str, str] | None:
         """Return the later path of files renamed or deleted since a commit; None if it is not known."""
         files = self.files_at(commit)
-        return None if commit is None or files is None else self._lineage.since(commit, files)
+        if commit is None or files is None or self.lineage is None:
+            return None
+        return self.lineage.since(commit, files)
 
     def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
         """Return the tokens and definitions of a text; None if its language has no grammar."""

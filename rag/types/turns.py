@@ -16,6 +16,9 @@ from rag.types.support import SupportCheck
 
 TurnState = Literal["asked", "answered", "partial", "failed"]
 TurnScope = Literal["user", "project", "team"]
+SESSION = "session"
+"""The key in the metadata of a turn that was imported from a coding agent: a JSON object with the name of the
+agent, the id of its session, and the numbers of the citations that it edited ("agent", "id", "edited")."""
 
 
 def now_utc() -> datetime:
@@ -146,6 +149,13 @@ class DialogTurn:
         """
         pairs = tuple(zip(self.citations, self.checks, strict=False))
         return tuple(pair for pair in pairs if pair[0].used) or pairs
+
+    @property
+    def edited(self) -> frozenset[int]:
+        """The numbers of the citations of lines that a coding agent wrote in this turn of its session."""
+        session = (self.metadata or {}).get(SESSION)
+        found = session.get("edited") if isinstance(session, dict) else None
+        return frozenset(n for n in found if isinstance(n, int)) if isinstance(found, list) else frozenset()
 
     @property
     def freshness(self) -> Freshness | None:

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from rag.corpus import SECRET_RULES_VERSION
-from rag.corpus.secrets import find_secret, rule_names
+from rag.corpus.secrets import find_secret, rule_names, without_secrets
 from rag.resources import shipped
 
 UPPER, LOWER, DIGITS = string.ascii_uppercase, string.ascii_lowercase, string.digits
@@ -160,3 +160,12 @@ def test_the_time_grows_with_the_length_alone(unit: str) -> None:
     began = time.process_time()
     find_secret(text)
     assert time.process_time() - began < 3
+
+
+def test_likely_secrets_are_replaced_by_their_kind():
+    token = "ghp_" + "aZ3kQ9mX7vB2nL5tR8wY1pD4sF6gH0jKcVuE"
+    text = f"é: use {token} or\n{token}, not ghp_short"
+    found = without_secrets(text)
+    assert found == "é: use [removed: github pat] or\n[removed: github pat], not ghp_short"
+    assert find_secret(found) is None
+    assert without_secrets("nothing \ud800 here") == "nothing \ud800 here"

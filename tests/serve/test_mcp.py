@@ -341,6 +341,7 @@ def test_a_whole_turn_is_read_by_its_id(served: Served) -> None:
         assert not failed and stored[-1]["answer"] in whole
         short, _, _ = await called(session, "recall_turns", query="token checked")
         assert asked["turn"] in short and "(cut: recall_turns with `turn`)" in short
+        assert " [fresh]" in short and " [fresh]" in whole
 
     over_http(served, talk)
 

@@ -383,8 +383,8 @@ def test_the_turns_about_a_line_are_found_wherever_the_line_stood(engine, shop):
     commit(shop)
     source = Source(str(shop))
     found = turns_about(engine, source, "signing.py", lines=(3, 3))
-    assert turn.id in [one.id for one, _ in found]
-    assert {citation.symbol for _, pairs in found for citation, _ in pairs} == {"sign_token"}
+    assert turn.id in [one.turn.id for one in found]
+    assert {citation.symbol for one in found for citation, _ in one.pairs} == {"sign_token"}
     assert turns_about(engine, source, "signing.py", lines=(30, 31)) == []
     assert turns_about(engine, source, "nowhere.py") == []
 

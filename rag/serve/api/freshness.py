@@ -102,8 +102,8 @@ def _about(service: Service) -> APIRouter:
         async with service.limiter.slot():
             found = await to_thread(turns_about, ctx.engine, entry.source, path, lines=lines)
         return [
-            responses.TurnAbout(turn=ctx.render.turn(turn), citations=ctx.render.checked(pairs))
-            for turn, pairs in page(request, response, found, limit=limit, offset=offset)
+            responses.TurnAbout(turn=ctx.render.turn(turn), citations=ctx.render.checked(pairs), wrote=wrote)
+            for turn, pairs, wrote in page(request, response, found, limit=limit, offset=offset)
         ]
 
     return router

@@ -245,10 +245,15 @@ class CheckedTurn(ResponseModel):
 
 
 class TurnAbout(ResponseModel):
-    """A turn, and its citations of the requested lines."""
+    """A turn, and its citations of the requested lines.
+
+    `wrote` says whether the line is as a coding agent wrote it in this turn of a session that was imported;
+    null if no line was asked for.
+    """
 
     turn: Turn
     citations: list[CheckedCitation]
+    wrote: bool | None
 
 
 class ReplayBody(ResponseModel):

@@ -19,7 +19,7 @@ from rag.lines import lines_of
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
 from rag.types.answer import QUOTING
-from rag.types.question_kinds import LIST
+from rag.types.question_kinds import LIST, RECALL
 
 _OTHER_PLACES = 5
 _FEW_FACTS = 7
@@ -177,7 +177,11 @@ class _Writing:
             sentence = f"{sentence_of_facts(found, doubt(self._prepared))}{end}"
         else:
             sentence = self._sentence(first, chosen, doubt(self._prepared))
-        is_quoted = is_quoted or found is None or (len(found.items) <= _FEW_FACTS and found.kind != LIST)
+        is_quoted = (
+            is_quoted
+            or found is None
+            or (len(found.items) <= _FEW_FACTS and found.kind not in (LIST, RECALL))
+        )
         quoted = asked_for or ([first] if is_quoted else [])
         quotations = tuple(self._quotation(one) for one in quoted)
         others = () if asked_for else self._others(quoted)

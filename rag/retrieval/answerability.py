@@ -46,7 +46,7 @@ from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.retrieval.synonyms import meanings
 from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
-from rag.types.question_kinds import CALLERS, HISTORY, LINES, MESSAGE, SETTING
+from rag.types.question_kinds import AGAIN, CALLERS, HISTORY, LINES, MESSAGE, RECALL, SETTING
 
 CHECKED_HITS = 3
 """How many of the best hits are checked, together, for the words of the question."""
@@ -191,7 +191,7 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (HISTORY, LINES, SETTING):
+    if facts.kind in (AGAIN, HISTORY, LINES, RECALL, SETTING):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):

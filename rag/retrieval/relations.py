@@ -11,11 +11,13 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
-from rag.retrieval.rank import CODE, TEST, Chunks, Signal
+from rag.retrieval.rank import CODE, TEST, Chunks, Signal, chunk_at
 from rag.types import Subject
 
 _EXERCISED = 10
 """How many candidates in code, the best, are looked for in tests."""
+_MAX_LINKED = 40
+"""How many callers, and how many callees, of a place count."""
 _RELATIONS = frozenset({"callers", "tests"})
 _SHOWN_AGAIN = frozenset({"behaviour", "docs"})
 """What is asked of a place that was shown: what happens there, and what its comments say."""
@@ -30,12 +32,34 @@ def is_relation(question: ParsedQuestion) -> bool:
 
 
 def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
-    """Return the signal for the files last shown, scaled by the weight of the past."""
-    files = index.file[chunks].tolist()
-    if not sought.near:
+    """Return the signal for the files of the working set, and for what calls its places or is called there,
+    scaled by the weight of the past.
+    """
+    if not sought.about:
         return np.zeros(len(chunks), np.float32)
-    near = {file for file in set(files) if index.file_path(file) in sought.near}
-    return np.asarray([carry.near * sought.share * (file in near) for file in files], np.float32)
+    files = [index.file_path(file) for file in index.file[chunks].tolist()]
+    linked = _linked(index, sought)
+    near = [
+        carry.near * (path in sought.near) + carry.linked * linked.get(chunk, 0.0)
+        for path, chunk in zip(files, chunks.tolist(), strict=True)
+    ]
+    return sought.share * np.asarray(near, np.float32)
+
+
+def _linked(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
+    """Return the chunks with the callers and the callees of the places that "it" may mean, with weights."""
+    found: dict[int, float] = {}
+    for one in sought.about if sought.leans else ():
+        name, path = one.place.symbol, one.place.path
+        targets = [it for it in index.graph.definitions(name) if it.path == path] if name else []
+        places = [(use.path, use.line) for use in index.graph.callers(targets)[:_MAX_LINKED] if targets]
+        for target in targets:
+            places += [(it.path, it.start) for _, it in index.graph.callees(target)[:_MAX_LINKED]]
+        for path, line in places:
+            if chunks := index.chunks_of(path):
+                chunk = chunk_at(index, chunks, line)
+                found[chunk] = max(found.get(chunk, 0.0), one.weight)
+    return found
 
 
 def exercise_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal, question: ParsedQuestion) -> Signal:

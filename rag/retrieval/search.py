@@ -17,7 +17,7 @@ from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
 from rag.retrieval.build_commands import asked_script
 from rag.retrieval.changes import read_change
-from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
+from rag.retrieval.context import CARRY, Carry, ContextualQuestion, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.german import in_english
 from rag.retrieval.instructions import without_client_blocks
@@ -41,8 +41,9 @@ from rag.retrieval.shown_definition import named_by, named_by_key
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
+from rag.retrieval.working_set import Exchange
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import LINES, MESSAGE
+from rag.types.question_kinds import AGAIN, LINES, MESSAGE, RECALL
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -217,6 +218,7 @@ def _search_stores(
     if is_pointed and is_pasted(sought.question.text):
         kinds = [MESSAGE]  # the lines of a traceback may be those of another version
     kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
+    kinds = [sought.recalls] if sought.recalled else kinds
     kinds = [] if changed or not with_facts else kinds
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
@@ -292,7 +294,8 @@ def _named(
 
 def _with_facts(facts: CodeFacts, best: Sequence[tuple[Hit, ChunkIndex]], k: int) -> tuple[Hit, ...]:
     indexes = {id(index): index for _, index in best}
-    return merged_hits(facts, [hit for hit, _ in best], list(indexes.values()), k)
+    ranked = [] if facts.kind in (AGAIN, RECALL) else [hit for hit, _ in best]
+    return merged_hits(facts, ranked, list(indexes.values()), k)
 
 
 def _code_facts(

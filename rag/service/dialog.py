@@ -24,12 +24,13 @@ from rag.prompt.background import Known
 from rag.prompt.compose import PromptInput, compose
 from rag.prompt.templates import load_template, render_instructions
 from rag.retrieval.answerability import judge
-from rag.retrieval.context import Exchange, lacks_subject, subject_of
+from rag.retrieval.context import lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_code import ShownCode, cited_code, lines_of_facts, shown_code
+from rag.retrieval.working_set import Exchange
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
@@ -327,7 +328,7 @@ class Dialog:
             seconds={"search": searched - began, **asking, "prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
-            subject=found.sought.subject if found.sought.share == 1 else None,
+            subject=found.sought.subject if found.sought.says_it else None,
             options=self.options,
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
@@ -601,8 +602,9 @@ def _is_unanswered(turn: DialogTurn) -> bool:
 def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
-    best_first = sorted(used, key=lambda citation: -citation.score)
-    return Exchange(turn.question, tuple(_place(c.span) for c in best_first), earlier.subject)
+    is_outdated = turn.freshness is not None and turn.freshness.is_stale
+    places = tuple(_place(citation.span) for citation in used)
+    return Exchange(turn.question, places, earlier.subject, is_outdated=is_outdated)
 
 
 def _place(span: Span) -> Subject:

@@ -18,9 +18,9 @@ from rag.analysis import words
 from rag.code.languages import kind_of_path
 from rag.ports import TokenCounter
 from rag.quoting import visible
-from rag.retrieval.context import Exchange
 from rag.retrieval.phrasings import with_phrasings
 from rag.retrieval.search import RetrievalResult, pasted_change, search
+from rag.retrieval.working_set import Exchange
 from rag.service.definition_history import with_history
 from rag.service.explored_definitions import (
     FEW_USES,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rag.retrieval import context, rank
-from rag.retrieval.context import Exchange
 from rag.retrieval.kinds.recognition import relation_of
+from rag.retrieval.working_set import Exchange
 
 Function = Callable[..., Any]
 

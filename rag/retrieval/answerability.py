@@ -207,7 +207,7 @@ def _shows_subject(found: RetrievalResult) -> bool:
         found.ranked[0].path,
         found.ranked[0].symbol,
     )
-    return is_first and bare_pronoun(found.sought.question.text) != ""
+    return is_first and (found.sought.bare or bare_pronoun(found.sought.question.text) != "")
 
 
 def _names_definition(searchers: Sequence[Searcher], found: RetrievalResult) -> bool:

@@ -27,7 +27,7 @@ from rag.retrieval.follow_ups import (
 )
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
-from rag.retrieval.recall import recalled, recalls
+from rag.retrieval.recall import about_code, recalled, recalls
 from rag.retrieval.working_set import (
     SELF_CONTAINED_TERMS,
     Exchange,
@@ -67,7 +67,7 @@ class Carry:
     question: float = 0.55
     last: float = 0.3
     near: float = 0.1
-    linked: float = 0.4
+    linked: float = 0.6
     places: int = 2
     facet: float = 2.0
     alone: float = 0.25
@@ -131,6 +131,7 @@ class ContextualQuestion:
 
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
     """Return the question with its context from the earlier exchanges, oldest first."""
+    past = about_code(past)
     if question.fresh or not past:
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
     if (listed := listed_as_it(question.text)) and (place := _listed(listed[1], past)):
@@ -242,7 +243,7 @@ def lacks_subject(sought: ContextualQuestion) -> bool:
 
 def subject_of(past: Sequence[Exchange]) -> Subject | None:
     """Return what "it" means after the earlier exchanges, oldest first."""
-    return next((one.place for one in working_set(past)), None)
+    return next((one.place for one in working_set(about_code(past))), None)
 
 
 def _in_words(question: ParsedQuestion, last: Exchange, about: Sequence[WeighedPlace]) -> str:

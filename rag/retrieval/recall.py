@@ -1,4 +1,4 @@
-"""Recognize questions about the conversation itself, which its places answer: "Which files would I change?"."""
+"""Recognize questions about the conversation itself, which its places answer: "Which files do I change?"."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AGAIN = frozenset(terms("again explain repeat rephrase simple simpler shorter s
 def recalls(question: ParsedQuestion, past: Sequence[Exchange]) -> str:
     """Return `RECALL` for a question about the conversation, `AGAIN` for one about its last answer, else "".
 
-    It has no words but those of the tables and, if it asks for files or a summary, those of earlier questions.
+    It has no words but those of the tables and, if it asks for files or a summary, of earlier questions.
     """
     said, content = {word.lower() for word in words(question.text)}, question.terms.keys()
     is_named = question.paths or question.lines or (question.names and len(said) > 1)
@@ -49,6 +49,15 @@ def recalls(question: ParsedQuestion, past: Sequence[Exchange]) -> str:
     known = _TALK.union(*(parse_question(one.question).terms for one in past if nouns))
     is_meant = content <= known and not has_pronoun and (sums_up or speaks)
     return RECALL if is_meant and (nouns or content or "we" in said) else ""
+
+
+def about_code(past: Sequence[Exchange]) -> list[Exchange]:
+    """Return the exchanges without those about the conversation, which do not change what it is about."""
+    kept: list[Exchange] = []
+    for exchange in past:
+        if exchange.is_set or recalls(parse_question(exchange.question), kept) != RECALL:
+            kept.append(exchange)
+    return kept
 
 
 def recalled(kind: str, past: Sequence[Exchange]) -> tuple[WeighedPlace, ...]:

@@ -12,6 +12,7 @@ from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import CODE, TEST, Chunks, Signal, chunk_at
+from rag.retrieval.working_set import own_terms
 from rag.types import Subject
 
 _EXERCISED = 10
@@ -33,14 +34,14 @@ def is_relation(question: ParsedQuestion) -> bool:
 
 def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
     """Return the signal for the files of the working set, and for what calls its places or is called there,
-    scaled by the weight of the past.
+    scaled by the weight of the past. The more words of its own the question has, the less the calls count.
     """
     if not sought.about:
         return np.zeros(len(chunks), np.float32)
     files = [index.file_path(file) for file in index.file[chunks].tolist()]
-    linked = _linked(index, sought)
+    linked, own = _linked(index, sought), max(len(own_terms(sought.question)), 1)
     near = [
-        carry.near * (path in sought.near) + carry.linked * linked.get(chunk, 0.0)
+        carry.near * (path in sought.near) + carry.linked / own * linked.get(chunk, 0.0)
         for path, chunk in zip(files, chunks.tolist(), strict=True)
     ]
     return sought.share * np.asarray(near, np.float32)

@@ -41,7 +41,7 @@ from rag.retrieval.shown_definition import named_by, named_by_key
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
-from rag.retrieval.working_set import Exchange
+from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
 from rag.types.question_kinds import AGAIN, LINES, MESSAGE, RECALL
 
@@ -200,7 +200,7 @@ def _search_stores(
     question, changed = pasted_change(searchers, question)
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
-    sought = in_context(read, past, carry)
+    sought = _of_named(searchers, in_context(read, past, carry))
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
@@ -273,11 +273,24 @@ def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestio
     return replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms), taken
 
 
+def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> ContextualQuestion:
+    """Return a question for the callers or the tests of a definition that it names, with that as subject."""
+    question = sought.question
+    for name in question.names if not question.asks.isdisjoint(("callers", "tests")) else ():
+        for index in (searcher.index for searcher in searchers):
+            if len(found := index.defining(last_part(name))):
+                hit = index.hit(int(found[0]), 0.0, {})
+                named = Subject(hit.path, hit.symbol, hit.scope if hit.symbol else "", hit.start, hit.end)
+                about = (WeighedPlace(named, 1.0, question.text), *sought.about)
+                return replace(sought, about=about, says_it=True)
+    return sought
+
+
 def _subject_asked(sought: ContextualQuestion) -> str:
     """Return the name of the subject of the conversation if the question only asks what it does."""
     if sought.subject is None or "behaviour" not in sought.question.asks:
         return ""
-    return sought.subject.name if bare_pronoun(sought.question.text) else ""
+    return sought.subject.name if sought.bare or bare_pronoun(sought.question.text) else ""
 
 
 def _named(
@@ -325,8 +338,9 @@ def search_in_turn(
 
 def exchange(question: str, found: RetrievalResult) -> Exchange:
     """Return an earlier question with the places found, where its answer is not known."""
-    places = (Subject(h.path, h.symbol, h.scope, h.start, h.end) for h in found.hits[:SHOWN_HITS])
-    return Exchange(question, tuple(places), found.sought.subject)
+    shown = found.hits[:SHOWN_HITS]
+    places = (Subject(h.path, h.symbol, h.scope, h.start, h.end) for h in shown)
+    return Exchange(question, tuple(places), found.sought.subject, tuple(h.score for h in shown))
 
 
 def _gather(

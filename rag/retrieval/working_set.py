@@ -23,12 +23,14 @@ from rag.types import Subject
 FADE = 0.5
 """The share of a weight that is left after one more exchange."""
 SHOWN = (1.0, 0.5, 0.35, 0.25, 0.2)
-"""The weights of the places of an answer, best first."""
+"""The weights of the places of an answer, best first, where their scores are not known."""
+SHARPNESS = 8
+"""The power of a score, relative to the best: a place with nearly the score of the first is as likely it."""
 RELATED = 0.2
 """The share of them where the places are only related to the subject: its callers, its tests."""
 PARTIAL = 0.45
 """How much a fragment with words of its own is about the places that it found."""
-AS_PLAUSIBLE = 0.9
+AS_PLAUSIBLE = 0.66
 """A place with at least this share of the best weight may as well be "it"."""
 _MOST, _MOST_PLAUSIBLE = 20, 3
 """How many places a set has, and how many of them may be "it"."""
@@ -54,7 +56,7 @@ _FACET_TERMS = {
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An earlier question and the places its answer came from, best first.
+    """An earlier question and the places its answer came from, best first, with their scores.
 
     `subject` is what "it" meant in that question; None if that is not known. `is_set` means that no question
     was asked, but the user named the subject of the next one, `is_outdated` that the places have changed
@@ -64,6 +66,7 @@ class Exchange:
     question: str
     places: tuple[Subject, ...] = ()
     subject: Subject | None = None
+    scores: tuple[float, ...] = ()
     is_set: bool = False
     is_outdated: bool = False
 
@@ -92,11 +95,20 @@ def working_set(past: Sequence[Exchange]) -> list[WeighedPlace]:
         about = exchange.subject or (best.place if best else None)
         added = [(about, 1 - own)] if about and own < 1 else []
         share = RELATED + (1 - RELATED) * own if about else 1.0
-        added += [(place, share * weight) for place, weight in zip(exchange.places, SHOWN, strict=False)]
+        weights = _weights(exchange)
+        added += [(place, share * weight) for place, weight in zip(exchange.places, weights, strict=False)]
         for place, weight in added:
             before = found.get(identity(place)) or WeighedPlace(place, 0.0, asked_in(exchange).text)
             found[identity(place)] = WeighedPlace(place, before.weight + weight, before.question)
     return sorted(found.values(), key=lambda one: -one.weight)[:_MOST]
+
+
+def _weights(exchange: Exchange) -> Sequence[float]:
+    """Return the weights of the first places of an answer."""
+    best = exchange.scores[0] if exchange.scores else 0.0
+    if best <= 0:
+        return SHOWN
+    return [min(max(score / best, 0.0), 1.0) ** SHARPNESS for score in exchange.scores[: len(SHOWN)]]
 
 
 def plausible(places: Sequence[WeighedPlace]) -> list[Subject]:

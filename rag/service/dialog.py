@@ -15,10 +15,10 @@ from rag.answer.references import with_places
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt, StoreReadOnly
-from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
+from rag.memory.small_talk import answer_small_talk, is_small_talk
 from rag.ports import takes_bags
 from rag.prompt.background import Known
 from rag.prompt.compose import PromptInput, compose
@@ -295,7 +295,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
-        warned = "" if has_looked or is_about_conversation(question) else self._warning(confidence, found)
+        warned = "" if has_looked or is_small_talk(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
@@ -467,10 +467,9 @@ class Dialog:
         answer = not_found(prepared, unread)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
-    def about_conversation(self, prepared: Prepared) -> Answer | None:
-        """Return the answer about the conversation itself; None if the question asks about anything else."""
-        names = [repository.source.name for repository in self.repositories]
-        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()), names)
+    def small_talk(self, prepared: Prepared) -> Answer | None:
+        """Return the answer to a message that asks for nothing in the code; None for any other."""
+        text = answer_small_talk(prepared.question, [one.source.name for one in self.repositories])
         return replace(not_found(prepared), text=text, hits=(), found=True, confidence=None) if text else None
 
     def ask(self, question: str) -> DialogTurn | None:
@@ -603,8 +602,8 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     is_outdated = turn.freshness is not None and turn.freshness.is_stale
-    places = tuple(_place(citation.span) for citation in used)
-    return Exchange(turn.question, places, earlier.subject, is_outdated=is_outdated)
+    places, scores = tuple(_place(c.span) for c in used), tuple(c.score for c in used)
+    return Exchange(turn.question, places, earlier.subject, scores, is_outdated=is_outdated)
 
 
 def _place(span: Span) -> Subject:

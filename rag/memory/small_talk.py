@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from rag.analysis import words
 from rag.quoting import code_span
 
-_THANKS = re.compile(
-    r"(?:ok(?:ay)?|great|cool|perfect|nice|good|awesome|excellent|very helpful"
-    r"|(?:that|this)(?:'s| is| was) (?:it|all|helpful|great|perfect|clear|good)(?: for now)?"
-    r"|(?P<is_thanks>thanks?(?: you)?(?: (?:a lot|very much))?|thx|cheers|got it|that helps(?: a lot)?|bye))"
-)
-_GREETING = re.compile(
-    r"(?:hi|hello|hey|hallo|hola|bonjour|ciao|moin|servus|good (?:morning|afternoon|evening|day))"
-    r"(?: (?:there|rag|all|everyone|team|again))?"
-)
-_IDENTITY = re.compile(
-    r"(?:and |so )?(?:(?:who|what) (?:are|r) you|what(?:'s| is) your name|introduce yourself"
-    r"|what (?:can|could) (?:you (?:do|answer|help(?: me)? with)|i ask(?: you)?)(?: for me| here)?"
-    r"|how can you help(?: me)?)"
-)
-_BETWEEN = re.compile(r"(?<!\s)(?:\s*[,.!;:]+\s*|\s++(?=(?:thanks|thank you|thx|cheers|that helps|bye)\b))")
 _MAX_CHARS = 100
+_THANKS = frozenset("thank thanks thx cheers helps bye".split())
+_WITH_THANKS = _THANKS | frozenset(
+    """a all and awesome clear cool excellent for good got great helpful is it lot much now nice ok okay perfect
+    so that this very was you""".split()
+)
+_GREETING = frozenset("bonjour ciao hallo hello hey hi hola moin servus".split())
+_WITH_GREETING = _GREETING | frozenset(
+    "afternoon again all day evening everyone good morning rag team there".split()
+)
+_RAG = frozenset("you your yourself".split())
+_ABOUT_RAG = _RAG | frozenset(
+    """and answer are can could do for help here how introduce is me name s so what who
+    with""".split()
+)
+"""The only words of each kind of message, and those of which it has one."""
 _NOTHING_ASKED = "Nothing is asked here, so nothing was searched."
 _CAN_BE_ASKED = (
     "This is rag. It answers questions about {names} and cites the lines that an answer is based on. "
@@ -32,22 +32,15 @@ _CAN_BE_ASKED = (
 
 def is_small_talk(message: str) -> bool:
     """Return whether a message asks about rag, or only greets or says thanks."""
-    return _which(message) != ""
+    return answer_small_talk(message, ()) != ""
 
 
 def answer_small_talk(message: str, repositories: Sequence[str]) -> str:
     """Return the answer in a conversation about repositories; "" for a message that asks for something."""
-    which = _which(message)
-    if which == "thanks":
+    said = {word.lower() for word in words(message)} if len(message) <= _MAX_CHARS else set()
+    if said & _THANKS and said <= _WITH_THANKS:
         return _NOTHING_ASKED
-    return _CAN_BE_ASKED.format(names=" and ".join(map(code_span, repositories)) or "code") if which else ""
-
-
-def _which(message: str) -> str:
-    """Return what is meant: "thanks", or "rag"; "" for anything else."""
-    text = " ".join(message.lower().replace("’", "'").split()).strip(" .!?,;:")
-    said = [part for part in _BETWEEN.split(text) if part] if len(text) <= _MAX_CHARS else []
-    if said and all(_GREETING.fullmatch(part) or _IDENTITY.fullmatch(part) for part in said):
-        return "rag"
-    parts = [_THANKS.fullmatch(part) for part in said]
-    return "thanks" if all(parts) and any(part["is_thanks"] for part in parts if part) else ""
+    greets, asks = said & _GREETING, said & _RAG
+    if (greets or asks) and said - _WITH_GREETING <= (_ABOUT_RAG if asks else set()):
+        return _CAN_BE_ASKED.format(names=" and ".join(map(code_span, repositories)) or "code")
+    return ""

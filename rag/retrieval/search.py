@@ -279,8 +279,7 @@ def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> Cont
     for name in question.names if not question.asks.isdisjoint(("callers", "tests")) else ():
         for index in (searcher.index for searcher in searchers):
             if len(found := index.defining(last_part(name))):
-                hit = index.hit(int(found[0]), 0.0, {})
-                named = Subject(hit.path, hit.symbol, hit.scope if hit.symbol else "", hit.start, hit.end)
+                named = Subject.of(index.hit(int(found[0]), 0.0, {}).span)
                 about = (WeighedPlace(named, 1.0, question.text), *sought.about)
                 return replace(sought, about=about, says_it=True)
     return sought
@@ -339,8 +338,8 @@ def search_in_turn(
 def exchange(question: str, found: RetrievalResult) -> Exchange:
     """Return an earlier question with the places found, where its answer is not known."""
     shown = found.hits[:SHOWN_HITS]
-    places = (Subject(h.path, h.symbol, h.scope, h.start, h.end) for h in shown)
-    return Exchange(question, tuple(places), found.sought.subject, tuple(h.score for h in shown))
+    places = tuple(Subject.of(hit.span) for hit in shown)
+    return Exchange(question, places, found.sought.subject, tuple(hit.score for hit in shown))
 
 
 def _gather(

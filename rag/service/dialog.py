@@ -67,7 +67,6 @@ from rag.types import (
     Prepared,
     Rewording,
     SearchFilter,
-    Span,
     Subject,
     UserQuery,
     not_indexed,
@@ -199,7 +198,12 @@ class Dialog:
 
     def next_subject(self) -> Subject | None:
         """Return what "it" means in the next question."""
-        return self.subject or subject_of([_exchange(turn) for turn in answered(self.turns())])
+        return self.subject or subject_of(self.exchanges(self.turns()))
+
+    def exchanges(self, turns: Sequence[DialogTurn]) -> list[Exchange]:
+        """Return what a search takes from turns, oldest first, and the subject that the user set."""
+        past = [_exchange(turn) for turn in answered(turns)]
+        return [*past, Exchange.about(self.subject)] if self.subject else past
 
     def rebuild(self, damage: StoreCorrupt) -> None:
         """Re-index the repository whose store is damaged. Raises what `Engine.rebuilt` raises."""
@@ -250,8 +254,7 @@ class Dialog:
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
-        past = [_exchange(turn) for turn in answered(turns)]
-        past += [Exchange.about(self.subject)] if self.subject else []
+        past = self.exchanges(turns)
         stores = tuple(repository.store.header["id"] for repository in self.repositories)
         key = (question, tuple((each.question, each.places, each.subject) for each in past), k, stores)
         found = self._searches.get(key)
@@ -602,10 +605,5 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     is_outdated = turn.freshness is not None and turn.freshness.is_stale
-    places, scores = tuple(_place(c.span) for c in used), tuple(c.score for c in used)
+    places, scores = tuple(Subject.of(c.span) for c in used), tuple(c.score for c in used)
     return Exchange(turn.question, places, earlier.subject, scores, is_outdated=is_outdated)
-
-
-def _place(span: Span) -> Subject:
-    """Use the symbol only if the lines define it, else they are identified by their path."""
-    return Subject(span.path, span.symbol, span.scope if span.symbol else "", span.start, span.end)

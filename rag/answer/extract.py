@@ -249,7 +249,8 @@ class _Writing:
     def _fact(self, item: CodeFact, n: int, found: CodeFacts) -> NamedPlace:
         text = next((line.strip() for line in lines_of(item.text) if line.strip()), "")
         doubted = "" if item.certain or found.is_only_nearest else "possibly"
-        reason = visible(item.reason) if len({one.reason for one in found.items}) > 1 else ""
+        differ = found.kind == RECALL or len({one.reason for one in found.items}) > 1
+        reason = visible(item.reason) if differ else ""
         what = ", ".join(filter(None, [reason, doubted]))
         is_named = item.label and found.kind != LIST
         name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_FACT_CHARS)

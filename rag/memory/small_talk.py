@@ -10,8 +10,8 @@ from rag.quoting import code_span
 _MAX_CHARS = 100
 _THANKS = frozenset("thank thanks thx cheers helps bye".split())
 _WITH_THANKS = _THANKS | frozenset(
-    """a all and awesome clear cool excellent for good got great helpful is it lot much now nice ok okay perfect
-    so that this very was you""".split()
+    """a all and awesome clear cool excellent for good got great helpful is it lot much now nice ok okay
+    perfect so that this very was you""".split()
 )
 _GREETING = frozenset("bonjour ciao hallo hello hey hi hola moin servus".split())
 _WITH_GREETING = _GREETING | frozenset(

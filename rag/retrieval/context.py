@@ -6,8 +6,7 @@ carried over, with less weight, and only when the new question depends on it:
     the working set                 the places that "it" may mean: their names, files, callers and callees
     the terms of earlier questions  those with which "it" came in, and those of the last question
 
-A question that asks only for a facet of the subject ("is it tested?", "what if it fails?") carries twice as
-much; one that may be self-contained carries a quarter. Words that only name the facet ("tested", "called",
+A question that may be self-contained carries a quarter. Words that only name the facet ("tested", "called",
 "documented") are not searched: the tests, callers and documents of the subject seldom contain them.
 """
 
@@ -39,8 +38,6 @@ from rag.retrieval.working_set import (
 )
 from rag.types import Subject
 
-_FACETS = frozenset({"behaviour", "docs", "tests"})
-"""Facets that are found by the words of the subject's question; callers are found by its name."""
 _MANY_TERMS = 5
 """The more terms of its own above this a question has, the less it needs from the past, even one like
 "and the numbers it sends to the collector, what if that machine cannot be reached?".
@@ -59,9 +56,9 @@ class Carry:
 
     `question` weighs the terms of the question with which the subject came in, `last` those of the last
     question, `near` the files of the working set, and `linked` what its places call and what calls them.
-    `places` of the set are searched. A question that asks only for a facet carries `facet` times the first,
-    one that may be self-contained `alone` times everything. `shown` is the factor of the places that earlier
-    answers came from, `other_kind` that of code where tests or documents are asked for.
+    `places` of the set are searched. A question that may be self-contained carries `alone` times everything.
+    `shown` is the factor of the places that earlier answers came from, `other_kind` that of code where tests
+    or documents are asked for.
     """
 
     question: float = 0.55
@@ -69,7 +66,6 @@ class Carry:
     near: float = 0.1
     linked: float = 0.6
     places: int = 2
-    facet: float = 2.0
     alone: float = 0.25
     shown: float = 0.7
     other_kind: float = 0.45
@@ -145,10 +141,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     if len(own) > _MANY_TERMS and not past[-1].is_set:
         share = min(share, _MANY_TERMS / len(own))
     about = _about(past, carry)
-    asks_facet = "callers" not in question.asks and (not own or not question.asks.isdisjoint(_FACETS))
-    began = carry.question * share * (carry.facet if asks_facet else 1.0)
     carried = dict.fromkeys(own_terms(asked_in(past[-1])), carry.last * share)
-    carried |= dict.fromkeys(own_terms(_began(about)), began)
+    carried |= dict.fromkeys(own_terms(_began(about)), carry.question * share)
     return ContextualQuestion(
         question=question,
         terms={term: weight for term, weight in carried.items() if term not in own} | own,

@@ -42,7 +42,9 @@ OTHER = -2
 _NUMBERS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "other": OTHER}
 """Which of the places of an answer a word means."""
 _ONE = frozenset("one class definition file function method place test".split())
-_GOES_ON = RELATIONS | frozenset("again are did do does get gets has is test tested too untested was".split())
+_GOES_ON = RELATIONS | frozenset(
+    "again and are did do does get gets has is or test tested too untested was".split()
+)
 """What may follow "the second" where that means a place."""
 _ANOTHER = frozenset("both each one or these this".split())
 """What precedes "the other" of two that are both named: "does one call the other?"."""

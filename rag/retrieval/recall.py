@@ -15,7 +15,7 @@ _MOST, _OF_EACH = 7, 2
 _MAX_WORDS = 20
 _SUMMARY = frozenset("summary summarise summarize recap conversation".split())
 _FILES = frozenset("files places".split())
-_SPEAKERS = frozenset("i we".split())
+_SPEAKERS = frozenset("i my we".split())
 _PRONOUNS = frozenset("it its that this they them".split())
 _TALK = frozenset(
     terms(

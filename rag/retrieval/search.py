@@ -196,11 +196,10 @@ def _search_stores(
     *,
     with_facts: bool,
 ) -> RetrievalResult:
-    carry = searchers[0].carry if searchers else CARRY
     question, changed = pasted_change(searchers, question)
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
-    sought = _of_named(searchers, in_context(read, past, carry))
+    sought = _of_named(searchers, in_context(read, past, searchers[0].carry if searchers else CARRY))
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
@@ -239,10 +238,13 @@ def _search_stores(
     best = _named(best, sought.question, k)
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
-    shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
+    shown = tuple(hit for hit, _ in best)
+    if code_facts:
+        found = () if code_facts.kind in (AGAIN, RECALL) else shown
+        shown = merged_hits(code_facts, found, [searcher.index for searcher in searchers], every)
     return RetrievalResult(
         hits=shown[:k],
-        further=shown[k:],
+        further=shown[k:every],
         ranked=ranked,
         code_facts=code_facts,
         sought=sought,
@@ -304,19 +306,13 @@ def _named(
     return named + list(best[k:])
 
 
-def _with_facts(facts: CodeFacts, best: Sequence[tuple[Hit, ChunkIndex]], k: int) -> tuple[Hit, ...]:
-    indexes = {id(index): index for _, index in best}
-    ranked = [] if facts.kind in (AGAIN, RECALL) else [hit for hit, _ in best]
-    return merged_hits(facts, ranked, list(indexes.values()), k)
-
-
 def _code_facts(
     kinds: list[str],
     sought: ContextualQuestion,
     searchers: Sequence[Searcher],
     best: Sequence[tuple[Hit, ChunkIndex]],
 ) -> CodeFacts | None:
-    if not kinds or not best:
+    if not kinds or not (best or sought.recalled):
         return None
     return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best]), kinds)
 

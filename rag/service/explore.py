@@ -19,7 +19,7 @@ from rag.code.languages import kind_of_path
 from rag.ports import TokenCounter
 from rag.quoting import visible
 from rag.retrieval.phrasings import with_phrasings
-from rag.retrieval.search import RetrievalResult, pasted_change, search
+from rag.retrieval.search import RetrievalResult, exchange, pasted_change, search
 from rag.retrieval.working_set import Exchange
 from rag.service.definition_history import with_history
 from rag.service.explored_definitions import (

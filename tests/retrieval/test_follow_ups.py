@@ -6,7 +6,7 @@ import pytest
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.context import CARRY, Exchange, in_context, subject_of
-from rag.retrieval.follow_ups import asked_again, meant, other_as_it, whole_asked
+from rag.retrieval.follow_ups import OTHER, asked_again, listed_as_it, meant, whole_asked
 from rag.retrieval.question import parse_question
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
@@ -114,7 +114,44 @@ def test_a_corrected_subject_is_that_of_the_next_question():
     ],
 )
 def test_the_other_one_is_asked_for(text, as_it):
-    assert other_as_it(text) == as_it
+    assert listed_as_it(text) == ((as_it, OTHER) if as_it else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "as_it", "number"),
+    [
+        ("who calls the first?", "who calls it?", 0),
+        ("explain the second one again", "explain it again", 1),
+        ("is the third function tested?", "is it tested?", 2),
+        ("and the last one?", "and it?", -1),
+        ("who calls [2]?", "who calls it?", 1),
+    ],
+)
+def test_a_listed_place_is_asked_for(text, as_it, number):
+    assert listed_as_it(text) == (as_it, number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what is the first argument?",
+        "which is the first to run?",
+        "what was the last release?",
+        "compare the first and the second one",
+        "the second time it fails",
+        "is it called first?",
+    ],
+)
+def test_an_ordinal_of_something_else_is_not(text):
+    assert listed_as_it(text) is None
+
+
+def test_the_second_one_is_a_place_of_the_last_answer():
+    past = [BEGUN, Exchange("How is a message sent to the server?", (SEND, OPEN))]
+    for question, meant_place in [("who calls the second one?", OPEN), ("is the first tested?", SEND)]:
+        sought = in_context(parse_question(question), past, CARRY)
+        assert sought.subject == meant_place
+    assert in_context(parse_question("who calls the fifth?"), past, CARRY).subject == SEND
 
 
 OPEN = Subject("src/lock.py", "open_box", "Lock", 30, 40)

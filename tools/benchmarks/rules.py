@@ -235,7 +235,6 @@ RULES = (
     Rule("conversation: what is called", ("retrieval.search.in_context",), _carried(linked=0.0)),
     Rule("conversation: words of a facet", ("retrieval.context.own_terms",), lambda asked: dict(asked.terms)),
     Rule("conversation: half as much if alone", ("retrieval.search.in_context",), _carried(alone=1.0)),
-    Rule("conversation: twice as much for a facet", ("retrieval.search.in_context",), _carried(facet=1.0)),
     Rule("conversation: the first question", ("retrieval.search.in_context",), _carried(question=0.0)),
     Rule("conversation: the last question", ("retrieval.search.in_context",), _carried(last=0.0)),
     Rule("conversation: its file", ("retrieval.search.near_signal",), _zeros),

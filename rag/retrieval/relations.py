@@ -1,4 +1,4 @@
-"""Weigh places by how they relate to what a conversation is about: its file, its tests, what was shown."""
+"""Weigh places by how they relate to what a conversation is about: its calls, its tests, what was shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
-from rag.retrieval.rank import CODE, TEST, Chunks, Signal, chunk_at
+from rag.retrieval.rank import CODE, TEST, Chunks, Signal, chunk_at, reference_signal
 from rag.retrieval.working_set import own_terms
 from rag.types import Subject
 
@@ -32,23 +32,11 @@ def is_relation(question: ParsedQuestion) -> bool:
     return question.dependent and not question.asks.isdisjoint(_RELATIONS)
 
 
-def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
-    """Return the signal for the files of the working set, and for what calls its places or is called there,
-    scaled by the weight of the past. The more words of its own the question has, the less the calls count.
+def linked_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return the signal for what calls the places that "it" may mean, and what these call.
+
+    The more words of its own the question has, the less that counts.
     """
-    if not sought.about:
-        return np.zeros(len(chunks), np.float32)
-    files = [index.file_path(file) for file in index.file[chunks].tolist()]
-    linked, own = _linked(index, sought), max(len(own_terms(sought.question)), 1)
-    near = [
-        carry.near * (path in sought.near) + carry.linked / own * linked.get(chunk, 0.0)
-        for path, chunk in zip(files, chunks.tolist(), strict=True)
-    ]
-    return sought.share * np.asarray(near, np.float32)
-
-
-def _linked(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
-    """Return the chunks with the callers and the callees of the places that "it" may mean, with weights."""
     found: dict[int, float] = {}
     for one in sought.about if sought.leans else ():
         name, path = one.place.symbol, one.place.path
@@ -57,10 +45,11 @@ def _linked(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
         for target in targets:
             places += [(it.path, it.start) for _, it in index.graph.callees(target)[:_MAX_LINKED]]
         for path, line in places:
-            if chunks := index.chunks_of(path):
-                chunk = chunk_at(index, chunks, line)
+            if held := index.chunks_of(path):
+                chunk = chunk_at(index, held, line)
                 found[chunk] = max(found.get(chunk, 0.0), one.weight)
-    return found
+    own = max(len(own_terms(sought.question)), 1)
+    return reference_signal(chunks, found) * np.float32(carry.linked / own)
 
 
 def exercise_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal, question: ParsedQuestion) -> Signal:

@@ -33,7 +33,7 @@ from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
     facet_factor,
-    near_signal,
+    linked_signal,
     shown_factor,
 )
 from rag.retrieval.rerank import RERANKED, rerank
@@ -43,7 +43,7 @@ from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import AGAIN, LINES, MESSAGE, RECALL
+from rag.types.question_kinds import LINES, MESSAGE
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -217,8 +217,7 @@ def _search_stores(
     if is_pointed and is_pasted(sought.question.text):
         kinds = [MESSAGE]  # the lines of a traceback may be those of another version
     kinds = [LINES] if any(path for path, *_ in sought.question.lines) else kinds
-    kinds = [sought.recalls] if sought.recalled else kinds
-    kinds = [] if changed or not with_facts else kinds
+    kinds = [] if changed or not with_facts else [sought.recalls] if sought.recalled else kinds
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -236,16 +235,14 @@ def _search_stores(
         best.sort(key=lambda one: one[0].kind != "test")
     alone = sought.terms == sought.question.terms
     best = _named(best, sought.question, k)
-    ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
-    shown = tuple(hit for hit, _ in best)
+    shown = tuple(hit for hit, _ in best if not sought.recalled)
     if code_facts:
-        found = () if code_facts.kind in (AGAIN, RECALL) else shown
-        shown = merged_hits(code_facts, found, [searcher.index for searcher in searchers], every)
+        shown = merged_hits(code_facts, shown, [searcher.index for searcher in searchers], every)
     return RetrievalResult(
         hits=shown[:k],
         further=shown[k:every],
-        ranked=ranked,
+        ranked=tuple(hit for hit, _ in best[:k]),
         code_facts=code_facts,
         sought=sought,
         near=_nearness(gathered, sought),
@@ -447,7 +444,7 @@ def _rank(
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
-        "near": near_signal(index, chunks, sought, carry),
+        "linked": linked_signal(index, chunks, sought, carry),
     }
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)

@@ -276,11 +276,11 @@ def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> Cont
     """Return a question for the callers or the tests of a definition that it names, with that as subject."""
     question = sought.question
     for name in question.names if not question.asks.isdisjoint(("callers", "tests")) else ():
-        for index in (searcher.index for searcher in searchers):
-            if len(found := index.defining(last_part(name))):
-                named = Subject.of(index.hit(int(found[0]), 0.0, {}).span)
-                about = (WeighedPlace(named, 1.0, question.text), *sought.about)
-                return replace(sought, about=about, says_it=True)
+        defined = [one for s in searchers for one in s.index.graph.definitions(last_part(name))]
+        for one in sorted(defined, key=lambda one: kind_of_path(one.path) == "test")[:1]:
+            named = Subject(one.path, one.name, one.scope, one.start, one.end)
+            about = (WeighedPlace(named, 1.0, question.text), *sought.about)
+            return replace(sought, about=about, says_it=True)
     return sought
 
 

@@ -136,7 +136,7 @@ def independence(question: ParsedQuestion) -> float:
     own = own_terms(question)
     if not own or not question.asks.isdisjoint(("callers", "tests")):
         return 0.0
-    if question.names:
+    if any(not name.isupper() for name in question.names):  # SQL and API are words
         return 1.0
     enough = _WHOLE_TERMS if _WHOLE.match(question.text) else SELF_CONTAINED_TERMS
     return 1.0 if len(own) >= enough and not (question.dependent or question.asks) else PARTIAL

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.context import CARRY, Exchange, in_context, subject_of
+from rag.retrieval.context import CARRY, in_context, subject_of
 from rag.retrieval.follow_ups import OTHER, asked_again, listed_as_it, meant, whole_asked
 from rag.retrieval.question import parse_question
+from rag.retrieval.search import search
+from rag.retrieval.working_set import Exchange
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
 from rag.settings import load_settings
@@ -247,3 +249,18 @@ def test_the_other_one_is_answered(dialog):
     assert answer.text.startswith("`deliver` is called in 1 place")
     *_, answer = answers(dialog, "Where is put defined?", "who calls `deliver`?", "no, the other one")
     assert "`put`" in answer.text
+
+
+def test_a_question_about_it_covers_what_is_as_plausible(dialog):
+    first, *_ = dialog.searched
+    places = (Subject("mail.py", "deliver", "", 1, 42), Subject("queue.py", "put", "", 1, 2))
+    doubtful = Exchange("Where is a message handled?", places, scores=(1.0, 0.99))
+    found = search([first.searcher], "who calls it?", past=[doubtful]).code_facts
+    assert found.summary.startswith("`deliver` is called in 1 place") and "; `put` is called" in found.summary
+    sure = Exchange("Where is a message handled?", places, scores=(1.0, 0.5))
+    assert "put" not in search([first.searcher], "who calls it?", past=[sure]).code_facts.summary
+
+
+def test_a_named_definition_is_the_subject_of_its_callers(dialog):
+    *_, answer = answers(dialog, "who calls deliver_all()?", "and who calls `deliver`?", "is it tested?")
+    assert answer.subject.symbol == "deliver"

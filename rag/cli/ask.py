@@ -417,7 +417,7 @@ def print_subject(subject: Subject) -> None:
 
 
 def _print_notes(answer: Answer, *, in_chat: bool) -> None:
-    if answer.subject:
+    if answer.subject and (answer.subject.symbol or answer.subject.path) not in answer.question:
         print_subject(answer.subject)
     for note in answer.notes:
         say(f"rag: {note}")

@@ -60,7 +60,9 @@ from rag.types import DialogTurn
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
 _INSTRUCTIONS_VARIABLES = frozenset({"instructions", "is_json"})
 _STALE_VARIABLES = frozenset({"sources", "is_stale"})
-_REWORD_VARIABLES = frozenset({"input_str", "conversation_history", "is_foreign", "frames", "phrasings"})
+_REWORD_VARIABLES = frozenset(
+    {"input_str", "conversation_history", "about", "is_foreign", "frames", "phrasings"}
+)
 _LOOK_VARIABLES = frozenset({"input_str", "repositories", "contexts", "with_tools", "tools", "steps", "left"})
 _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "system_prompt",
@@ -164,13 +166,14 @@ def render_reword(
     *,
     question: str,
     turns: Sequence[DialogTurn] = (),
+    about: Sequence[str] = (),
     is_foreign: bool = False,
     frames: Sequence[str] = (),
     phrasings: int = 0,
 ) -> str:
     """Return the prompt that asks a model for a question as the code would say it; see `templates/reword.j2`.
 
-    It holds all `turns`, whatever their length.
+    It holds all `turns`, whatever their length; `about` are the names that "it" may mean.
 
     Raises:
         TemplateError: as `load_template` and `Template.render`.
@@ -180,6 +183,7 @@ def render_reword(
     return template.render(
         input_str=plain(question),
         conversation_history=template.history(turns),
+        about=[plain(name) for name in about],
         is_foreign=is_foreign,
         frames=[plain(frame) for frame in frames],
         phrasings=phrasings,

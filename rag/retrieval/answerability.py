@@ -46,7 +46,17 @@ from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.retrieval.synonyms import meanings
 from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
-from rag.types.question_kinds import CALLERS, COMMAND, HISTORY, LINES, MESSAGE, OVERVIEW, SETTING
+from rag.types.question_kinds import (
+    AGAIN,
+    CALLERS,
+    COMMAND,
+    HISTORY,
+    LINES,
+    MESSAGE,
+    OVERVIEW,
+    RECALL,
+    SETTING,
+)
 
 CHECKED_HITS = 3
 """How many of the best hits are checked, together, for the words of the question."""
@@ -191,7 +201,7 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (COMMAND, HISTORY, LINES, OVERVIEW, SETTING):
+    if facts.kind in (AGAIN, COMMAND, HISTORY, LINES, OVERVIEW, RECALL, SETTING):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
@@ -207,7 +217,7 @@ def _shows_subject(found: RetrievalResult) -> bool:
         found.ranked[0].path,
         found.ranked[0].symbol,
     )
-    return is_first and bare_pronoun(found.sought.question.text) != ""
+    return is_first and (found.sought.bare or bare_pronoun(found.sought.question.text) != "")
 
 
 def _names_definition(searchers: Sequence[Searcher], found: RetrievalResult) -> bool:

@@ -1,5 +1,5 @@
-"""Recognize follow-ups that correct the last question, that ask for the whole of what was shown, or for "the
-other one" of two.
+"""Recognize follow-ups that correct the last question, that ask for the whole of what was shown, or for one
+of the places that were listed: "the second one", "[2]", "the other one".
 
 A correction says what the last question meant: "no, I meant the parser", "no, the one with a timeout".
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from rag.retrieval.pronouns import with_its_meaning
+from rag.retrieval.pronouns import RELATIONS, with_its_meaning
 
 _THAT_ONE = r"not (?:that|this|it)(?: one)?"
 _NO_STATEMENT = (
@@ -37,16 +37,18 @@ _WHOLE = re.compile(
     r"(?:\W+please)?\W*",
     re.I,
 )
-_OTHER = re.compile(
-    r"\b(?:the|that) other(?: (?:one|function|method|class|definition))?"
-    r"(?=\W*\Z| (?:is|are|was|does|do|did|has|called|used|tested|covered|fails?|raises?|returns?|throws?|get"
-    r"|too|as well)\b)",
-    re.I,
+OTHER = -2
+"""The number of "the other one"."""
+_NUMBERS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "other": OTHER}
+"""Which of the places of an answer a word means."""
+_ONE = frozenset("one class definition file function method place test".split())
+_GOES_ON = RELATIONS | frozenset(
+    "again and are did do does get gets has is or test tested too untested was".split()
 )
-_PAIR = re.compile(
-    r"\b(?:one|both|first|this|these|or|each|hand)\b[^.?]{1,120}\bthe other|\bor the other", re.I
-)
-"""What names both of two things: "does one call the other?"."""
+"""What may follow "the second" where that means a place."""
+_ANOTHER = frozenset("both each one or these this".split())
+"""What precedes "the other" of two that are both named: "does one call the other?"."""
+_TOKEN = re.compile(r"\[(\d{1,2})\]|\w+(?:['’-]\w+)*")
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
 _MAX_CHARS = 160
 
@@ -71,11 +73,25 @@ def asked_again(correction: str, last: str) -> str:
     return with_its_meaning(last, correction.strip(" ?.!"))
 
 
-def other_as_it(text: str) -> str:
-    """Return a question for "the other one" with "it" instead; "" if a text does not ask for that."""
-    if len(text) > _MAX_CHARS or not _OTHER.search(text) or _PAIR.search(text):
-        return ""
-    return _OTHER.sub("it", text)
+def listed_as_it(text: str) -> tuple[str, int] | None:
+    """Return a question for one of the listed places with "it" instead, and the number of the place from 0
+    (-1 for the last one, `OTHER` for "the other one"); None if a text does not ask for exactly one.
+    """
+    if len(text) > _MAX_CHARS:
+        return None
+    found = [(token[0].lower(), *token.span(), token[1]) for token in _TOKEN.finditer(text)]
+    asked = []
+    for at, (word, first, end, number) in enumerate(found):
+        before, after = found[at - 1] if at else ("", 0, 0, None), [*found, ("", 0, 0, None)][at + 1]
+        if number:
+            asked.append((first, end, int(number) - 1))
+        elif before[0] in ("the", "that") and word in _NUMBERS and after[0] in _ONE | _GOES_ON | {""}:
+            asked.append((before[1], after[2] if after[0] in _ONE else end, _NUMBERS[word]))
+    if len(asked) != 1:
+        return None
+    first, end, which = asked[0]
+    is_pair = which == OTHER and any(word in _ANOTHER for word, at, *_ in found if at < first)
+    return None if is_pair else (f"{text[:first]}it{text[end:]}", which)
 
 
 def whole_asked(text: str) -> Literal["definition", "file", ""]:

@@ -17,7 +17,7 @@ from rag.retrieval import rank
 from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
 from rag.retrieval.build_commands import asked_script
 from rag.retrieval.changes import read_change
-from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
+from rag.retrieval.context import CARRY, Carry, ContextualQuestion, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.german import in_english
 from rag.retrieval.instructions import without_client_blocks
@@ -33,7 +33,7 @@ from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
     facet_factor,
-    near_signal,
+    linked_signal,
     shown_factor,
 )
 from rag.retrieval.rerank import RERANKED, rerank
@@ -41,6 +41,7 @@ from rag.retrieval.shown_definition import named_by, named_by_key
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
+from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
 from rag.types.question_kinds import COMMAND, LINES, MESSAGE, OVERVIEW
 
@@ -197,11 +198,10 @@ def _search_stores(
     *,
     with_facts: bool,
 ) -> RetrievalResult:
-    carry = searchers[0].carry if searchers else CARRY
     question, changed = pasted_change(searchers, question)
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
-    sought = in_context(read, past, carry)
+    sought = _of_named(searchers, in_context(read, past, searchers[0].carry if searchers else CARRY))
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
@@ -214,7 +214,7 @@ def _search_stores(
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    purpose = _purpose(searchers, sought, begins=not past)
+    purpose = "" if sought.recalled else _purpose(searchers, sought, begins=not past)
     kinds = [] if changed or not with_facts else _kinds(sought, purpose, is_pointed=is_pointed)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
@@ -233,13 +233,14 @@ def _search_stores(
         best.sort(key=lambda one: one[0].kind != "test")
     alone = sought.terms == sought.question.terms
     best = _named(best, sought, k)
-    ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best, purpose)
-    shown = _with_facts(code_facts, best, every) if code_facts else tuple(hit for hit, _ in best[:every])
+    shown = tuple(hit for hit, _ in best if not sought.recalled)
+    if code_facts:
+        shown = merged_hits(code_facts, shown, [searcher.index for searcher in searchers], every)
     return RetrievalResult(
         hits=shown[:k],
-        further=shown[k:],
-        ranked=ranked,
+        further=shown[k:every],
+        ranked=tuple(hit for hit, _ in best[:k]),
         code_facts=code_facts,
         sought=sought,
         near=_nearness(gathered, sought),
@@ -258,6 +259,8 @@ def _purpose(searchers: Sequence[Searcher], sought: ContextualQuestion, *, begin
 
 def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> list[str]:
     """Return the kinds whose rules look for the facts of a question, in order."""
+    if sought.recalled:
+        return [sought.recalls]
     if any(path for path, *_ in sought.question.lines):
         return [LINES]
     if purpose:
@@ -289,11 +292,23 @@ def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestio
     return replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms), taken
 
 
+def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> ContextualQuestion:
+    """Return a question for the callers or the tests of a definition that it names, with that as subject."""
+    question = sought.question
+    for name in question.names if not question.asks.isdisjoint(("callers", "tests")) else ():
+        defined = [one for s in searchers for one in s.index.graph.definitions(last_part(name))]
+        for one in sorted(defined, key=lambda one: kind_of_path(one.path) == "test")[:1]:
+            named = Subject(one.path, one.name, one.scope, one.start, one.end)
+            about = (WeighedPlace(named, 1.0, question.text), *sought.about)
+            return replace(sought, about=about, says_it=True)
+    return sought
+
+
 def _subject_asked(sought: ContextualQuestion) -> str:
     """Return the name of the subject of the conversation if the question only asks what it does."""
     if sought.subject is None or "behaviour" not in sought.question.asks:
         return ""
-    return sought.subject.name if bare_pronoun(sought.question.text) else ""
+    return sought.subject.name if sought.bare or bare_pronoun(sought.question.text) else ""
 
 
 def _named(
@@ -309,11 +324,6 @@ def _named(
     return named + list(best[k:])
 
 
-def _with_facts(facts: CodeFacts, best: Sequence[tuple[Hit, ChunkIndex]], k: int) -> tuple[Hit, ...]:
-    indexes = {id(index): index for _, index in best}
-    return merged_hits(facts, [hit for hit, _ in best], list(indexes.values()), k)
-
-
 def _code_facts(
     kinds: list[str],
     sought: ContextualQuestion,
@@ -321,7 +331,7 @@ def _code_facts(
     best: Sequence[tuple[Hit, ChunkIndex]],
     purpose: str,
 ) -> CodeFacts | None:
-    if not kinds or not best:
+    if not kinds or not (best or sought.recalled):
         return None
     return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best], purpose), kinds)
 
@@ -342,8 +352,9 @@ def search_in_turn(
 
 def exchange(question: str, found: RetrievalResult) -> Exchange:
     """Return an earlier question with the places found, where its answer is not known."""
-    places = (Subject(h.path, h.symbol, h.scope, h.start, h.end) for h in found.hits[:SHOWN_HITS])
-    return Exchange(question, tuple(places), found.sought.subject)
+    shown = found.hits[:SHOWN_HITS]
+    places = tuple(Subject.of(hit.span) for hit in shown)
+    return Exchange(question, places, found.sought.subject, tuple(hit.score for hit in shown))
 
 
 def _gather(
@@ -458,7 +469,7 @@ def _rank(
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
-        "near": near_signal(index, chunks, sought, carry),
+        "linked": linked_signal(index, chunks, sought, carry),
     }
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)

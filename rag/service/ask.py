@@ -31,7 +31,7 @@ from rag.answer.finish import finish, warning_paragraph
 from rag.answer.statements import whole_sentences
 from rag.answer.stop_strings import AnswerEnd
 from rag.errors import NotFound, ProviderError, StoreCorrupt
-from rag.memory.about_conversation import is_about_conversation
+from rag.memory.small_talk import is_small_talk
 from rag.ports import (
     CompletingGenerator,
     TextGenerator,
@@ -304,8 +304,8 @@ def _answer(
             dialog, question, generator, cache
         )
     answer = None
-    if generator.model == QUOTING and is_about_conversation(prepared.question):
-        answer = yield _Work(partial(dialog.about_conversation, prepared))
+    if generator.model == QUOTING:
+        answer = yield _Work(partial(dialog.small_talk, prepared))
     written: _Written = "without tools"
     while written == "without tools":
         is_missing = not dialog.leads and _is_missing(prepared) and not dialog.options.is_json
@@ -515,9 +515,9 @@ def _spent(dialog: Dialog, model: str) -> Usage:
 
 
 def _is_missing(prepared: Prepared) -> bool:
-    """Whether nothing was found. A model answers from the turns what is asked about the conversation."""
+    """Whether nothing was found."""
     is_found = prepared.confidence is None or prepared.confidence.found
-    return not (is_found or is_about_conversation(prepared.question))
+    return not (is_found or is_small_talk(prepared.question))
 
 
 def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:

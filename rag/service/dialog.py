@@ -15,21 +15,22 @@ from rag.answer.references import with_places
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt, StoreReadOnly
-from rag.memory.about_conversation import answer_from_turns, is_about_conversation
 from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
+from rag.memory.small_talk import answer_small_talk, is_small_talk
 from rag.ports import takes_bags
 from rag.prompt.background import Known
 from rag.prompt.compose import PromptInput, compose
 from rag.prompt.templates import load_template, render_instructions
 from rag.retrieval.answerability import judge
-from rag.retrieval.context import Exchange, lacks_subject, subject_of
+from rag.retrieval.context import lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_code import ShownCode, cited_code, lines_of_facts, shown_code
+from rag.retrieval.working_set import Exchange
 from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine
@@ -67,7 +68,6 @@ from rag.types import (
     Prepared,
     Rewording,
     SearchFilter,
-    Span,
     Subject,
     UserQuery,
     not_indexed,
@@ -199,7 +199,12 @@ class Dialog:
 
     def next_subject(self) -> Subject | None:
         """Return what "it" means in the next question."""
-        return self.subject or subject_of([_exchange(turn) for turn in answered(self.turns())])
+        return self.subject or subject_of(self.exchanges(self.turns()))
+
+    def exchanges(self, turns: Sequence[DialogTurn]) -> list[Exchange]:
+        """Return what a search takes from turns, oldest first, and the subject that the user set."""
+        past = [_exchange(turn) for turn in answered(turns)]
+        return [*past, Exchange.about(self.subject)] if self.subject else past
 
     def rebuild(self, damage: StoreCorrupt) -> None:
         """Re-index the repository whose store is damaged. Raises what `Engine.rebuilt` raises."""
@@ -250,8 +255,7 @@ class Dialog:
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
-        past = [_exchange(turn) for turn in answered(turns)]
-        past += [Exchange.about(self.subject)] if self.subject else []
+        past = self.exchanges(turns)
         stores = tuple(repository.store.header["id"] for repository in self.repositories)
         key = (question, tuple((each.question, each.places, each.subject) for each in past), k, stores)
         found = self._searches.get(key)
@@ -296,7 +300,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
-        warned = "" if has_looked or is_about_conversation(question) else self._warning(confidence, found)
+        warned = "" if has_looked or is_small_talk(question) else self._warning(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
@@ -329,7 +333,7 @@ class Dialog:
             seconds={"search": searched - began, **asking, "prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
-            subject=found.sought.subject if found.sought.share == 1 else None,
+            subject=found.sought.subject if found.sought.says_it else None,
             options=self.options,
             steps=tuple(looked.steps) if looked else (),
             warning=warned,
@@ -472,10 +476,9 @@ class Dialog:
         answer = not_found(prepared, unread)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
-    def about_conversation(self, prepared: Prepared) -> Answer | None:
-        """Return the answer about the conversation itself; None if the question asks about anything else."""
-        names = [repository.source.name for repository in self.repositories]
-        text = answer_from_turns(prepared.question, check_turns(self.turns(), self._now()), names)
+    def small_talk(self, prepared: Prepared) -> Answer | None:
+        """Return the answer to a message that asks for nothing in the code; None for any other."""
+        text = answer_small_talk(prepared.question, [one.source.name for one in self.repositories])
         return replace(not_found(prepared), text=text, hits=(), found=True, confidence=None) if text else None
 
     def ask(self, question: str) -> DialogTurn | None:
@@ -607,10 +610,6 @@ def _is_unanswered(turn: DialogTurn) -> bool:
 def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
-    best_first = sorted(used, key=lambda citation: -citation.score)
-    return Exchange(turn.question, tuple(_place(c.span) for c in best_first), earlier.subject)
-
-
-def _place(span: Span) -> Subject:
-    """Use the symbol only if the lines define it, else they are identified by their path."""
-    return Subject(span.path, span.symbol, span.scope if span.symbol else "", span.start, span.end)
+    is_outdated = turn.freshness is not None and turn.freshness.is_stale
+    places, scores = tuple(Subject.of(c.span) for c in used), tuple(c.score for c in used)
+    return Exchange(turn.question, places, earlier.subject, scores, is_outdated=is_outdated)

@@ -19,9 +19,9 @@ from rag.code.languages import kind_of_path
 from rag.display.mermaid import as_text
 from rag.ports import TokenCounter
 from rag.quoting import visible
-from rag.retrieval.context import Exchange
 from rag.retrieval.phrasings import with_phrasings
-from rag.retrieval.search import RetrievalResult, pasted_change, search
+from rag.retrieval.search import RetrievalResult, exchange, pasted_change, search
+from rag.retrieval.working_set import Exchange
 from rag.service.definition_history import with_history
 from rag.service.explored_definitions import (
     FEW_USES,
@@ -38,7 +38,7 @@ from rag.service.repository import Repository
 from rag.service.search import check_code_words, check_question
 from rag.service.unread import with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
-from rag.types import CodeDefinition, Source, Subject
+from rag.types import CodeDefinition, Source
 
 _TOKENS_OF_PLACE = 40
 """As many ranked chunks are considered as the budget has room for, and one for each place that was sent."""
@@ -129,7 +129,7 @@ def explore(
             [repository], with_history([repository], result, depth, on_missing), around=around
         )
         results.append((part, result))
-        past = [*past, _exchange(part, result)]
+        past = [*past, exchange(part, result)]
     if len(results) == 1 and results[0][1].is_overview:
         return _overview(repository, counter, budget)
     said = _in_code_words(repository, in_code_words, depth)
@@ -296,14 +296,6 @@ def parts_of(question: str) -> list[str]:
     parts = [part.strip() for row in rows for part in _NEXT_PART.split(row)]
     parts = [part for part in parts if len(words(part)) > 1]
     return parts[:_MAX_PARTS] if len(parts) > 1 else [question]
-
-
-def _exchange(part: str, found: RetrievalResult) -> Exchange:
-    places = tuple(
-        Subject(hit.path, hit.symbol, hit.scope if hit.symbol else "", hit.start, hit.end)
-        for hit in found.hits[:3]
-    )
-    return Exchange(part, places, found.sought.subject)
 
 
 # ---------------------------------------------------------------- the budget

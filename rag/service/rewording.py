@@ -11,9 +11,11 @@ from rag.memory.recent_turns import window
 from rag.prompt.rewording import read_rewording
 from rag.prompt.templates import render_reword
 from rag.retrieval.answerability import judge
+from rag.retrieval.context import CARRY, in_context
 from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.relations import is_relation
+from rag.retrieval.working_set import plausible
 from rag.service.dialog import HISTORY_SHARE, SHOWN_HITS, Dialog, answered
 from rag.service.frame import frames_of
 from rag.service.trace import STANDALONE
@@ -39,21 +41,24 @@ def is_alone(dialog: Dialog, question: str) -> bool:
 def reword_prompt(dialog: Dialog, question: str) -> str | None:
     """Return the prompt that asks a model to rewrite a question; None if there is nothing to ask.
 
-    None for "And who calls it?", which is answered best from the call graph; if the user has set the subject;
-    and for a question that needs no conversation if its names are defined here, nothing is found, or the
-    search is sure of its first place.
+    None for "And who calls it?", which is answered best from the call graph; for what the places of the
+    conversation answer; if the user has set the subject; and for a question that needs no conversation if its
+    names are defined here, nothing is found, or the search is sure of its first place.
     """
     selection, settings = dialog.selection, dialog.engine.settings
-    if dialog.subject or (selection and selection.about) or is_relation(parse_question(question)):
+    past = dialog.past()
+    sought = in_context(parse_question(question), dialog.exchanges(past), CARRY)
+    if dialog.subject or (selection and selection.about) or is_relation(sought.question) or sought.recalls:
         return None
     if is_alone(dialog, question) and (not settings.reword or _needs_no_words(dialog, question)):
         return None
     budget = int(settings.context_tokens * HISTORY_SHARE)
-    turns = window(answered(dialog.past()), budget_tokens=budget, counter=dialog.engine.counter)
+    turns = window(answered(past), budget_tokens=budget, counter=dialog.engine.counter)
     return render_reword(
         settings.home,
         question=question,
         turns=[with_places(turn) for turn in turns],
+        about=[place.name for place in plausible(sought.about)],
         is_foreign=dialog.is_foreign(question),
         frames=frames_of(dialog.repositories, with_names=True),
         phrasings=_PHRASINGS if settings.reword else 0,

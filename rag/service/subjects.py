@@ -8,7 +8,7 @@ from itertools import islice
 from rag.errors import NotFound
 from rag.retrieval.lookup import definitions, similar_names
 from rag.service.repository import Repository
-from rag.types import Hit, Subject
+from rag.types import Subject
 
 _SHOWN_NAMES = 5
 _MAX_SHOWN_CHARS = 100
@@ -25,7 +25,7 @@ def find_subject(repositories: Sequence[Repository], name: str) -> Subject:
     name = name.strip().strip("`")
     for repository in repositories:
         if found := definitions(repository.store, name):
-            return subject_of_hit(min(found, key=lambda hit: hit.kind != "code"))
+            return Subject.of(min(found, key=lambda hit: hit.kind != "code").span)
         if name in repository.store.known_files():
             return Subject(name)
     near = list(
@@ -35,8 +35,3 @@ def find_subject(repositories: Sequence[Repository], name: str) -> Subject:
         f"nothing is called {name[:_MAX_SHOWN_CHARS]!r} in {', '.join(r.source.name for r in repositories)}"
         + (f"; similar names: {', '.join(near)}" if near else "; name a definition or a file")
     )
-
-
-def subject_of_hit(hit: Hit) -> Subject:
-    """Return what a hit defines, or its lines."""
-    return Subject(hit.path, hit.symbol, hit.scope if hit.symbol else "", hit.start, hit.end)

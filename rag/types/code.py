@@ -75,6 +75,11 @@ class Subject:
     start: int = 0
     end: int = 0
 
+    @classmethod
+    def of(cls, span: Span) -> Subject:
+        """Return what a span defines, or its lines."""
+        return cls(span.path, span.symbol, span.scope if span.symbol else "", span.start, span.end)
+
     @property
     def name(self) -> str:
         """Scope and symbol joined by a dot, for display; the path if nothing is defined."""

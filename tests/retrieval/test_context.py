@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rag.retrieval.context import CARRY, Exchange, in_context, subject_of
+from rag.retrieval.context import CARRY, in_context, subject_of
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search, search_in_turn
+from rag.retrieval.working_set import Exchange
 from rag.types import Subject
 
 LOCK = Subject("src/lock.py", "acquire_lock", "Lock", 10, 20)

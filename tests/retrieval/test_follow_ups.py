@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.context import CARRY, Exchange, in_context, subject_of
-from rag.retrieval.follow_ups import asked_again, meant, other_as_it, whole_asked
+from rag.retrieval.context import CARRY, in_context, subject_of
+from rag.retrieval.follow_ups import OTHER, asked_again, listed_as_it, meant, whole_asked
 from rag.retrieval.question import parse_question
+from rag.retrieval.search import search
+from rag.retrieval.working_set import Exchange
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
 from rag.settings import load_settings
@@ -114,7 +116,44 @@ def test_a_corrected_subject_is_that_of_the_next_question():
     ],
 )
 def test_the_other_one_is_asked_for(text, as_it):
-    assert other_as_it(text) == as_it
+    assert listed_as_it(text) == ((as_it, OTHER) if as_it else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "as_it", "number"),
+    [
+        ("who calls the first?", "who calls it?", 0),
+        ("explain the second one again", "explain it again", 1),
+        ("is the third function tested?", "is it tested?", 2),
+        ("and the last one?", "and it?", -1),
+        ("who calls [2]?", "who calls it?", 1),
+    ],
+)
+def test_a_listed_place_is_asked_for(text, as_it, number):
+    assert listed_as_it(text) == (as_it, number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what is the first argument?",
+        "which is the first to run?",
+        "what was the last release?",
+        "compare the first and the second one",
+        "the second time it fails",
+        "is it called first?",
+    ],
+)
+def test_an_ordinal_of_something_else_is_not(text):
+    assert listed_as_it(text) is None
+
+
+def test_the_second_one_is_a_place_of_the_last_answer():
+    past = [BEGUN, Exchange("How is a message sent to the server?", (SEND, OPEN))]
+    for question, meant_place in [("who calls the second one?", OPEN), ("is the first tested?", SEND)]:
+        sought = in_context(parse_question(question), past, CARRY)
+        assert sought.subject == meant_place
+    assert in_context(parse_question("who calls the fifth?"), past, CARRY).subject == SEND
 
 
 OPEN = Subject("src/lock.py", "open_box", "Lock", 30, 40)
@@ -210,3 +249,18 @@ def test_the_other_one_is_answered(dialog):
     assert answer.text.startswith("`deliver` is called in 1 place")
     *_, answer = answers(dialog, "Where is put defined?", "who calls `deliver`?", "no, the other one")
     assert "`put`" in answer.text
+
+
+def test_a_question_about_it_covers_what_is_as_plausible(dialog):
+    first, *_ = dialog.searched
+    places = (Subject("mail.py", "deliver", "", 1, 42), Subject("queue.py", "put", "", 1, 2))
+    doubtful = Exchange("Where is a message handled?", places, scores=(1.0, 0.99))
+    found = search([first.searcher], "who calls it?", past=[doubtful]).code_facts
+    assert found.summary.startswith("`deliver` is called in 1 place") and "; `put` is called" in found.summary
+    sure = Exchange("Where is a message handled?", places, scores=(1.0, 0.5))
+    assert "put" not in search([first.searcher], "who calls it?", past=[sure]).code_facts.summary
+
+
+def test_a_named_definition_is_the_subject_of_its_callers(dialog):
+    *_, answer = answers(dialog, "who calls deliver_all()?", "and who calls `deliver`?", "is it tested?")
+    assert answer.subject.symbol == "deliver"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rag.retrieval.context import CARRY, Exchange, in_context, lacks_subject
+from rag.retrieval.context import CARRY, in_context, lacks_subject
 from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import only_word, parse_question
+from rag.retrieval.working_set import Exchange
 from rag.types import Subject
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rag.retrieval import context, rank
-from rag.retrieval.context import Exchange
 from rag.retrieval.kinds.recognition import relation_of
+from rag.retrieval.working_set import Exchange, WeighedPlace
 
 Function = Callable[..., Any]
 
@@ -140,10 +140,10 @@ def _carried(**values: float) -> Function:
     return lambda asked, past, carry: shipped(asked, past, replace(carry, **values))
 
 
-def _last_topic(past: Sequence[Exchange]) -> Any:
-    """Return what the last answer is about."""
+def _last_place(past: Sequence[Exchange]) -> Any:
+    """Return the first place of the last answer as the working set."""
     last = past[-1]
-    return context._Topic(last.places[0] if last.places else None, last.question)
+    return [WeighedPlace(last.places[0], 1.0, last.question)] if last.places else []
 
 
 RULES = (
@@ -227,19 +227,16 @@ RULES = (
     Rule("settings: documents", ("retrieval.rank.kind_factor",), _weighed(doc_of_config=rank.DEFAULT.doc)),
     Rule("settings: settings files", ("retrieval.rank.kind_factor",), _weighed(config_asked=1.0)),
     Rule("conversation: corrections", ("retrieval.context.meant",), _always("")),
-    Rule("conversation: the other one", ("retrieval.context.other_as_it",), _always("")),
+    Rule("conversation: one of the list", ("retrieval.context.listed_as_it",), _always(None)),
+    Rule("conversation: what was found", ("retrieval.context.recalls",), _always("")),
     Rule("conversation: the whole of it", ("retrieval.context.whole_asked",), _always("")),
     Rule("conversation: lines of it", ("retrieval.context._with_lines_of",), _first),
-    Rule("conversation: other topics", ("retrieval.context._moves_on",), lambda asked: asked.fresh),
-    Rule("conversation: the subject", ("retrieval.context._topic",), _last_topic),
-    Rule(
-        "conversation: words of a facet", ("retrieval.context._own_terms",), lambda asked: dict(asked.terms)
-    ),
+    Rule("conversation: the working set", ("retrieval.context.working_set",), _last_place),
+    Rule("conversation: words of a facet", ("retrieval.context.own_terms",), lambda asked: dict(asked.terms)),
     Rule("conversation: half as much if alone", ("retrieval.search.in_context",), _carried(alone=1.0)),
-    Rule("conversation: twice as much for a facet", ("retrieval.search.in_context",), _carried(facet=1.0)),
     Rule("conversation: the first question", ("retrieval.search.in_context",), _carried(question=0.0)),
     Rule("conversation: the last question", ("retrieval.search.in_context",), _carried(last=0.0)),
-    Rule("conversation: its file", ("retrieval.search.near_signal",), _zeros),
+    Rule("conversation: what is called", ("retrieval.search.linked_signal",), _zeros),
     Rule("conversation: nothing twice", ("retrieval.search.shown_factor",), _ones),
     Rule("conversation: kind of a facet", ("retrieval.search.facet_factor",), _ones),
     Rule("conversation: no subject", ("service.dialog.lacks_subject",), _always(False)),

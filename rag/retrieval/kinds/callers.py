@@ -21,7 +21,8 @@ from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tes
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
 from rag.retrieval.uses import indexed_files, preferred, summary, uses_of_name
-from rag.types import CodeDefinition, CodeFacts, CodeUse, UseRole
+from rag.retrieval.working_set import plausible
+from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
 
 _NAME = re.compile(rf"{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
@@ -73,6 +74,8 @@ _UNRESOLVED: dict[str, tuple[UseRole, str, str]] = {
 _RAISES = re.compile(r"\b(?:raise|throw|panic\w*|abort|die|fail|reject|Err|bail|ensure)\b")
 """What a line holds that raises the error that it names."""
 _MAX_UNRESOLVED = 3
+_MAX_OF_OTHER = 3
+"""How many facts are shown of another definition that "it" may mean."""
 _OPEN = f"{INCOMPLETE}names and types that are only known at run time are not resolved"
 _DOUBT = "Where the type of an object is not known, its name decides"
 _SPAN = re.compile(r"(?<!`)`+([^`\n]{1,200})`+")
@@ -89,13 +92,32 @@ class _Subject:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the uses, those in code first, each certain ones first; None if the subject is not clear."""
     relation = relation_of(asked.question.question.text)
+    if relation is None:
+        return None
     if relation == "importers" and (found := importers.find(asked)) is not None:
         return found
     if relation in ("callers", "uses") and (found := importers.of_models(asked)) is not None:
         return found
-    subject = _subject(asked)
-    if relation is None or subject is None:
-        return None
+    every = [facts for one in _subjects(asked) if (facts := _found(asked, one, relation)) is not None]
+    return _joined(every) if every else None
+
+
+def _joined(found: Sequence[CodeFacts]) -> CodeFacts:
+    """Return the facts on what "it" may mean as one: all of the first, and a few of each other."""
+    first, *others = found
+    return replace(
+        first,
+        summary="; ".join(one.summary for one in found),
+        items=(*first.items, *(item for one in others for item in one.items[:_MAX_OF_OTHER])),
+        count=sum(one.count for one in found),
+        certain_count=sum(one.certain_count for one in found),
+        complete=all(one.complete for one in found),
+        note="; ".join(dict.fromkeys(one.note for one in found if one.note)),
+    )
+
+
+def _found(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
+    """Return what is in a relation to one subject; None if that is not clear."""
     if subject.targets[0].unit == "section" and relation in ("callers", "importers", "raisers"):
         relation = "uses"
     if relation in ("callers", "uses", "raisers"):
@@ -222,21 +244,23 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
 # ---------------------------------------------------------------- the subject
 
 
-def _subject(asked: Asked) -> _Subject | None:
+def _subjects(asked: Asked) -> list[_Subject]:
+    """Return what the question names, else what "it" may mean: the most plausible first."""
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
     for name in spelled_names(_OWNER.sub(" ", positive)):
         for index in asked.indexes:
             if whole := [one for one in index.graph.definitions(name) if one.name == name]:
                 chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
-                return _considered(asked, index, whole, chosen)
+                return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):
         for index in asked.indexes:
             if found := index.graph.definitions(name):
                 chosen = _chosen(found[:_MAX_CANDIDATES], text, positive, name, index)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
-                    return _considered(asked, index, found, chosen)
-    return _in_focus(asked)
+                    return [_considered(asked, index, found, chosen)]
+    meant = plausible(asked.question.about) if asked.question.leans else []
+    return [subject for place in meant if place.symbol and (subject := _at(asked, place)) is not None]
 
 
 def _considered(
@@ -288,14 +312,11 @@ def _chosen(
     return preferred(index, [one for one in found if score(one) == best])
 
 
-def _in_focus(asked: Asked) -> _Subject | None:
-    """Return what "it" means: the subject of the conversation."""
-    meant = asked.question.subject
-    if meant is None or not meant.symbol or not asked.question.leans:
-        return None
+def _at(asked: Asked, place: Subject) -> _Subject | None:
+    """Return the definition at a place of the conversation."""
     for index in asked.indexes:
-        found = [one for one in index.graph.definitions(meant.symbol) if one.path == meant.path]
-        same = [one for one in found if one.scope == meant.scope]
+        found = [one for one in index.graph.definitions(place.symbol) if one.path == place.path]
+        same = [one for one in found if one.scope == place.scope]
         if found:
             return _considered(asked, index, [], same or found)
     return None

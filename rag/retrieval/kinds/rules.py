@@ -8,17 +8,21 @@ from importlib import import_module
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 from rag.types.question_kinds import (
+    AGAIN,
     CALLERS,
     COMMAND,
     LINES,
     LIST,
     MESSAGE,
+    RECALL,
     SETTING,
     TRACE,
 )
 
 _RULES: Mapping[str, tuple[str, int]] = {
     LINES: ("lines", 0),
+    RECALL: ("recall", 0),
+    AGAIN: ("recall", 0),
     MESSAGE: ("messages", 12),
     CALLERS: ("callers", 0),
     LIST: ("lists", 60),

@@ -158,7 +158,10 @@ def test_the_first_screen_shows_what_the_repository_is_and_what_to_ask(served, v
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_first_screen_fits(served, visit, width):
     page = visit(served, viewport={"width": width, "height": 900})
-    expect(page.locator(".empty .overview")).to_contain_text("sample: ")
+    overview = page.locator(".empty .overview")
+    expect(overview).to_contain_text("sample: ")
+    place = overview.bounding_box()
+    assert place is not None and 0 <= place["x"] and place["x"] + place["width"] <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

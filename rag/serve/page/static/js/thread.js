@@ -65,7 +65,7 @@ async function showOverview(repository, overview, questions) {
     return;
   }
   showMarkdown(overview, found.text, { open: (path, start, end) => openFile({ repository, path, start, end }) });
-  refill(questions, ...found.questions.map((question) => h("li", {}, h("button", { type: "button", onclick: () => ask(question) }, question))));
+  refill(questions, ...found.questions.map((question) => h("li", {}, h("button", { type: "button", onclick: () => ask(question) }, question.replaceAll("`", "")))));
 }
 
 function drawTurn(turn) {

@@ -161,7 +161,7 @@ def test_the_first_screen_fits(served, visit, width):
     overview = page.locator(".empty .overview")
     expect(overview).to_contain_text("sample: ")
     place = overview.bounding_box()
-    assert place is not None and 0 <= place["x"] and place["x"] + place["width"] <= width
+    assert place is not None and place["x"] >= 0 and place["x"] + place["width"] <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -157,6 +157,23 @@ def test_fifty_changed_files_are_indexed_before_the_answer(serve, root):
     assert (coverage["not_indexed"], coverage["not_indexed_count"]) == ([], 0)
 
 
+def test_an_unexpected_failure_of_an_update_is_named_and_not_repeated_at_once(serve, root, monkeypatch):
+    running = serve(repositories=(("work", Source(str(root))),)).ready()
+    searched(running)
+    attempts = []
+
+    def fails(engine, source):
+        attempts.append(source)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Engine, "repository", fails)
+    path = paint(root)
+    for _ in range(2):
+        (coverage,) = searched(running)[1]
+        assert coverage["not_indexed"] == [path]
+    assert len(attempts) == 1
+
+
 def test_two_servers_on_one_folder_are_both_current(tmp_path, root):
     listed = (("work", Source(str(root))),)
     with serving(tmp_path, repositories=listed) as first, serving(tmp_path, repositories=listed) as second:

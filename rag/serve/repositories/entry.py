@@ -46,8 +46,7 @@ class ServedRepository:
     indexed: float | None = None
     """When the last job ended, in seconds since 1970."""
     checked: float = 0.0
-    requested: float = 0.0
-    """When the last job was requested, and in `checked` when it ended, on the monotonic clock."""
+    """When the last job ended, on the monotonic clock."""
     started_by: str | None = None
     """The namespace of the caller that has started the last job explicitly; None for the server's own."""
     wants_files: bool = False
@@ -55,6 +54,8 @@ class ServedRepository:
     asked_by: set[str] = field(default_factory=set)
     """For an unlisted repository: the namespaces of the callers that have requested it."""
     took_s: float = 0.0
+    update: asyncio.Task[Repository] | None = None
+    """Indexes a few changed files in a thread."""
     _task: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)

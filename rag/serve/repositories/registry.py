@@ -1,13 +1,15 @@
 """The registry of served repositories: an allow-list that is kept indexed in the background.
 
 A `ServedRepository` is one repository at one ref. A child process builds or updates its store; meanwhile
-questions are answered from the previous state. A request can open only a listed repository by name, such a
-name at a ref, or an https URL on an allowed host.
+questions are answered from the previous state. A few changed files of a folder are indexed in a thread before
+the answer. A request can open only a listed repository by name, such a name at a ref, or an https URL on an
+allowed host.
 
 A question is answered from the store on disk, whichever process wrote it: when its generation differs from
 the open one, it is reopened. Before that, the files are compared with the index (`tree_checks`).
 
-Everything here runs in the server's event loop; only opening stores and comparing files use threads.
+Everything here runs in the server's event loop; only opening stores, comparing files and indexing a few of
+them use threads.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rag.database.parts import belongs
 from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
@@ -51,8 +54,8 @@ _FEW_FILES = 50
 """Up to so many changed files are indexed before an answer, in this process, as a child gets its share of a
 busy machine much later; more are indexed after the answer, which names them.
 """
-_MAX_UPDATE_WAIT_S = 20.0
-"""How long a question waits for them at most, however busy the machine is; then its answer names them too."""
+_MAX_UPDATE_WAIT_S = 10.0
+"""How long a question waits for them; then its answer names them too."""
 _OPEN_ATTEMPTS = 2
 """A running update may miss that a store is damaged; the rebuild after it replaces the store."""
 _RETRY_AFTER_FAILURE_S = 30.0
@@ -208,18 +211,59 @@ class RepositoryRegistry(RepositoryNames):
             return replace(repository, coverage=coverage)
         if self._checks is None or self._settings.refresh_s <= 0:
             return repository
-        deadline = time.monotonic() + _MAX_UPDATE_WAIT_S
-        while True:
-            now, is_behind = await self._checks.checked(repository)
-            self._set_checkout(entry, now)
+        is_here = entry.source.ref is None and not self._engine.settings.shared
+        joins = entry.update is not None  # it began before this question, and may lack the last change
+        now, is_behind = await self._compared(entry, repository)
+        for _ in range(2 if joins else 1):
             if not is_behind or self._has_just_failed(entry):
                 return now
             is_small = 0 < now.coverage.not_indexed_count <= _FEW_FILES
-            self.index(entry, here=is_small and not self._engine.settings.shared)
-            self._prioritize(entry)
-            if not is_small or not await self._ended(entry, deadline):
-                return now
-            repository = await self._current(entry) or now
+            if is_small and is_here and not entry.running:
+                await self._update_here(entry)
+            else:
+                is_own = self.index(entry)
+                self._prioritize(entry)
+                if not (is_small and is_own and await self._ended(entry)):
+                    return now
+            now, is_behind = await self._compared(entry, await self._current(entry) or now)
+        return now
+
+    async def _compared(self, entry: ServedRepository, repository: Repository) -> tuple[Repository, bool]:
+        """Return the repository compared with its files, and whether its index is behind them."""
+        assert self._checks is not None
+        now, is_behind = await self._checks.checked(repository)
+        self._set_checkout(entry, now)
+        return now, is_behind
+
+    async def _update_here(self, entry: ServedRepository) -> None:
+        """Index the changed files of a folder in a thread, once for all questions that wait for it."""
+        if entry.update is None:
+            entry.update = asyncio.create_task(to_thread(self._engine.repository, entry.source))
+            entry.update.add_done_callback(lambda done: self._updated_here(entry, done))
+        await asyncio.wait([entry.update], timeout=_MAX_UPDATE_WAIT_S)
+
+    def _updated_here(self, entry: ServedRepository, done: asyncio.Task[Repository]) -> None:
+        entry.update, entry.checked, entry.indexed = None, time.monotonic(), time.time()
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, RagError):
+            entry.error = error if isinstance(error, ServeError) else failed(error)
+            self._notice(f"{entry.name} could not be indexed: {error}")
+        elif error is not None:
+            log.error("the changed files of %s could not be indexed", entry.name, exc_info=error)
+            entry.error = _internal(entry)
+        elif not done.cancelled() and (report := done.result().report) is not None:
+            entry.checkout, entry.report, entry.error = done.result().checkout, report.record, None
+        entry.notify()
+
+    async def _ended(self, entry: ServedRepository) -> bool:
+        """Whether the job of an entry ends within the time that a question waits for it."""
+        deadline = time.monotonic() + _MAX_UPDATE_WAIT_S
+        while entry.running:
+            try:
+                await asyncio.wait_for(entry.wait_for_change(), deadline - time.monotonic())
+            except TimeoutError:
+                return False
+        return True
 
     def _fetched_ago_s(self, entry: ServedRepository, repository: Repository) -> float | None:
         """Return the seconds since a URL was fetched, or since its published index was compared with it."""
@@ -232,15 +276,6 @@ class RepositoryRegistry(RepositoryNames):
         """Store the checkout that was found, so that the next question's hits have its commit."""
         if entry.repository is not None and entry.repository.store.segments is now.store.segments:
             entry.repository, entry.checkout = now, now.checkout
-
-    async def _ended(self, entry: ServedRepository, deadline: float) -> bool:
-        """Whether the job of an entry ends before the deadline."""
-        while entry.running:
-            try:
-                await asyncio.wait_for(entry.wait_for_change(), deadline - time.monotonic())
-            except TimeoutError:
-                return False
-        return True
 
     def _prioritize(self, entry: ServedRepository) -> None:
         if self._indexers is not None and entry.running and entry.stage == "waiting":
@@ -287,10 +322,11 @@ class RepositoryRegistry(RepositoryNames):
     async def close(self) -> None:
         """Cancel all jobs. What was indexed stays."""
         await asyncio.sleep(0)  # a task that was never started would not run its cleanup
-        tasks = [entry._task for entry in self.entries() if entry._task is not None]
+        tasks: list[asyncio.Task[Any]] = [e._task for e in self.entries() if e._task is not None]
         tasks += [self._probing] if self._probing is not None else []
         for task in tasks:  # cancel all before waiting, so that no queued job starts
             task.cancel()
+        tasks += [e.update for e in self.entries() if e.update is not None]  # threads, which end soon
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._checks is not None:
             await self._checks.close()
@@ -305,22 +341,19 @@ class RepositoryRegistry(RepositoryNames):
         rebuild: bool = False,
         joined: QueuedJob | None = None,
         caller: Caller | None = None,
-        here: bool = False,
     ) -> bool:
         """Start to index, unless a job is running; return whether one was started.
 
-        `joined` is a job of another server, which is followed. `caller` has asked for the job explicitly. A
-        job `here` runs in this process.
+        `joined` is a job of another server, which is followed. `caller` has asked for the job explicitly.
         """
         if entry.running:
             return False
         entry.started_by = None if caller is None else caller.namespace
         entry.running, entry.jobs, entry.error = True, entry.jobs + 1, None
-        entry.requested = time.monotonic()
         if not entry.can_answer:
             entry.state = "waiting"
         entry.report_progress("waiting", 0, 0)
-        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild, joined=joined, here=here))
+        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild, joined=joined))
         entry._task.add_done_callback(_log_failure)
         return True
 
@@ -362,17 +395,11 @@ class RepositoryRegistry(RepositoryNames):
             await entry.wait_for_change()
             yield entry
 
-    async def _job(
-        self, entry: ServedRepository, *, rebuild: bool, joined: QueuedJob | None, here: bool
-    ) -> None:
+    async def _job(self, entry: ServedRepository, *, rebuild: bool, joined: QueuedJob | None) -> None:
 
         try:
             async with self._retained(entry):
-                if here:
-                    indexed = await to_thread(self._indexed_here, entry.source)
-                else:
-                    indexed = await self._indexed(entry, rebuild=rebuild, joined=joined)
-                await self._publish(entry, indexed)
+                await self._publish(entry, await self._indexed(entry, rebuild=rebuild, joined=joined))
         except RagError as error:
             entry.error = error if isinstance(error, ServeError) else failed(error)
             entry.state = "ready" if entry.can_answer else "failed"
@@ -385,9 +412,7 @@ class RepositoryRegistry(RepositoryNames):
             if not entry.can_answer and entry.error is None:
                 # An unexpected exception: set an error, so that waiting requests end.
                 entry.state = "failed"
-                entry.error = IndexingFailed(
-                    f"{entry.name} could not be indexed; see the server's log for the reason", kind="Internal"
-                )
+                entry.error = _internal(entry)
             entry.running, entry.checked = False, time.monotonic()
             entry.indexed = time.time()
             entry.report_progress("", 0, 0)
@@ -413,11 +438,6 @@ class RepositoryRegistry(RepositoryNames):
             with_files=entry.wants_files,
             taken=lambda indexed: self._taken(entry, indexed),
         )
-
-    def _indexed_here(self, source: Source) -> Indexed:
-        repository = self._engine.repository(source)
-        assert repository.report is not None, "it was refreshed"
-        return Indexed(repository.checkout, repository.report.record)
 
     async def _publish(self, entry: ServedRepository, indexed: Indexed) -> None:
         """Use the new store. It is opened now if the previous one is open, else when it is first asked."""
@@ -491,6 +511,13 @@ class RepositoryRegistry(RepositoryNames):
 
     def _store_file(self, source: Source) -> Path:
         return self._engine.store_file(source)
+
+
+def _internal(entry: ServedRepository) -> IndexingFailed:
+    """Return the error of an indexing that an unexpected exception has ended, which the log has."""
+    return IndexingFailed(
+        f"{entry.name} could not be indexed; see the server's log for the reason", kind="Internal"
+    )
 
 
 def _log_failure(job: asyncio.Task[None]) -> None:

@@ -206,7 +206,7 @@ def _listed(number: int, past: Sequence[Exchange]) -> Subject | None:
     if number == OTHER:
         return next((one.place for one in working_set(past)[1:] if one.place.symbol), None)
     places = next((one.places for one in reversed(past) if one.places), ())
-    return places[number] if number < len(places) else None
+    return places[number] if -len(places) <= number < len(places) else None
 
 
 def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:

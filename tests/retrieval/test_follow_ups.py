@@ -91,7 +91,7 @@ def test_a_corrected_subject_is_that_of_the_next_question():
         ("and the other one?", "and it?"),
         ("is the other one tested?", "is it tested?"),
         ("who calls the other?", "who calls it?"),
-        ("what if the other function fails?", "what if it fails?"),
+        ("what if the other fails?", "what if it fails?"),
         ("show me the other one", "show me it"),
         ("show me the other files", ""),
         ("and in the other direction?", ""),
@@ -124,9 +124,10 @@ def test_the_other_one_is_asked_for(text, as_it):
     [
         ("who calls the first?", "who calls it?", 0),
         ("explain the second one again", "explain it again", 1),
-        ("is the third function tested?", "is it tested?", 2),
+        ("is the third tested?", "is it tested?", 2),
         ("and the last one?", "and it?", -1),
         ("who calls [2]?", "who calls it?", 1),
+        ("show me the last one in full", "show me it in full", -1),
     ],
 )
 def test_a_listed_place_is_asked_for(text, as_it, number):
@@ -142,6 +143,15 @@ def test_a_listed_place_is_asked_for(text, as_it, number):
         "compare the first and the second one",
         "the second time it fails",
         "is it called first?",
+        "What does argv[1] hold?",
+        "What does f()[1] return?",
+        "What is [0] of it?",
+        "How do I run the first test?",
+        "Who closes the last file?",
+        "Is the last error raised?",
+        "Is the first tested version kept?",
+        "Is the last call logged?",
+        "Are the first and last lines read?",
     ],
 )
 def test_an_ordinal_of_something_else_is_not(text):
@@ -154,6 +164,12 @@ def test_the_second_one_is_a_place_of_the_last_answer():
         sought = in_context(parse_question(question), past, CARRY)
         assert sought.subject == meant_place
     assert in_context(parse_question("who calls the fifth?"), past, CARRY).subject == SEND
+
+
+@pytest.mark.parametrize("question", ["who calls the last one?", "who calls the first?", "who calls [1]?"])
+def test_without_places_there_is_no_listed_one(question):
+    past = [Exchange("How do I water tomatoes?"), Exchange("thanks")]
+    assert in_context(parse_question(question), past, CARRY).subject is None
 
 
 OPEN = Subject("src/lock.py", "open_box", "Lock", 30, 40)

@@ -30,7 +30,7 @@ RELATED = 0.2
 """The share of them where the places are only related to the subject: its callers, its tests."""
 PARTIAL = 0.45
 """How much a fragment with words of its own is about the places that it found."""
-AS_PLAUSIBLE = 0.66
+AS_PLAUSIBLE = 0.85
 """A place with at least this share of the best weight may as well be "it"."""
 _MOST, _MOST_PLAUSIBLE = 20, 3
 """How many places a set has, and how many of them may be "it"."""

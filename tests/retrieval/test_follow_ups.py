@@ -273,7 +273,7 @@ def test_a_question_about_it_covers_what_is_as_plausible(dialog):
     doubtful = Exchange("Where is a message handled?", places, scores=(1.0, 0.99))
     found = search([first.searcher], "who calls it?", past=[doubtful]).code_facts
     assert found.summary.startswith("`deliver` is called in 1 place") and "; `put` is called" in found.summary
-    sure = Exchange("Where is a message handled?", places, scores=(1.0, 0.5))
+    sure = Exchange("Where is a message handled?", places, scores=(1.0, 0.97))
     assert "put" not in search([first.searcher], "who calls it?", past=[sure]).code_facts.summary
 
 

@@ -280,3 +280,14 @@ def test_a_question_about_it_covers_what_is_as_plausible(dialog):
 def test_a_named_definition_is_the_subject_of_its_callers(dialog):
     *_, answer = answers(dialog, "who calls deliver_all()?", "and who calls `deliver`?", "is it tested?")
     assert answer.subject.symbol == "deliver"
+
+
+def test_a_question_about_a_test_finds_it(dialog, tmp_path):
+    root = tmp_path / "mail"
+    (root / "tests").mkdir()
+    body = "".join(f"    assert deliver(letter_{n}) == {n}\n" for n in range(6))
+    (root / "tests" / "test_mail.py").write_text(f"def test_letters():\n{body}", encoding="utf-8")
+    updated = Dialog(dialog.engine, [dialog.engine.repository(locate(str(root)))])
+    *_, tests, first = answers(updated, "How is a message delivered?", "and the tests?", "the first")
+    assert tests.citations[0].path == first.citations[0].path == "tests/test_mail.py"
+    assert first.subject.symbol == "test_letters" and not first.warning

@@ -127,6 +127,8 @@ def test_the_other_one_is_asked_for(text, as_it):
         ("is the third tested?", "is it tested?", 2),
         ("and the last one?", "and it?", -1),
         ("who calls [2]?", "who calls it?", 1),
+        ("does the second raise?", "does it raise?", 1),
+        ("and the first, please", "and it, please", 0),
         ("show me the last one in full", "show me it in full", -1),
     ],
 )

@@ -41,7 +41,7 @@ OTHER = -2
 """The number of "the other one"."""
 _NUMBERS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "other": OTHER}
 """Which of the places of an answer a word means."""
-_GOES_ON = frozenset("again are calls did does fails gets has is please raises returns throws too was".split())
+_GOES_ON = frozenset("again are calls did does fails has is please raises returns throws too was".split())
 """What may follow "the second" where that means a place."""
 _ENDS = frozenset("called do fail raise return tested throw untested used".split())
 """The same at the end: "is the second called?", but not "the second called function"."""

@@ -81,8 +81,8 @@ class ContextualQuestion:
     "it" may mean, the most plausible first, whose weights are relative to that; `share` is the weight of the
     past, from 0 to 1; `standalone` is the question written with its context. `shown` are the places that
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
-    `recalls`. A `bare` question has no terms of its own except those that name a facet. `says_it` means that
-    it is about "it".
+    `recalls`; there are more of them if it `recalls_latest`. A `bare` question has no terms of its own except
+    those that name a facet. `says_it` means that it is about "it".
     """
 
     question: ParsedQuestion
@@ -94,6 +94,7 @@ class ContextualQuestion:
     shown: tuple[Subject, ...] = ()
     recalls: str = ""
     recalled: tuple[WeighedPlace, ...] = ()
+    recalls_latest: bool = False
     bare: bool = False
     says_it: bool = False
 
@@ -139,7 +140,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     share = 1.0 if says_it or len(own) < SELF_CONTAINED_TERMS else carry.alone
     if len(own) > _MANY_TERMS and not past[-1].is_set:
         share = min(share, _MANY_TERMS / len(own))
-    about = _about(past, carry)
+    about, (places, is_cut) = _about(past, carry), recalled(kind, past)
     carried = dict.fromkeys(own_terms(asked_in(past[-1])), carry.last * share)
     carried |= dict.fromkeys(own_terms(_began(about)), carry.question * share)
     return ContextualQuestion(
@@ -151,7 +152,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         standalone=_in_words(question, past[-1], about) if says_it else question.text.strip(),
         shown=_shown(past),
         recalls=kind,
-        recalled=recalled(kind, past),
+        recalled=places,
+        recalls_latest=is_cut,
         bare=not own,
         says_it=says_it,
     )
@@ -206,7 +208,7 @@ def _listed(number: int, past: Sequence[Exchange]) -> Subject | None:
     if number == OTHER:
         return next((one.place for one in working_set(past)[1:] if one.place.symbol), None)
     places = next((one.places for one in reversed(past) if one.places), ())
-    return places[number] if number < len(places) else None
+    return places[number] if -len(places) <= number < len(places) else None
 
 
 def _shown(past: Sequence[Exchange]) -> tuple[Subject, ...]:

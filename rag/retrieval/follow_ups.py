@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from rag.retrieval.pronouns import RELATIONS, with_its_meaning
+from rag.retrieval.pronouns import with_its_meaning
 
 _THAT_ONE = r"not (?:that|this|it)(?: one)?"
 _NO_STATEMENT = (
@@ -41,14 +41,13 @@ OTHER = -2
 """The number of "the other one"."""
 _NUMBERS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "other": OTHER}
 """Which of the places of an answer a word means."""
-_ONE = frozenset("one class definition file function method place test".split())
-_GOES_ON = RELATIONS | frozenset(
-    "again and are did do does get gets has is or test tested too untested was".split()
-)
+_GOES_ON = frozenset("again are calls did does fails has is please raises returns throws too was".split())
 """What may follow "the second" where that means a place."""
+_ENDS = frozenset("called do fail raise return tested throw untested used".split())
+"""The same at the end: "is the second called?", but not "the second called function"."""
 _ANOTHER = frozenset("both each one or these this".split())
 """What precedes "the other" of two that are both named: "does one call the other?"."""
-_TOKEN = re.compile(r"\[(\d{1,2})\]|\w+(?:['’-]\w+)*")
+_TOKEN = re.compile(r"(?<![\w\])`])\[([1-9]\d?)\](?![\w\[])|\w+(?:['’-]\w+)*")
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
 _MAX_CHARS = 160
 
@@ -80,14 +79,16 @@ def listed_as_it(text: str) -> tuple[str, int] | None:
     if len(text) > _MAX_CHARS:
         return None
     found = [(token[0].lower(), *token.span(), token[1]) for token in _TOKEN.finditer(text)]
-    asked = []
+    asked, none = [], ("", 0, 0, None)
     for at, (word, first, end, number) in enumerate(found):
-        before, after = found[at - 1] if at else ("", 0, 0, None), [*found, ("", 0, 0, None)][at + 1]
+        before, after, then = found[at - 1] if at else none, *[*found, none, none][at + 1 : at + 3]
         if number:
             asked.append((first, end, int(number) - 1))
-        elif before[0] in ("the", "that") and word in _NUMBERS and after[0] in _ONE | _GOES_ON | {""}:
-            asked.append((before[1], after[2] if after[0] in _ONE else end, _NUMBERS[word]))
-    if len(asked) != 1:
+        elif before[0] in ("the", "that") and word in _NUMBERS:
+            is_one, is_last = after[0] == "one", not after[0] or (after[0] in _ENDS and not then[0])
+            if is_one or is_last or after[0] in _GOES_ON:
+                asked.append((before[1], after[2] if is_one else end, _NUMBERS[word]))
+    if len(asked) != 1 or sum(word in _NUMBERS for word, *_ in found) > 1:
         return None
     first, end, which = asked[0]
     is_pair = which == OTHER and any(word in _ANOTHER for word, at, *_ in found if at < first)

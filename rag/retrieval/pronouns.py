@@ -12,7 +12,7 @@ from rag.analysis import is_stop_word, words
 from rag.retrieval.instructions import without_instructions
 
 _PLACES = frozenset("class classes function functions method methods place places type types".split())
-RELATIONS = frozenset(
+_RELATIONS = frozenset(
     """call called caller callers calling calls cover covered covers crash crashes default defaults depend
     depends error errors exception exceptions extend extended extends fail failed failing fails failure
     failures go goes happen happens import imported imports inherit inherits invoke invoked invokes override
@@ -43,9 +43,9 @@ def bare_pronoun(question: str) -> str:
     if found is None or _OF_A_USER.search(text):
         return ""
     own = _meaningful(text)
-    if not (RELATIONS | _OF_ANYTHING | _PLACES).issuperset(own):
+    if not (_RELATIONS | _OF_ANYTHING | _PLACES).issuperset(own):
         return ""
-    asks_of_code = not RELATIONS.isdisjoint(own) or _USES.search(text) is not None
+    asks_of_code = not _RELATIONS.isdisjoint(own) or _USES.search(text) is not None
     asks = asks_of_code or (not _OF_ANYTHING.isdisjoint(own) and not found["near"])
     return found[0].lower() if asks else ""
 

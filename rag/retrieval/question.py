@@ -145,6 +145,8 @@ _MAX_SPELLED_CHARS = 400
 """A longer text is searched for names only so far."""
 _SHORT_CHARS = 160
 """A longer text is not only "who needs it?"."""
+_KEPT_CHARS = 500
+"""What is parsed of a longer text takes up to a megabyte."""
 _FRAGMENT_WORDS = 3
 """A question of at most this many words is treated as incomplete."""
 
@@ -174,13 +176,16 @@ class ParsedQuestion:
     fresh: bool = False
 
 
-@lru_cache(maxsize=8)
 def parse_question(text: str) -> ParsedQuestion:
     """Parse a question. Any text is valid; a text without words has no terms.
 
-    A German question is read in English if all its words are known. The last results are cached: each
-    follow-up parses the questions before it again.
+    A German question is read in English if all its words are known. The last results are cached, of long
+    texts fewer: each follow-up needs the questions before it.
     """
+    return (_parsed if len(text) <= _KEPT_CHARS else _parsed_long)(text)
+
+
+def _parse(text: str) -> ParsedQuestion:
     text = _WHO_IS.sub(r"\1\2 is", in_english(composed(text)))
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in names_in(span)]
@@ -209,6 +214,9 @@ def parse_question(text: str) -> ParsedQuestion:
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _FRAGMENT_WORDS,
         fresh=bool(_FRESH.search(text)),
     )
+
+
+_parsed, _parsed_long = lru_cache(1024)(_parse), lru_cache(32)(_parse)
 
 
 def _lines_asked(text: str) -> list[tuple[str, int, int]]:

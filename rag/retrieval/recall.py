@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
-from rag.analysis import terms, words
 from rag.retrieval.question import ParsedQuestion, parse_question
 from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity
 from rag.types.question_kinds import AGAIN, RECALL
@@ -12,43 +12,44 @@ from rag.types.question_kinds import AGAIN, RECALL
 OUTDATED = " — outdated: the code has changed since"
 _MOST, _OF_EACH = 7, 2
 """How many places are recalled, and how many of each answer."""
-_MAX_WORDS = 20
-_SUMMARY = frozenset("summary summarise summarize recap conversation".split())
-_FILES = frozenset("files places".split())
-_SPEAKERS = frozenset("i my we".split())
-_PRONOUNS = frozenset("it its that this they them".split())
-_TALK = frozenset(
-    terms(
-        "summary summarise summarize recap conversation files places ask change cover decide discuss far find"
-        " first go last learn look need question touch"
-    )
-)
-"""The words of questions about a conversation."""
-_AGAIN = frozenset(terms("again explain repeat rephrase simple simpler shorter summarise summarize word"))
-"""The words of a request for the last answer once more."""
+_MAX_CHARS = 160
+_MARKS = ".,;:!?…"
+_FILLERS = frozenset("and can could far for just me now ok okay please so then us you".split())
+_QUESTIONS = {
+    RECALL: (
+        "which|what files|places would|do|should|must|will i|we |have|need |to change|edit|touch",
+        "which|what |files|places have|did we look|looked|go|gone at|through",
+        "which|what |files|places have|did we discuss|discussed|cover|covered|decide|decided",
+        "what have|did we talk|talked about",
+        "what have|did i|we |first ask|asked |first|last|before",
+        "what was|were my|our first|last|previous question|questions",
+        "what are|were we talking about",
+        "where are|were we",
+        "|give |a summary|summarise|summarize|recap",
+        "|give |a summary|summarise|summarize|recap |of this|our|the conversation|discussion",
+    ),
+    AGAIN: (
+        "why|again|simpler|shorter",
+        "explain|repeat|rephrase|say|summarise|summarize it|that|this |again |simpler|simply|shorter|briefly",
+        "explain|say |it|that|this |again in |a simple|simpler|other|few|fewer words",
+        "explain again |simpler|simply|shorter|briefly",
+    ),
+}
+"""The words of whole questions, with `|` between those of which one is said, or none."""
+_KINDS = {
+    " ".join(filter(None, said)): kind
+    for kind, questions in _QUESTIONS.items()
+    for question in questions
+    for said in product(*(words.split("|") for words in question.split(" ")))
+}
 
 
 def recalls(question: ParsedQuestion, past: Sequence[Exchange]) -> str:
-    """Return `RECALL` for a question about the conversation, `AGAIN` for one about its last answer, else "".
-
-    It has no words but those of the tables and, if it asks for files or a summary, of earlier questions.
-    """
-    said, content = {word.lower() for word in words(question.text)}, question.terms.keys()
-    is_named = question.paths or question.lines or (question.names and len(said) > 1)
-    if not past or is_named or len(said) > _MAX_WORDS:
+    """Return `RECALL` for a question about the conversation, `AGAIN` for one about its last answer, or ""."""
+    if not past or len(question.text) > _MAX_CHARS:
         return ""
-    speaks, has_pronoun, sums_up = said & _SPEAKERS, said & _PRONOUNS, said & _SUMMARY
-    if (
-        content <= _AGAIN
-        and not speaks
-        and bool(has_pronoun) >= bool(sums_up)
-        and (content or not has_pronoun)
-    ):
-        return AGAIN
-    nouns = sums_up or said & _FILES
-    known = _TALK.union(*(parse_question(one.question).terms for one in past if nouns))
-    is_meant = content <= known and not has_pronoun and (sums_up or speaks)
-    return RECALL if is_meant and (nouns or content or "we" in said) else ""
+    said = (word.strip(_MARKS) for word in question.text.lower().split())
+    return _KINDS.get(" ".join(word for word in said if word and word not in _FILLERS), "")
 
 
 def about_code(past: Sequence[Exchange]) -> list[Exchange]:
@@ -60,19 +61,21 @@ def about_code(past: Sequence[Exchange]) -> list[Exchange]:
     return kept
 
 
-def recalled(kind: str, past: Sequence[Exchange]) -> tuple[WeighedPlace, ...]:
-    """Return the places that answer a question of a kind about the conversation, the earliest first.
+def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, ...], bool]:
+    """Return the places that answer a question of a kind about the conversation, the earliest first, and
+    whether there is no room for more of them.
 
-    These are the first places of its answers, then the second ones, as far as there is room; for `AGAIN` all
-    places of the last one.
+    These are the first places of its answers, then the second ones, the latest of each, as far as there is
+    room; for `AGAIN` all places of the last one.
     """
     past = [one for one in past if one.places or one.is_set] if kind else []
     past, ranks = (past[-1:], len(SHOWN)) if kind == AGAIN else (past, _OF_EACH)
     found: dict[tuple[str, str, str | int], tuple[int, int, WeighedPlace]] = {}
     for rank in range(ranks):
-        for turn, exchange in enumerate(past):
+        for turn, exchange in reversed(list(enumerate(past))):
             for place in (exchange.places or (exchange.subject,))[rank : rank + 1]:
                 asked = exchange.question + (OUTDATED if exchange.is_outdated else "")
                 if place:
                     found.setdefault(identity(place), (turn, rank, WeighedPlace(place, 1.0, asked)))
-    return tuple(one for *_, one in sorted(list(found.values())[:_MOST], key=lambda one: one[:2]))
+    latest = sorted(list(found.values())[:_MOST], key=lambda one: one[:2])
+    return tuple(one for *_, one in latest), len(found) > _MOST

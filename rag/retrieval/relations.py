@@ -102,7 +102,7 @@ def shown_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, 
     """
     factors = np.ones(len(chunks), np.float32)
     asks = sought.question.asks
-    if not sought.shown or not asks.isdisjoint(_SHOWN_AGAIN) or (sought.bare and not asks):
+    if not sought.shown or not asks.isdisjoint(_SHOWN_AGAIN) or (sought.bare and asks <= {"test_code"}):
         return factors
     paths = {place.path for place in sought.shown}
     for i, chunk in enumerate(chunks.tolist()):

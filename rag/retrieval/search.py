@@ -202,6 +202,7 @@ def _search_stores(
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
     sought = _of_named(searchers, in_context(read, past, searchers[0].carry if searchers else CARRY))
+    sought = _of_test(sought)
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
@@ -302,6 +303,13 @@ def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> Cont
             about = (WeighedPlace(named, 1.0, question.text), *sought.about)
             return replace(sought, about=about, says_it=True)
     return sought
+
+
+def _of_test(sought: ContextualQuestion) -> ContextualQuestion:
+    """Return a question about "it", where that is a test, as one about tests: they are not ranked lower."""
+    if not (sought.says_it and sought.subject and kind_of_path(sought.subject.path) == "test"):
+        return sought
+    return replace(sought, question=replace(sought.question, asks=sought.question.asks | {"test_code"}))
 
 
 def _subject_asked(sought: ContextualQuestion) -> str:

@@ -30,7 +30,7 @@ RELATED = 0.2
 """The share of them where the places are only related to the subject: its callers, its tests."""
 PARTIAL = 0.45
 """How much a fragment with words of its own is about the places that it found."""
-AS_PLAUSIBLE = 0.66
+AS_PLAUSIBLE = 0.85
 """A place with at least this share of the best weight may as well be "it"."""
 _MOST, _MOST_PLAUSIBLE = 20, 3
 """How many places a set has, and how many of them may be "it"."""
@@ -91,7 +91,7 @@ def working_set(past: Sequence[Exchange]) -> list[WeighedPlace]:
     for exchange in past:
         found = {key: replace(one, weight=one.weight * FADE) for key, one in found.items()}
         own = 0.0 if exchange.is_set else independence(parse_question(exchange.question))
-        best = max(found.values(), key=lambda one: one.weight, default=None)
+        best = next(iter(found.values()), None)
         about = exchange.subject or (best.place if best else None)
         added = [(about, 1 - own)] if about and own < 1 else []
         share = RELATED + (1 - RELATED) * own if about else 1.0
@@ -100,7 +100,8 @@ def working_set(past: Sequence[Exchange]) -> list[WeighedPlace]:
         for place, weight in added:
             before = found.get(identity(place)) or WeighedPlace(place, 0.0, asked_in(exchange).text)
             found[identity(place)] = WeighedPlace(place, before.weight + weight, before.question)
-    return sorted(found.values(), key=lambda one: -one.weight)[:_MOST]
+        found = dict(sorted(found.items(), key=lambda one: -one[1].weight)[:_MOST])
+    return list(found.values())
 
 
 def _weights(exchange: Exchange) -> Sequence[float]:

@@ -91,7 +91,7 @@ def test_a_corrected_subject_is_that_of_the_next_question():
         ("and the other one?", "and it?"),
         ("is the other one tested?", "is it tested?"),
         ("who calls the other?", "who calls it?"),
-        ("what if the other function fails?", "what if it fails?"),
+        ("what if the other fails?", "what if it fails?"),
         ("show me the other one", "show me it"),
         ("show me the other files", ""),
         ("and in the other direction?", ""),
@@ -124,9 +124,12 @@ def test_the_other_one_is_asked_for(text, as_it):
     [
         ("who calls the first?", "who calls it?", 0),
         ("explain the second one again", "explain it again", 1),
-        ("is the third function tested?", "is it tested?", 2),
+        ("is the third tested?", "is it tested?", 2),
         ("and the last one?", "and it?", -1),
         ("who calls [2]?", "who calls it?", 1),
+        ("does the second raise?", "does it raise?", 1),
+        ("and the first, please", "and it, please", 0),
+        ("show me the last one in full", "show me it in full", -1),
     ],
 )
 def test_a_listed_place_is_asked_for(text, as_it, number):
@@ -142,6 +145,15 @@ def test_a_listed_place_is_asked_for(text, as_it, number):
         "compare the first and the second one",
         "the second time it fails",
         "is it called first?",
+        "What does argv[1] hold?",
+        "What does f()[1] return?",
+        "What is [0] of it?",
+        "How do I run the first test?",
+        "Who closes the last file?",
+        "Is the last error raised?",
+        "Is the first tested version kept?",
+        "Is the last call logged?",
+        "Are the first and last lines read?",
     ],
 )
 def test_an_ordinal_of_something_else_is_not(text):
@@ -154,6 +166,12 @@ def test_the_second_one_is_a_place_of_the_last_answer():
         sought = in_context(parse_question(question), past, CARRY)
         assert sought.subject == meant_place
     assert in_context(parse_question("who calls the fifth?"), past, CARRY).subject == SEND
+
+
+@pytest.mark.parametrize("question", ["who calls the last one?", "who calls the first?", "who calls [1]?"])
+def test_without_places_there_is_no_listed_one(question):
+    past = [Exchange("How do I water tomatoes?"), Exchange("thanks")]
+    assert in_context(parse_question(question), past, CARRY).subject is None
 
 
 OPEN = Subject("src/lock.py", "open_box", "Lock", 30, 40)
@@ -257,10 +275,21 @@ def test_a_question_about_it_covers_what_is_as_plausible(dialog):
     doubtful = Exchange("Where is a message handled?", places, scores=(1.0, 0.99))
     found = search([first.searcher], "who calls it?", past=[doubtful]).code_facts
     assert found.summary.startswith("`deliver` is called in 1 place") and "; `put` is called" in found.summary
-    sure = Exchange("Where is a message handled?", places, scores=(1.0, 0.5))
+    sure = Exchange("Where is a message handled?", places, scores=(1.0, 0.97))
     assert "put" not in search([first.searcher], "who calls it?", past=[sure]).code_facts.summary
 
 
 def test_a_named_definition_is_the_subject_of_its_callers(dialog):
     *_, answer = answers(dialog, "who calls deliver_all()?", "and who calls `deliver`?", "is it tested?")
     assert answer.subject.symbol == "deliver"
+
+
+def test_a_question_about_a_test_finds_it(dialog, tmp_path):
+    root = tmp_path / "mail"
+    (root / "tests").mkdir()
+    body = "".join(f"    assert deliver(letter_{n}) == {n}\n" for n in range(6))
+    (root / "tests" / "test_mail.py").write_text(f"def test_letters():\n{body}", encoding="utf-8")
+    updated = Dialog(dialog.engine, [dialog.engine.repository(locate(str(root)))])
+    *_, tests, first = answers(updated, "How is a message delivered?", "and the tests?", "the first")
+    assert tests.citations[0].path == first.citations[0].path == "tests/test_mail.py"
+    assert first.subject.symbol == "test_letters" and not first.warning

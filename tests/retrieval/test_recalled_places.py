@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import rag.retrieval.question as question_parser
 from rag.answer.extract import ExtractiveGenerator
+from rag.retrieval.context import CARRY, in_context
 from rag.retrieval.question import parse_question
-from rag.retrieval.recall import recalls
+from rag.retrieval.recall import recalled, recalls
 from rag.retrieval.working_set import Exchange
 from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
@@ -17,6 +19,29 @@ from rag.types.question_kinds import AGAIN, RECALL
 CART = 'def price_of(cart):\n    """Sum the prices of a cart."""\n    return sum(cart)\n'
 STAMP = 'def stamp(letter):\n    """Put a stamp on a letter."""\n    return letter + "#"\n'
 PAST = [Exchange("How is the price of a cart computed?", (Subject("cart.py", "price_of", "", 1, 3),))]
+ORDINARY = [
+    "What is a word?",
+    "How is a word repeated?",
+    "What does repeat do?",
+    "Where is it repeated?",
+    "repeat",
+    "Who?",
+    "What else?",
+    "Show me more",
+    "Why is it repeated?",
+    "How do I ask?",
+    "How does conversation work?",
+    "How do we compute the price of a cart?",
+    "Which files compute the price of a cart?",
+    "How do we find the last question?",
+    "Where do we write files?",
+    "Where are files changed?",
+    "Which files would I have to change for another price?",
+    "What is the summary of a cart?",
+    "`summarise`",
+    "summarise()",
+]
+"""Questions with words of those about a conversation."""
 
 
 @pytest.fixture
@@ -40,7 +65,7 @@ def asked(dialog, question):
     ("question", "kind"),
     [
         ("So which files would I have to change?", RECALL),
-        ("Which files would I have to change for the price of a cart?", RECALL),
+        ("what are we talking about?", RECALL),
         ("which files did we go through?", RECALL),
         ("where were we?", RECALL),
         ("what did we decide?", RECALL),
@@ -63,6 +88,11 @@ def asked(dialog, question):
         ("What was the last release?", ""),
         ("list my orders", ""),
         ("explain `price_of` again", ""),
+        *(
+            (text, AGAIN)
+            for text in ("and why?", "again", "explain it again, please", "explain that simpler")
+        ),
+        *((text, "") for text in ORDINARY),
     ],
 )
 def test_a_question_about_the_conversation_is_recognised(question, kind):
@@ -83,6 +113,34 @@ def test_the_places_of_the_conversation_are_listed_in_its_order(dialog):
     ]
     assert answer.found and not answer.warning
     assert [citation.path for citation in answer.citations] == ["cart.py", "stamp.py"]
+
+
+def test_the_latest_places_are_listed_where_there_are_many():
+    places = [Subject("cart.py", f"step_{n}", "", n, n) for n in range(1, 11)]
+    past = [Exchange(f"How does step {place.start} work?", (place,)) for place in places]
+    shown, is_cut = recalled(RECALL, past)
+    assert [one.place for one in shown] == places[3:] and is_cut
+    shown, is_cut = recalled(RECALL, past[:7])
+    assert [one.place for one in shown] == places[:7] and not is_cut
+
+
+def test_the_sentence_on_the_latest_places_gives_no_total(dialog, tmp_path):
+    steps = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(8))
+    (tmp_path / "shop" / "steps.py").write_text(steps, encoding="utf-8")
+    updated = Dialog(dialog.engine, [dialog.engine.repository(locate(str(tmp_path / "shop")))])
+    for n in range(8):
+        asked(updated, f"Where is `step_{n}` defined?")
+    lines = asked(updated, "recap").text.splitlines()
+    assert lines[0] == "The latest 7 places of this conversation are in 1 file:"
+    assert "step_1" in lines[2] and "step_7" in lines[8]
+
+
+def test_each_earlier_question_is_parsed_once():
+    past = [Exchange(f"How is the price of cart {n} computed?", PAST[0].places) for n in range(400)]
+    question_parser._parsed.cache_clear()
+    for question in ("who calls it?", "is it tested?", "recap"):
+        in_context(parse_question(question), past, CARRY)
+    assert question_parser._parsed.cache_info().misses == len(past) + 3
 
 
 def test_a_question_about_the_conversation_does_not_change_its_subject(dialog):

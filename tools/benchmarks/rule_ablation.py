@@ -21,7 +21,7 @@ from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.summary import Difference, Resampling
 from rag.evaluation.trees import Tree, indexed_folder, plan
 from rag.retrieval.instructions import without_instructions
-from rag.retrieval.question import parse_question
+from rag.retrieval.question import _parsed, _parsed_long
 from rag.service import Engine
 from rag.settings import Settings
 from tools.benchmarks.bench import Bench, show
@@ -147,8 +147,8 @@ def measured(tree: Tree, rules: Sequence[Rule] = RULES) -> Found:
 
 def _asked(engine: Engine, root: Path, questions: Sequence[Question]) -> dict[str, Answered]:
     """Ask questions in their conversations; nothing read before is reused."""
-    parse_question.cache_clear()
-    without_instructions.cache_clear()
+    for cached in (_parsed, _parsed_long, without_instructions):
+        cached.cache_clear()
     return {one.id: ask(dialog, one) for dialog, one in conversations(engine, root, questions)}
 
 

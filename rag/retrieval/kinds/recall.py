@@ -16,10 +16,13 @@ def find(asked: Asked) -> CodeFacts | None:
         places += found[:1]
         gone += not found
     files, count = len({place.file.path for place in places}), len(places)
-    what = f"{count} place{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
-    is_again = asked.question.recalls == AGAIN
-    first = named(asked.question.recalled[0].place.name)
-    summary = f"The last answer is about {first}" if is_again else f"This conversation is about {what}"
+    where = f"{files} file{'s' * (files != 1)}"
+    if asked.question.recalls == AGAIN:
+        summary = f"The last answer is about {named(asked.question.recalled[0].place.name)}"
+    elif asked.question.recalls_latest:
+        summary = f"The latest {count} places of this conversation are in {where}"
+    else:
+        summary = f"This conversation is about {count} place{'s' * (count != 1)} in {where}"
     note = f"{gone} of its places {'is' if gone == 1 else 'are'} gone" if gone else ""
     return code_facts(asked, asked.question.recalls, "", summary, places, note=note)
 

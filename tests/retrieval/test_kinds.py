@@ -301,7 +301,7 @@ def test_an_answer_shows_the_facts_with_their_sources(engine: Engine, folder: Pa
     assert isinstance(answer, Answer) and answer.code_facts
     lines = answer.text.splitlines()
     assert lines[0] == "The list is `GlazeColor` in `shop/color.py`, which has 5 members:"
-    assert lines[2] == "`shop/color.py:5-14` [1]" and "    RED = 1" in lines
+    assert lines[2] == "[1] shop/color.py:5-14" and "    RED = 1" in lines
     assert answer.citations[0].path == "shop/color.py"
     assert (1, "shop/color.py", 9, 9) in generator.quoted
     prompt = dialog.prepare("List all colours that a glaze can have.").prompt.text

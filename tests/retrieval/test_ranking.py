@@ -183,7 +183,7 @@ def test_what_all_of_it_is_says_the_beginning_of_its_readme(searcher):
         found = search([where], question)
         assert found.hits[0].path == "README.py"
         assert judge([where], found).found
-    for question in ("What does this project do with a path?", "What removes a project?", "overview"):
+    for question in ("What does this project do with a path?", "What removes a project?"):
         assert not any("pointed" in hit.legs for hit in search([where], question).hits)
 
 
@@ -194,7 +194,7 @@ def test_a_search_of_a_damaged_store_says_so(searcher, tmp_path):
     damaged.write_bytes(data[:4096] + bytes([0xFF]) * (len(data) - 4096))
     index = Store.open(damaged)
     searching = replace(whole, index=index, vectors=FaissIndex(index.vectors))
-    with pytest.raises(StoreCorrupt, match=r"does not match its checksum.*--rebuild"):
+    with pytest.raises(StoreCorrupt, match=r"(does not match its checksum|a text is damaged).*--rebuild"):
         search([searching], "How is a folder thrown away?")
 
 

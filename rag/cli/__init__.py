@@ -147,7 +147,7 @@ def __getattr__(name: str) -> Any:
 
 def is_question(words: Sequence[str]) -> bool:
     """Return whether a command line is a question without a command: a text with a space, alone or after a
-    source and its options. A single word is a command, perhaps a misspelt one, and so is a word before a text.
+    source and its options. A single word is a command, perhaps a misspelt one, and so is one before a text.
     """
     has_options = words[1:2] and words[1].startswith("-")
     texts = [*words[:1], *(words[-1:] if has_options else words[1:2])]

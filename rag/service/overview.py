@@ -264,11 +264,10 @@ class _Reading:
 
     def _commands(self) -> Iterator[OverviewStatement]:
         """Yield the first command of each purpose."""
-        whole = [one for one in project_commands(self._store) if "<" not in one.text]
-        found = {one.purpose: one for one in reversed(whole)}
+        found = {one.purpose: one for one in reversed(project_commands(self._store))}
         for purpose, about in _COMMANDS.items():
             if one := found.get(purpose):
-                yield OverviewStatement(about, f"`{one_line(one.text)}`", one.path, one.line)
+                yield OverviewStatement(about, one.shown, one.path, one.line)
 
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files

@@ -147,9 +147,11 @@ def __getattr__(name: str) -> Any:
 
 def is_question(words: Sequence[str]) -> bool:
     """Return whether a command line is a question without a command: a text with a space, alone or after a
-    source. A single word is a command, perhaps a misspelt one, and so is a word before a text.
+    source and its options. A single word is a command, perhaps a misspelt one, and so is one before a text.
     """
-    has_space = [" " in word.strip() and not word.startswith("-") for word in words[:2]]
+    has_options = words[1:2] and words[1].startswith("-")
+    texts = [*words[:1], *(words[-1:] if has_options else words[1:2])]
+    has_space = [" " in word.strip() and not word.startswith("-") for word in texts]
     if not any(has_space) or words[0] in _COMMANDS:
         return False
     from rag.cli.ask import is_place
@@ -158,8 +160,8 @@ def is_question(words: Sequence[str]) -> bool:
 
 
 def is_source_alone(words: Sequence[str]) -> bool:
-    """Return whether a command line is only a source (`rag .`), perhaps with options."""
-    if not words or words[0].startswith("-") or any(not word.startswith("-") for word in words[1:]):
+    """Return whether a command line is only a source (`rag .`), perhaps with options and their values."""
+    if not words or words[0].startswith("-") or any(not word.startswith("-") for word in words[1:2]):
         return False
     from rag.cli.ask import is_place
 

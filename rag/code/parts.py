@@ -15,7 +15,8 @@ from rag.markdown import documented
 _LARGE_SHARE = 1 / 3
 """A folder with more than this share is shown as its subfolders."""
 _MIN_FILES = 3
-"""A folder with fewer files is one part."""
+"""A folder with fewer files is one part; the top of a repository never is."""
+_MAX_ROUNDS = 40
 _MIN_SHARE = 0.1
 """With a smaller share, the code is not what a repository is for."""
 _TESTS = re.compile(
@@ -23,8 +24,10 @@ _TESTS = re.compile(
     re.I,
 )
 _NEWS = ("change", "history", "news", "release")
+_DESCRIBING = ("readme", "architecture", "structure", "design")
 _LIST_MARKS = " \t-*+|`│├└─#>[('\""
-_SEPARATORS = " \t/*`|:=—–→-#_])('\""
+_NAME_ENDS = " \t/*`_])('\""
+_SEPARATORS = "|:=—–→-#"
 _MAX_DOCUMENTS, _MAX_DOCUMENT_LINES = 60, 2_000
 
 
@@ -52,7 +55,11 @@ def _is_beside(path: str) -> bool:
 
 
 def _is_news(file: File) -> bool:
-    return file.path.rpartition("/")[2].lower().startswith(_NEWS)
+    return _basename(file).startswith(_NEWS)
+
+
+def _basename(file: File) -> str:
+    return posixpath.basename(file.path).lower()
 
 
 def _lines(files: Sequence[File]) -> int:
@@ -70,7 +77,7 @@ def main_parts(weights: Mapping[str, int], most: int, *, with_files: bool = Fals
     def weight(part: str) -> int:
         return sum(weights[path] for path in parts[part])
 
-    while True:
+    for _ in range(_MAX_ROUNDS):
         largest = max(parts, key=lambda part: (weight(part), part))
         inner = _divided(largest, parts[largest], with_files=with_files)
         is_large = weight(largest) > _LARGE_SHARE * sum(weights.values()) or not largest
@@ -83,7 +90,14 @@ def main_parts(weights: Mapping[str, int], most: int, *, with_files: bool = Fals
 
 
 def _divided(folder: str, paths: Sequence[str], *, with_files: bool) -> dict[str, list[str]]:
-    """Return the subfolders with their files, and the folder with the rest; {} if it has no subfolders."""
+    """Return the subfolders with their files, and the folder with the rest; {} if it has no subfolders.
+
+    Folders that hold nothing but one folder are skipped.
+    """
+    if folder in paths:
+        return {}
+    only = posixpath.commonprefix([f"{posixpath.dirname(path)}/" for path in paths]).rpartition("/")[0]
+    outer, folder = folder, only
     parts: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         inner, _, _ = path[len(folder) + 1 if folder else 0 :].rpartition("/")
@@ -92,7 +106,9 @@ def _divided(folder: str, paths: Sequence[str], *, with_files: bool) -> dict[str
         if with_files:
             parts |= {path: [path] for path in parts.pop(folder, ())}
         return dict(parts)
-    return {path: [path] for path in paths} if with_files and len(paths) >= _MIN_FILES else {}
+    if with_files and (not folder or len(paths) >= _MIN_FILES):
+        return {path: [path] for path in paths}
+    return {folder: list(paths)} if folder != outer else {}
 
 
 def documents_near_top(survey: Survey) -> list[File]:
@@ -103,23 +119,25 @@ def documents_near_top(survey: Survey) -> list[File]:
 
 def listed_in_documents(survey: Survey, parts: Sequence[str]) -> dict[str, tuple[str, str, int]]:
     """Return what documents say of parts in lists, tables and trees of folders: the words after the name of a
-    part that begins a line, with the path and the line.
+    part that begins a line, and a separator, with the path and the line. What describes the repository as a
+    whole comes first.
     """
     names: dict[str, str] = {}
     for part in parts:
         for name in (part, part.rpartition("/")[2]):
             names[name] = part if name not in names or name == part else ""
     found: dict[str, tuple[str, str, int]] = {}
-    for file in documents_near_top(survey):
-        if _is_news(file):
-            continue
+    documents = [file for file in documents_near_top(survey) if not _is_news(file)]
+    for file in sorted(documents, key=lambda file: not _basename(file).startswith(_DESCRIBING)):
         for number, line in enumerate(file.lines[:_MAX_DOCUMENT_LINES], 1):
             head = (documented(line) if "](" in line else line).lstrip(_LIST_MARKS)[:200]
             name = head.split("`")[0].split(" ")[0].split("]")[0].rstrip("/*:|")
             part = names.get(name.removeprefix("./"), "")
             is_path = "/" in head[: len(name) + 1] or "." in name
-            said = head[len(name) :].lstrip(_SEPARATORS).partition("|")[0].rstrip(" |")
+            rest = head[len(name) :].lstrip(_NAME_ENDS)
+            said = rest.lstrip(_SEPARATORS + _NAME_ENDS).partition("|")[0].rstrip(" |")
             said = said if said.count("`") % 2 == 0 else said.replace("`", "")
-            if part and is_path and part not in found and len(said.split()) > 1:
+            is_listed = part and is_path and rest.startswith(tuple(_SEPARATORS)) and "://" not in said
+            if is_listed and part not in found and len(said.split()) > 1:
                 found[part] = said, file.path, number
     return found

@@ -155,7 +155,11 @@ def judge(
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
-    if facts is not None and (facts.certain_count or facts.kind == CALLERS) and _names_subject(facts, found):
+    if (
+        facts is not None
+        and (facts.certain_count or facts.kind in (CALLERS, OVERVIEW))
+        and _names_subject(facts, found)
+    ):
         value = 1.0  # the definition or the file that the question names exists
     elif found.hits and (
         found.ranked[0].legs.get("pointed") or _shows_subject(found) or (foreign and not by_words)

@@ -542,13 +542,15 @@ _WHOLE = _STRUCTURED | frozenset(
 ASKED_WORDS = _WHOLE.union(*(group for row in PROJECT_QUESTIONS for group in row.asked))
 """The words that such questions ask with, also those that are written as names are: e2e."""
 _BEGINNING = frozenset("begin beginning first new newcomer newcomers beginner start starting started".split())
-_READER = frozenset("i im we one newcomer newcomers beginner beginners new to".split())
+_READER = frozenset("i im we one newcomer newcomers beginner beginners to".split())
 _WITH_THEM = frozenset(
     """at basic between big brief briefly each general good high how inside internally internals its key learn
     level me most of out overall picture read reading role short through together understand walk way
     whole""".split()
 )
 _PARTS = frozenset(("file", "files"))
+_INTO = frozenset("in with to on about read reading learn understand".split())
+"""Words of a question for where to start with a project, rather than for what starts it."""
 
 
 def asks_for_whole(asked: Set[str]) -> bool:
@@ -570,6 +572,10 @@ def overview_question(asked: Set[str], own: Set[str], *, begins: bool) -> Projec
     says_what = not asked.isdisjoint(("what", "whats")) and not asked.isdisjoint(
         PROJECT | own | {"this", "it"}
     )
+    says_what = says_what and "key" not in asked  # the key of a package is a value, its key parts are not
+    starts_it = not asked.isdisjoint(("start", "begin")) and not asked.isdisjoint(PROJECT | own)
+    if starts_it and asked.isdisjoint(_INTO):
+        return None
     if not asked.isdisjoint(_BEGINNING):
         is_asked = not asked.isdisjoint(_READER) and "how" not in asked
     else:

@@ -339,7 +339,7 @@ def _code_facts(
     best: Sequence[tuple[Hit, ChunkIndex]],
     purpose: str,
 ) -> CodeFacts | None:
-    if not kinds or not (best or sought.recalled):
+    if not kinds or not (best or sought.recalled or purpose):
         return None
     return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best], purpose), kinds)
 

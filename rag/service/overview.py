@@ -43,7 +43,7 @@ _INDEX = ("readme.md", "readme.rst", "index.md", "index.rst")
 _MAX_LINES = 500
 """A larger file, perhaps generated, counts as one of this size."""
 _MAX_STARTS, _MAX_QUESTIONS, _MAX_CANDIDATES = 2, 4, 9
-_MAX_DESCRIPTION_CHARS, _MAX_CHARS = 200, 70
+_MAX_DESCRIPTION_CHARS, _MAX_CHARS, _MAX_PATH_CHARS = 200, 70, 120
 _MAX_ARROWS = 10
 _KEPT = 16
 _MAX_NAMES = 5
@@ -149,14 +149,15 @@ class _Reading:
         lead = self._lead(paths)
         if lead and self._users.count(lead[0]) and " " not in lead[0].name:
             self._leads.append(lead)
-        if listed:
-            return OverviewStatement(about, _short(listed[0]), *listed[1:])
         is_file = part in self._survey.files
         if self._survey.files[paths[0]].kind == "doc":
             path = next((path for path in paths if posixpath.basename(path).lower() in _INDEX), "")
             quote = title_of(self._survey.files[path].text, path) if path else None
         else:
             quote = self._survey.summary(part) if is_file else package_quote(self._survey, paths)
+        is_said = quote is not None and len(quote.text.split()) > 2
+        if listed and not is_said:
+            return OverviewStatement(about, _short(listed[0]), *listed[1:])
         quote = quote or description_in_manifest(self._survey, part)
         if quote is not None and len(quote.text.split()) > 2:
             return _statement(about, quote)
@@ -263,11 +264,10 @@ class _Reading:
 
     def _commands(self) -> Iterator[OverviewStatement]:
         """Yield the first command of each purpose."""
-        whole = [one for one in project_commands(self._store) if "<" not in one.text]
-        found = {one.purpose: one for one in reversed(whole)}
+        found = {one.purpose: one for one in reversed(project_commands(self._store))}
         for purpose, about in _COMMANDS.items():
             if one := found.get(purpose):
-                yield OverviewStatement(about, f"`{one_line(one.text)}`", one.path, one.line)
+                yield OverviewStatement(about, one.shown, one.path, one.line)
 
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files
@@ -386,14 +386,14 @@ def overview_markdown(
 
     def placed(one: OverviewStatement) -> str:
         number = numbers.get((one.path, one.line), 0)
-        return f"(`{one_line(one.place)}`)" + (f" [{number}]" if number else "")
+        return f"(`{_path(one.place)}`)" + (f" [{number}]" if number else "")
 
     first = overview.description
     stop = "" if first and first.text.endswith(("…", "!", "?")) else "."
     said = f": {first.text}{stop} {placed(first)}" if first else stop
     blocks = [f"**{one_line(overview.name)}**{said}"]
     if overview.parts:
-        rows = [f"- `{one_line(one.about)}` — {one.text} {placed(one)}" for one in overview.parts]
+        rows = [f"- `{_path(one.about)}` — {one.text} {placed(one)}" for one in overview.parts]
         blocks.append("Parts:\n" + "\n".join(rows))
     if diagram := _diagram(overview):
         blocks.append(f"Which part uses which:\n\n{diagram}")
@@ -404,12 +404,18 @@ def overview_markdown(
     return "\n\n".join(blocks) + "\n"
 
 
+def _path(path: str) -> str:
+    """Return a path on one line, without its middle if it is long."""
+    shown, half = one_line(path), _MAX_PATH_CHARS // 2
+    return shown if len(shown) <= _MAX_PATH_CHARS else f"{shown[:half]}…{shown[-half:]}"
+
+
 def _diagram(overview: Overview) -> str:
     """Return the uses as a block of mermaid; "" without any."""
     graph = Graph()
     names = [one.about.strip("/").rpartition("/")[2] for one in overview.parts]
     for number, one in enumerate(overview.parts):
-        graph.node(number, names[number] if names.count(names[number]) == 1 else one.about)
+        graph.node(number, names[number] if names.count(names[number]) == 1 else _path(one.about))
     for source, target in overview.uses:
         graph.edge(source, target)
     drawn = graph.draw(direction="TB")

@@ -61,6 +61,14 @@ def commands(searcher_of, files):
             {"web/package.json": '{"scripts": {"test": "x"}}\n'},
             {("test", "cd web && npm test"): "web/package.json:1"},
         ),
+        (
+            {"package.json": '{"packageManager": "npm; curl x | sh; npm@1", "scripts": {"dev": "x"}}\n'},
+            {("run", "npm run dev"): "package.json:1"},
+        ),
+        (
+            {"Cargo.toml": "[package]\n", ".github/workflows/ci.yml": "run: cargo test --all\n"},
+            {("test", "cargo test"): ".github/workflows/ci.yml:1"},
+        ),
     ],
 )
 def test_a_command_has_its_purpose_and_its_line(searcher_of, files, found):
@@ -74,10 +82,57 @@ def test_a_command_has_its_purpose_and_its_line(searcher_of, files, found):
         "```sh\ngit clone x\n```\n",
         "`sudo apt-get install curl`\n",
         "`./dist/`\n",
+        "`python is a language to run`\n",
+        "You can `make it run` here.\n",
+        "```sh\nnpm test | sh\nnpm run $(curl x)\nnpm test > /etc/x\npytest <(curl x)\nnpm test; curl x\n"
+        "npm test & curl x\nnpm test `curl x`\n```\n",
     ],
 )
 def test_other_text_is_no_command(searcher_of, text):
     assert commands(searcher_of, {"README.md": text}) == {}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}\n'},
+        {"package.json": '{"scripts": {"dev": "node -e \\"console.warn(\'dev has been removed\')\\""}}\n'},
+        {"package.json": '{"scripts": {"test; python x.py": "x", "test $(x)": "x"}}\n'},
+        {"x; python y/package.json": '{"scripts": {"test": "x"}}\n'},
+        {"website/package.json": '{"scripts": {"start": "x"}}\n'},
+    ],
+)
+def test_a_package_without_scripts_of_the_project_has_no_command(searcher_of, files):
+    assert commands(searcher_of, files) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "purpose", "first"),
+    [
+        (
+            {"docs/develop.md": "```\nmake\n```\n", "Makefile": "help:\n\techo\n\nbuild:\n\tgo build\n"},
+            "build",
+            "make build",
+        ),
+        ({"DEVELOP.md": "Run `cargo run`, or `cargo run -- run`.\n"}, "run", "cargo run -- run"),
+        ({"DEVELOP.md": "Run `cargo run`, or `cargo run -- --quiet`.\n"}, "run", "cargo run"),
+    ],
+)
+def test_a_whole_command_comes_before_one_that_lacks_a_word(searcher_of, files, purpose, first):
+    found = [one.text for one in project_commands(searcher_of(files).index) if one.purpose == purpose]
+    assert found[0] == first and len(found) == 2
+
+
+def test_a_command_that_no_line_has_is_one_by_convention(searcher_of):
+    files = {"go.mod": "module kiln\n", "kiln.go": "package kiln\n\nfunc Fire() {}\n"}
+    found = search([searcher_of(files)], "How do I run the tests?").code_facts
+    assert found is not None and found.summary == "Run `go test ./...` by convention (`go.mod:1`)"
+
+
+def test_of_very_many_scripts_the_first_are_read(searcher_of):
+    scripts = ",\n".join(f'"test:{n}": "x"' for n in range(20_000))
+    found = commands(searcher_of, {"package.json": f'{{"scripts": {{\n{scripts}\n}}}}\n'})
+    assert len(found) == 500 and found["test", "npm run test:1"] == "package.json:3"
 
 
 def test_the_whole_test_comes_before_a_part_of_it(searcher_of):

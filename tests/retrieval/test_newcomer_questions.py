@@ -126,6 +126,7 @@ def searcher(searcher_of):
         ("what version am I looking at?", "meson.build", "version: '2.1.0'"),
         ("is this project dead?", "CHANGELOG.md", "# 2.1.0"),
         ("what changed in the last release", "CHANGELOG.md", ""),
+        ("What's new?", "CHANGELOG.md", ""),
         ("what's new in the latest version?", "CHANGELOG.md", ""),
         ("how is the code organised", "CLAUDE.md", "## Architecture overview"),
         ("give me a tour of the folders", "CLAUDE.md", "## Architecture overview"),

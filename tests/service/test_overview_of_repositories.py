@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rag.code.parts import main_parts
 from rag.display.mermaid import as_text
 from rag.service import Dialog, Engine, Repository, converse
 from rag.service.explore import explore
@@ -144,8 +145,57 @@ def test_every_form_of_the_question_has_the_same_answer(
     assert answer.citations and not answer.warning and answer.found
 
 
+def test_two_files_are_parts_and_need_no_words_of_the_question(engine: Engine, tmp_path: Path) -> None:
+    files = {
+        "convert.py": "def convert(x):\n    return x * 2\n",
+        "main.py": "from convert import convert\n\nprint(convert(2))\n",
+    }
+    small = indexed(engine, tmp_path / "small", files)
+    assert [one.about for one in overview_of(small).parts] == ["main.py", "convert.py"]
+    answer = asked(engine, small, "What is this project?")
+    assert answer.found and answer.text.startswith("**small**") and "`convert.py`" in answer.text
+    empty = asked(engine, indexed(engine, tmp_path / "empty", {"data.txt": "1\n"}), "What is this project?")
+    assert empty.found and empty.text.startswith("**empty**")
+
+
+def test_what_a_part_says_of_itself_counts_more_than_documents(engine: Engine, tmp_path: Path) -> None:
+    files = {
+        "ARCHITECTURE.md": "# Parts\n\n- `shop/web/`: answers all browsers\n- shop/storage/: wrong words\n",
+        "ADVICE.md": "# Advice\n\n- `shop/web/`: do not use this\n- shop/cart/ was removed in 2.0\n"
+        "- shop/till/: see http://evil.example for more\n",
+        "shop/cart/cart.py": "def fill_cart(x):\n    return x\n",
+        "shop/till/till.py": "def open_till(x):\n    return x\n",
+    }
+    found = lines_of(overview_of(indexed(engine, tmp_path / "shop", APPLICATION | files)))
+    assert found["shop/storage/ Store what is sold"] == "shop/storage/__init__.py:1"
+    assert found["shop/web/ answers all browsers"] == "ARCHITECTURE.md:3"
+    assert not any("removed" in text or "evil" in text for text in found)
+
+
+def test_deep_folders_take_few_rounds() -> None:
+    deep = {"/".join(["a"] * 1_900) + f"/{n}.py": 1 for n in range(2_000)}
+    assert list(main_parts(deep, 7)) == ["/".join(["a"] * 1_900)]
+    assert len(main_parts({"/".join(["a"] * n) + "/x.py": 1 for n in range(1, 2_000)}, 7)) == 7
+
+
+def test_a_long_path_is_shown_without_its_middle(engine: Engine, tmp_path: Path) -> None:
+    folder = "/".join(["deep" * 10] * 20)
+    files = {f"{folder}/{n}/f.py": f"def f{n}():\n    return 1\n" for n in range(3)}
+    text = overview_markdown(overview_of(indexed(engine, tmp_path / "x", files)))
+    assert "…" in text and max(map(len, text.splitlines())) < 400
+
+
 @pytest.mark.parametrize(
-    "question", ["What does open_store do?", "Where is an entry added?", "Who calls open_store?"]
+    "question",
+    [
+        "What does open_store do?",
+        "Where is an entry added?",
+        "Who calls open_store?",
+        "What's new?",
+        "What does new do?",
+        "What is the key of the package?",
+        "Where do I start the app?",
+    ],
 )
 def test_a_question_with_a_subject_has_another_answer(
     engine: Engine, shop: Repository, question: str

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from rag.code.roles import is_carried
 from rag.lines import lines_of
@@ -17,7 +18,7 @@ from rag.parsing import parse_json
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.conventional_places import AGENTS, CI, GUIDE, MANUAL, README, TASKS
-from rag.retrieval.kinds.asked import Asked, code_facts, named
+from rag.retrieval.kinds.asked import Asked, code_facts
 from rag.types import CodeFacts
 from rag.types.question_kinds import COMMAND
 
@@ -54,6 +55,8 @@ _CONVENTIONS = {
     "go.mod": ("go build ./...", "go test ./..."),
     "pytest.ini": ("pytest",),
 }
+_SITES = ("doc", "website", "www")
+"""The beginnings of the names of folders that may hold the site of a project."""
 _NEEDED = {
     "cargo": ("cargo.toml",),
     "go": ("go.mod",),
@@ -87,7 +90,18 @@ _TARGETS = (
 _PROMPT = re.compile(r"^\s*+(?:- )?(?:(?:run|script|command|cmd):\s*)?(?:[-$>%|] ?)?")
 _SPAN = re.compile(r"``?([^`\n]{2,120})``?")
 _FENCE = re.compile(r"^\s*+(?:`{3,}|~{3,})")
-_PARTS = re.compile(r"&&|;|\|\|")
+_PARTS = re.compile(r"&&|[;&]")
+_UNSAFE = re.compile(r"[|`<>]|\$\(")
+"""What makes a shell run, read or write something else; also placeholders."""
+_NAME = re.compile(r"[\w@.][\w@:./+-]*+")
+"""A name that a shell takes as one word."""
+_HARMLESS = frozenset(("cd", "export", "mkdir"))
+_PROSE = frozenset("a an and are for into is it of that the this to use was with you your".split())
+"""Words that make a sentence of what begins like a command: "make it run"."""
+_MANAGERS = ("npm", "pnpm", "yarn", "bun")
+_MAX_SCRIPTS = 500
+_KEY = re.compile(r'\s*+"([^"]*+)"')
+_SUBCOMMAND = re.compile(r" -- \w")
 _SCRIPT = re.compile(r"^(?:\./|bin/|scripts?/)[\w./-]*+(?<=\w)$")
 _BEFORE = re.compile(r"^(?:sudo$|env$|\w++=)")
 
@@ -101,6 +115,16 @@ class ProjectCommand:
     path: str
     line: int
 
+    @property
+    def by_convention(self) -> bool:
+        """Whether only the presence of a file says so."""
+        return self.path.lower() in _CONVENTIONS
+
+    @property
+    def shown(self) -> str:
+        """The command as code."""
+        return f"`{one_line(self.text)}`{' by convention' if self.by_convention else ''}"
+
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the commands for what a question asks to do, the most usual first; None if there are none."""
@@ -109,7 +133,7 @@ def find(asked: Asked) -> CodeFacts | None:
         found = [one for one in project_commands(index) if one.purpose == asked.purpose]
         found = sorted(found, key=named_first)[:_MAX_FACTS]
         places = [asked.place(index, one.path, one.line, "") for one in found]
-        said = [f"{named(one.text)} (`{one_line(one.path)}:{one.line}`)" for one in found]
+        said = [f"{one.shown} (`{one_line(one.path)}:{one.line}`)" for one in found]
         facts = code_facts(asked, COMMAND, asked.purpose, f"Run {''.join(said[:1])}", [*filter(None, places)])
         if facts is not None:
             return replace(facts, note=f"Also: {', '.join(said[1:])}" if said[1:] else "")
@@ -136,11 +160,32 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
                 is_other |= not names.issuperset(_NEEDED.get(one.text.split()[0], ()))
                 details = _details(one.text) + 2 * is_other
                 ranked.append(((details, -1 if is_for_users else rank, number), one))
-    ranked.sort(key=lambda each: (PURPOSES.index(each[1].purpose), each[0]))
+    incomplete = _incomplete([one for _, one in ranked])
+    ranked.sort(key=lambda each: (PURPOSES.index(each[1].purpose), each[1] in incomplete, each[0]))
     found: dict[tuple[str, str], ProjectCommand] = {}
     for _, one in ranked:
         found.setdefault((one.purpose, one.text), one)
-    return list(found.values())
+    return [_written_at(one, found.values()) if one.by_convention else one for one in found.values()]
+
+
+def _incomplete(commands: Sequence[ProjectCommand]) -> set[ProjectCommand]:
+    """Return the commands that lack a word which others have: the target of `make`, that may print a help
+    without it, and the subcommand of a program that is run in the same file.
+    """
+    builds = any(one.text == "make build" for one in commands)
+    whole = {(one.path, one.text.partition(" -- ")[0]) for one in commands if _SUBCOMMAND.search(one.text)}
+    return {
+        one
+        for one in commands
+        if (builds and one.text == "make") or (one.purpose == "run" and (one.path, one.text) in whole)
+    }
+
+
+def _written_at(one: ProjectCommand, others: Iterable[ProjectCommand]) -> ProjectCommand:
+    """Return a command at the line that has it, perhaps with more words; as it is if none has it."""
+    lines = (each for each in others if not each.by_convention and f" {one.text} " in f" {each.text} ")
+    place = next(lines, one)
+    return replace(one, path=place.path, line=place.line)
 
 
 def _paths(index: ChunkIndex) -> Iterator[tuple[int, str]]:
@@ -153,7 +198,7 @@ def _paths(index: ChunkIndex) -> Iterator[tuple[int, str]]:
     for path in paths:
         rank = next((n for n, pattern in enumerate(_FILES) if pattern.search(path)), None)
         depth = 0 if path.startswith((".", "doc")) else path.count("/")
-        is_site = path.startswith("doc") and path.partition("/")[0] in sites  # it is about itself
+        is_site = path.startswith(_SITES) and path.partition("/")[0] in sites  # it is about itself
         if rank is not None and depth < 2 and not is_carried(path) and not is_site:
             found.append((len(_FILES) * depth + rank, path))
     yield from sorted(found)[:_MAX_FILES]
@@ -180,6 +225,8 @@ def _read(path: str, text: str, own: str) -> Iterator[ProjectCommand]:
         found = ((1, one) for one in _CONVENTIONS[name])
     else:
         found = _written(lines, is_document=not name.endswith((".yml", ".yaml")))
+    if folder and not _NAME.fullmatch(folder):
+        return
     before = f"cd {folder} && " if folder and not path.startswith((".", "doc")) else ""
     for number, command in found:
         if purpose := _purpose(command, own):
@@ -193,13 +240,24 @@ def _scripts(text: str, lines: Sequence[str], tool: str) -> Iterator[tuple[int, 
     except ValueError:
         return
     manager = read.get("packageManager") if isinstance(read, dict) else None
-    if isinstance(manager, str) and tool == "npm":
+    if isinstance(manager, str) and tool == "npm" and manager.partition("@")[0] in _MANAGERS:
         tool = manager.partition("@")[0]
     listed = read.get("scripts") if isinstance(read, dict) else None
-    for name in listed if isinstance(listed, dict) else ():
-        line = next((n for n, each in enumerate(lines, 1) if each.lstrip().startswith(f'"{name}"')), 1)
+    keys = {match[1]: n for n, line in reversed([*enumerate(lines, 1)]) if (match := _KEY.match(line))}
+    for name, script in islice(listed.items(), _MAX_SCRIPTS) if isinstance(listed, dict) else ():
+        if not _NAME.fullmatch(name) or (isinstance(script, str) and _only_prints(script)):
+            continue
+        line = keys.get(name, 1)
         is_short = tool == "composer" or (tool != "bun" and name in ("test", "start"))
         yield line, f"{tool} {name}" if is_short else f"{tool} run {name}"
+
+
+def _only_prints(script: str) -> bool:
+    """Return whether a script does nothing but say something, such as that it was removed."""
+    return all(
+        part.split()[:1] in (["echo"], ["printf"], ["exit"]) or part.strip().startswith('node -e "console.')
+        for part in script.split("&&")
+    )
 
 
 def _written(lines: Sequence[str], *, is_document: bool) -> Iterator[tuple[int, str]]:
@@ -224,28 +282,42 @@ def _written(lines: Sequence[str], *, is_document: bool) -> Iterator[tuple[int, 
 
 
 def _purpose(command: str, own: str) -> str:
-    """Return the purpose of a command, by its last part that has one; "" for none, or no command."""
+    """Return the purpose of a command, by its last part that has one; "" for none, or no command.
+
+    Every part must begin with a program that is known.
+    """
+    if len(command) > 2 * _MAX_CHARS or "   " in command or _UNSAFE.search(command):
+        return ""
     found = ""
-    for part in _PARTS.split(command) if len(command) <= 2 * _MAX_CHARS and "   " not in command else ():
-        tokens = [token for token in part.split() if not _BEFORE.match(token)]
-        program = tokens[0].removeprefix("./").lower() if tokens else ""
-        is_script = _SCRIPT.match(tokens[0]) if tokens else None
-        last = tokens[-1] if tokens[1:2] and tokens[1].startswith("-") else "".join(tokens[1:2])
-        if program == own and last in _WORDS["run"]:
-            found = "run"
-        elif is_script or program in _PROGRAMS:
-            said = [word for token in tokens[:6] for word in re.split(r"[^a-z0-9]+", token.lower()) if word]
-            if program in _RUN_OTHERS and said[1:2] == ["run"]:
-                said = said[2:]
-            wanted = (one for one in ("lint", "test", "build", "run") if not _WORDS[one].isdisjoint(said))
-            installs = {"install"} if program in _TASKS else _WORDS["install"]
-            if not installs.isdisjoint(token.lower() for token in tokens[1:3]):
-                found = "install"
-            elif program in _TASKS and said[1:2] == ["check"]:
-                found = "test"
-            else:
-                found = next(wanted, "build" if part.strip() == "make" else found)
+    for part in _PARTS.split(command):
+        if tokens := [token for token in part.split() if not _BEFORE.match(token)]:
+            purpose = _purpose_of_part(tokens, own)
+            if purpose is None:
+                return ""
+            found = purpose or found
     return found
+
+
+def _purpose_of_part(tokens: Sequence[str], own: str) -> str | None:
+    """Return the purpose of a part of a command, "" if it has none; None if it is no command."""
+    program = tokens[0].removeprefix("./").lower()
+    last = tokens[-1] if tokens[1:2] and tokens[1].startswith("-") else "".join(tokens[1:2])
+    if program == own and last in _WORDS["run"]:
+        return "run"
+    if not (_SCRIPT.match(tokens[0]) or program in _PROGRAMS):
+        return "" if program in _HARMLESS or program == own else None
+    if not _PROSE.isdisjoint(tokens[1:]):
+        return None
+    said = [word for token in tokens[:6] for word in re.split(r"[^a-z0-9]+", token.lower()) if word]
+    if program in _RUN_OTHERS and said[1:2] == ["run"]:
+        said = said[2:]
+    installs = {"install"} if program in _TASKS else _WORDS["install"]
+    if not installs.isdisjoint(token.lower() for token in tokens[1:3]):
+        return "install"
+    if program in _TASKS and said[1:2] == ["check"]:
+        return "test"
+    wanted = (one for one in ("lint", "test", "build", "run") if not _WORDS[one].isdisjoint(said))
+    return next(wanted, "build" if tokens == ["make"] else "")
 
 
 def _names_package(command: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +51,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _T = TypeVar("_T")
 _File = tuple[SessionEvent, str]
 """What was read or edited, with its path in the repository."""
+_Turn = tuple[DialogTurn, list[_File]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class _NewTurns:
     """The new turns of a session, with what was imported of it before, by turn."""
 
     session: RecordedSession
-    turns: list[tuple[DialogTurn, list[_File]]]
+    turns: list[_Turn]
     known: Mapping[str, str]
     conversation: str
 
@@ -148,9 +149,7 @@ class _Import:
         self._names = set(self._stored.values())
         records = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=f"{reader.agent}:")
         self._records = {key: _record(value) for key, value in records}
-        self._owners = {
-            turn: key for key, record in self._records.items() for turn in record.get("turns", ())
-        }
+        self._owners = {turn: key for key, one in self._records.items() for turn in one.get("turns", ())}
 
     def run(self, places: Sequence[Path]) -> SessionImport:
         """Import all sessions about the repository."""
@@ -175,7 +174,7 @@ class _Import:
             if is_full or any(one.session.id == session.id for one in batch):  # a file that continues another
                 counts += self._store_all(batch)
                 batch = []
-            if new := self._guarded(lambda one=session: self._new_turns(one, _with_parts(one, parts))):
+            if new := self._guarded(partial(self._new_turns, session, _with_parts(session, parts))):
                 batch.append(new)
         counts += self._store_all(batch)
         return SessionImport(
@@ -195,13 +194,13 @@ class _Import:
             return None
 
     def _readable(self, sessions: Iterator[RecordedSession]) -> Iterator[RecordedSession]:
-        while session := self._guarded(lambda: next(sessions, None)):
+        while session := self._guarded(partial(next, sessions, None)):
             yield session
 
     # ------------------------------------------------------------ sessions to turns
 
     def _within_root(self, folder: str) -> str | None:
-        """Return a working folder relative to the repository; None if it is not inside, or in a nested one."""
+        """Return a working folder relative to the repository; None if it is not inside, or in another one."""
         try:
             real = os.path.realpath(folder) if Path(folder).is_absolute() else ""
         except ValueError:
@@ -283,10 +282,7 @@ class _Import:
         places = self._places = self._places or SessionPlaces(self._state)
         places.expect(file for new in batch for _, files in new.turns for file in files)
         for new in batch:
-            cited = self._guarded(
-                lambda one=new: [(_cited(turn, files, places), files) for turn, files in one.turns]
-            )
-            new.turns[:] = cited or []
+            new.turns[:] = self._guarded(partial(_all_cited, new.turns, places)) or []
         batch = [new for new in batch if new.turns]
         for new in [one for one in batch if one.conversation in self._stored]:
             self._extend(new)
@@ -351,10 +347,13 @@ class _Import:
         return name
 
 
-def _cited(turn: DialogTurn, files: Sequence[_File], places: SessionPlaces) -> DialogTurn:
-    citations, edited = places.cited(files)
-    session = {**(turn.metadata or {})[SESSION], "edited": edited}
-    return replace(turn, citations=citations, metadata={SESSION: session})
+def _all_cited(turns: Sequence[_Turn], places: SessionPlaces) -> list[_Turn]:
+    found = []
+    for turn, files in turns:
+        citations, edited = places.cited(files)
+        session = {**(turn.metadata or {})[SESSION], "edited": edited}
+        found.append((replace(turn, citations=citations, metadata={SESSION: session}), files))
+    return found
 
 
 def _with_parts(

@@ -35,10 +35,13 @@ _PLACEHOLDER = re.compile(
 )
 _KEY_BLOCK = "(?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _NAMED = (
-    r"(?i:pass(?:word|wd|phrase)|pwd|[_-]pass|secret|token|credential|(?:api|private|access)[ _-]?key)"
-    r"[\w.-]*"
+    r"(?i:(?:pass(?:word|wd|phrase)|pwd|secret|token|credential|(?:api|private|access)[ _-]?key)[\w.-]*"
+    r"|(?:\b|[_-])pass)"
 )
-_VALUE = r"""(?:\\*"([^"\\\n]+)|\\*'([^'\\\n]+)|`([^`\n]+)|([^\s"'`\\]+))"""
+_VALUE = (
+    r"""(?:\\+"((?:[^"\\\n]|\\[^"\n])+)|\\+'((?:[^'\\\n]|\\[^'\n])+)|"((?:[^"\\\n]|\\.)+)|'((?:[^'\\\n]|\\.)+)"""
+    r"""|`([^`\n]+)|((?:[^\s"'`\\]|\\[^\s"'`])+))"""
+)
 _WRITTEN = (
     ("private key", rf"(?s)-----BEGIN {_KEY_BLOCK}.*?(?:-----END {_KEY_BLOCK}|\z)"),
     ("password in an address", r"""://[^\s:/@"'<>]*:(\d+|\d*[^\s/\d@"'<>`][^\s"'<>`]*)@"""),
@@ -56,6 +59,7 @@ _WRITTEN = (
         r"""\bcurl\b(?:[^\n]|\\\n)*?\s(?:-[a-zA-Z]*u|--user)[ =]*["']?[^\s:"']*:([^\s"']+)""",
     ),
     ("password of a command", r"""\b(?:mysql|mariadb)[\w-]*\b(?:[^\n]|\\\n)*?\s-p["']?([^\s"']+)"""),
+    ("password of a command", r"(?i)\blogin\s+\S+\s+password\s+(\S+)"),
     ("password of a command", r"""\bsshpass\s+-p\s*["']?([^\s"']+)"""),
 )
 """Forms in which people and programs write secrets, with the secret in the last group, or as the whole."""

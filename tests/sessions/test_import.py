@@ -236,6 +236,9 @@ SECRETS = {
     "password: 'hunter2 and more'": ("hunter2", "secret by its name"),
     '{"api_key": "hunter2"}': ("hunter2", "secret by its name"),
     '{\\"client-secret\\": \\"hunter2\\"}': ("hunter2", "secret by its name"),
+    'password = "pa\\"hunter2"': ("hunter2", "secret by its name"),
+    "PASS=a\\hunter2": ("hunter2", "secret by its name"),
+    "machine shop login ada password hunter2": ("hunter2", "password of a command"),
     "deploy --db-password hunter2": ("hunter2", "secret by its name"),
     "Authorization: Basic YWRhOmh1bnRlcjI=": ("YWRhOm", "authorization"),
     "a header Bearer 0123456789abc": ("0123456789abc", "bearer token"),
@@ -255,7 +258,8 @@ def test_forms_of_secrets_are_removed(text):
 @pytest.mark.parametrize(
     "text",
     ["def check(token: str) -> bool:", "token = request.headers['x']", "max_tokens=4096", "PASSWORD=$PW",
-     "http://localhost:80/users/@me", "password=None", "bearer authentication", "token == secret()"],
+     "http://localhost:80/users/@me", "password=None", "bearer authentication",
+     "token == secret()", "tests passed: 1200"],
 )  # fmt: skip
 def test_code_about_secrets_is_kept(text):
     assert without_secrets(text) == text

@@ -220,12 +220,15 @@ class _Import:
         new = _NewTurns(session, [], known, conversation)
         if known and conversation not in self._stored:  # it was deleted
             return new
-        last = next(reversed(known), "")
+        last, seen = next(reversed(known), ""), set[str]()
         for n, exchange in enumerate(_exchanges(events)):
             turn = self._turn(session, exchange, n)
-            is_other = self._owners.get(turn.id, key) != key  # copied from a session that was resumed
-            if is_other or (turn.id in known and turn.id != last) or not (turn.answer or exchange.files):
+            is_copy = (
+                turn.id in seen or self._owners.get(turn.id, key) != key
+            )  # of a session that was resumed
+            if is_copy or (turn.id in known and turn.id != last) or not (turn.answer or exchange.files):
                 continue
+            seen.add(turn.id)
             files = [(one, path) for one in exchange.files if (path := self._path(session, one))]
             if turn.id not in known or known[last] != _digest(turn, files):
                 new.turns.append((turn, files))

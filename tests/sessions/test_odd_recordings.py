@@ -139,6 +139,14 @@ def test_a_copy_of_a_session_adds_nothing_that_was_deleted(shop, tmp_path):
     assert questions("claude-code") == [ASK_AGAIN]
 
 
+def test_a_request_that_a_file_repeats_is_stored_once(shop, tmp_path):
+    place = recordings("claude-code", shop, tmp_path)
+    again = request("u-98", "Once?"), reply("Once.")
+    grown(place, *again, *again)
+    assert imported("claude-code", place, shop).out == "stored 1 conversation; 3 new turns\n"
+    assert questions("claude-code") == [ASK, ASK_AGAIN, "Once?"]
+
+
 def test_a_fork_of_codex_has_only_its_own_turns(shop, tmp_path):
     place = recordings("codex", shop, tmp_path)
     file = codex_file(place)

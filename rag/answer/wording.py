@@ -24,6 +24,11 @@ _CHOSEN_BY_RANK = frozenset({LIST})
 _REFERENCE = re.compile(r"[\[【]([\d^][\d,;:\s–-]*)[\]】]")
 
 
+def without_references(text: str) -> str:
+    """Return a text whose `[1]` and `[2:3]` are no references to places; they stay valid as code."""
+    return _REFERENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+
 def doubt(prepared: Prepared) -> str:
     """Return how sure the first place is: "", "probably" or "possibly"."""
     probability = prepared.confidence.first_right if prepared.confidence else None

@@ -33,6 +33,42 @@ _PLACEHOLDER = re.compile(
     rb"(?i)example|fake|dummy|sample|placeholder|redacted|changeme|your[-_]?|insert|testing|secret_?key|my[-_]?(?:api|key|token)"
     rb"|x{5}|(.)\1{4}|0123|1234|2345|3456|abcd|bcde|cdef|qwer|deadbeef|foobar"
 )
+_KEY_BLOCK = "(?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+_NAMED = (
+    r"(?i:(?:pass(?:word|wd|phrase)|pwd|secret|token|credential|(?:api|private|access)[ _-]?key)[\w.-]*"
+    r"|(?:\b|[_-])pass)"
+)
+_VALUE = (
+    r"""(?:\\+"((?:[^"\\\n]|\\[^"\n])+)|\\+'((?:[^'\\\n]|\\[^'\n])+)|"((?:[^"\\\n]|\\.)+)|'((?:[^'\\\n]|\\.)+)"""
+    r"""|`([^`\n]+)|((?:[^\s"'`\\]|\\[^\s"'`])+))"""
+)
+_WRITTEN = (
+    ("private key", rf"(?s)-----BEGIN {_KEY_BLOCK}.*?(?:-----END {_KEY_BLOCK}|\z)"),
+    ("password in an address", r"""://[^\s:/@"'<>]*:(\d+|\d*[^\s/\d@"'<>`][^\s"'<>`]*)@"""),
+    ("secret by its name", rf"""{_NAMED}\\*["'`]?[ \t]*(?::=|=>|==?|:)[ \t]*{_VALUE}"""),
+    ("secret by its name", rf"--(?:[\w-]+-)?{_NAMED}[ \t]+{_VALUE}"),
+    (
+        "authorization",
+        r"""(?i)authorization\\*["'`]?[ \t]*[:=][ \t]*\\*["'`]?"""
+        r"""(?:(?:bearer|basic|token|digest|apikey)[ \t]+)?([^\s"'`\\]{4,})""",
+    ),
+    ("bearer token", r"(?i)\bbearer[ \t]+([\w.~+/=-]{8,})"),
+    ("json web token", r"(eyJ[\w-]{8,}(?:\.[\w-]*){1,4})"),
+    (
+        "password of a command",
+        r"""\bcurl\b(?:[^\n]|\\\n)*?\s(?:-[a-zA-Z]*u|--user)[ =]*["']?[^\s:"']*:([^\s"']+)""",
+    ),
+    ("password of a command", r"""\b(?:mysql|mariadb)[\w-]*\b(?:[^\n]|\\\n)*?\s-p["']?([^\s"']+)"""),
+    ("password of a command", r"(?i)\blogin\s+\S+\s+password\s+(\S+)"),
+    ("password of a command", r"""\bsshpass\s+-p\s*["']?([^\s"']+)"""),
+)
+"""Forms in which people and programs write secrets, with the secret in the last group, or as the whole."""
+_LEAST_SECRET_BYTES = 4
+_PLAIN_VALUE = re.compile(
+    rb"(?:(?i:true|false|none|null|nil|undefined|str|string|bytes|int|integer|number|bool|boolean|object|optional)"
+    rb"|\$\{?[A-Za-z_]+\}?|<[\w-]+>|\{\{?[\w.]+\}?\}|\*+|[A-Za-z_.]+[(\[](?:[A-Za-z_.,]*[)\]]+)?"
+    rb"|(?:self|this|os|process|settings|config|args|request)\.[A-Za-z_.]+)[,;:.)\]}]*"
+)
 _WHOLE_BLOCK_RULES = frozenset({"private-key", "putty-private-key"})
 """Rules whose value is a whole block: only their allow-lists apply."""
 
@@ -158,12 +194,36 @@ def find_secret(text: str, path: str = "") -> str | None:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with each likely secret replaced by its kind, as `[removed: github pat]`."""
+    """Return a text with each likely secret replaced by its kind, as `[removed: github pat]`.
+
+    Stricter than `find_secret`: a word less is a small loss for a text, but a file would not be indexed.
+    """
     content = text.encode("utf-8", "replace")
     found = [(*span, rule.name) for rule, spans in _rules().find(content, "") for span in spans]
+    found += [
+        (*match.span(match.lastindex or 0), kind)
+        for kind, expression in _written()
+        for match in expression.finditer(content)
+        if not _is_plain(kind, match)
+    ]
+    pieces, rest = list[bytes](), len(content)
     for start, end, name in _apart(found):
-        content = b"%b[removed: %b]%b" % (content[:start], name.encode(), content[end:])
-    return content.decode("utf-8", "replace") if found else text
+        pieces += [content[end:rest], b"[removed: %b]" % name.encode()]
+        rest = start
+    pieces.append(content[:rest])
+    return b"".join(reversed(pieces)).decode("utf-8", "replace") if found else text
+
+
+def _is_plain(kind: str, match: re.Match[bytes]) -> bool:
+    """Whether what follows the name of a secret is code, a number of tokens, or a placeholder."""
+    value = match.group(match.lastindex or 0)
+    if kind == "bearer token":
+        return value.islower() and value.isalpha()
+    if kind != "secret by its name":
+        return False
+    if value.rstrip(b",;.)]}").isdigit() and b"tokens" in match.group(0).lower():
+        return True
+    return len(value) < _LEAST_SECRET_BYTES or bool(_PLAIN_VALUE.fullmatch(value))
 
 
 def _apart(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
@@ -183,6 +243,11 @@ def _apart(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, st
 def rule_names() -> list[str]:
     """Return the kinds of secrets that are detected, ascending."""
     return sorted(rule.name for rule in _rules().rules)
+
+
+@cache
+def _written() -> list[tuple[str, _Expression]]:
+    return [(kind, _compiled(text)) for kind, text in _WRITTEN]
 
 
 @cache

@@ -20,6 +20,7 @@ from rag.corpus.history import first_parents, present, read_blobs
 from rag.corpus.named_history import changes
 from rag.corpus.read import file_bytes
 from rag.corpus.secrets import find_secret
+from rag.corpus.skip import SECRET, reason_by_name
 from rag.errors import SourceError
 from rag.lines import lines_of
 from rag.memory.anchor import LEAST_MOVED, align, letters
@@ -63,11 +64,13 @@ class SessionPlaces:
         self._state = state
         commits = first_parents(state.root, _MAX_COMMITS)[::-1] if state.commit else []
         self._commits = [commit for commit, _, _ in commits]
-        self._times = list(accumulate((made.timestamp() for _, made, _ in commits), max))
+        newest_first = (made.timestamp() for _, made, _ in reversed(commits))
+        self._times = list(accumulate(newest_first, min))[::-1]
         self._versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._contents: dict[str, bytes] = {}
         self._texts: dict[str, str] = {}
         self._folder: dict[str, str] = {}
+        self._paths: dict[str, set[str]] = defaultdict(set)
         self._read_versions()
         self._present = present(Checkout(state.source, state.root, state.commit or None)).files
 
@@ -128,11 +131,11 @@ class SessionPlaces:
         return citations, [n for n, one in enumerate(places, start=1) if one[3]]
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """Return the bytes of versions that were read, without those that hold a likely secret."""
+        """Return the bytes of versions that were cited, without those that hold a likely secret."""
         return {
             blob: content
             for blob, content in self._contents.items()
-            if blob in blobs and not find_secret(self._text(blob))
+            if blob in blobs and not any(self._is_secret(blob, path) for path in self._paths[blob])
         }
 
     # ------------------------------------------------------------ versions
@@ -172,6 +175,9 @@ class SessionPlaces:
             content = self._contents.get(blob, b"")
             self._texts[blob] = "" if b"\0" in content else _plain(content.decode("utf-8", "replace"))
         return self._texts[blob]
+
+    def _is_secret(self, blob: str, path: str) -> bool:
+        return reason_by_name(path) == SECRET or find_secret(self._text(blob), path) is not None
 
     # ------------------------------------------------------------ lines
 
@@ -213,6 +219,7 @@ class SessionPlaces:
         self, n: int, path: str, version: _Version, lines: tuple[int, int], *, is_used: bool
     ) -> Citation:
         source, (start, end) = self._state.source, lines
+        self._paths[version.blob].add(path)
         text = "\n".join(lines_of(self._text(version.blob))[start - 1 : end])
         return Citation(
             n,

@@ -13,14 +13,15 @@ import json
 import os
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from rag.answer.wording import without_references
 from rag.backends.sessions import READERS
 from rag.corpus.secrets import without_secrets
 from rag.errors import ConfigError, SourceError
@@ -47,8 +48,10 @@ _TITLE_CHARS = 60
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
+_T = TypeVar("_T")
 _File = tuple[SessionEvent, str]
 """What was read or edited, with its path in the repository."""
+_Turn = tuple[DialogTurn, list[_File]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class _NewTurns:
     """The new turns of a session, with what was imported of it before, by turn."""
 
     session: RecordedSession
-    turns: list[tuple[DialogTurn, list[_File]]]
+    turns: list[_Turn]
     known: Mapping[str, str]
     conversation: str
 
@@ -146,6 +149,7 @@ class _Import:
         self._names = set(self._stored.values())
         records = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=f"{reader.agent}:")
         self._records = {key: _record(value) for key, value in records}
+        self._owners = {turn: key for key, one in self._records.items() for turn in one.get("turns", ())}
 
     def run(self, places: Sequence[Path]) -> SessionImport:
         """Import all sessions about the repository."""
@@ -157,7 +161,7 @@ class _Import:
         parts: dict[str, list[RecordedSession]] = defaultdict(list)
         counts: Counter[str] = Counter()
         for place in places:
-            for session in self._reader.sessions(place, Path(self._root), skip):
+            for session in self._readable(self._reader.sessions(place, Path(self._root), skip)):
                 if session.parent:
                     parts[session.parent].append(session)
                 elif self._inside(session.folder) is not None:
@@ -170,7 +174,8 @@ class _Import:
             if is_full or any(one.session.id == session.id for one in batch):  # a file that continues another
                 counts += self._store_all(batch)
                 batch = []
-            batch.append(self._new_turns(session, _with_parts(session, parts)))
+            if new := self._guarded(partial(self._new_turns, session, _with_parts(session, parts))):
+                batch.append(new)
         counts += self._store_all(batch)
         return SessionImport(
             conversations=counts["conversations"],
@@ -180,40 +185,66 @@ class _Import:
             skipped=dict(self._skipped),
         )
 
+    def _guarded(self, work: Callable[[], _T]) -> _T | None:
+        """Return what is made of one session; None, and it is counted, if that fails."""
+        try:
+            return work()
+        except Exception:  # noqa: BLE001 - any program wrote the recording; the others are still imported
+            self._skipped["a session that is not as expected"] += 1
+            return None
+
+    def _readable(self, sessions: Iterator[RecordedSession]) -> Iterator[RecordedSession]:
+        while session := self._guarded(partial(next, sessions, None)):
+            yield session
+
     # ------------------------------------------------------------ sessions to turns
 
     def _within_root(self, folder: str) -> str | None:
-        """Return a working folder relative to the repository; None if it is not inside."""
-        if "\0" in folder or not Path(folder).is_absolute():
+        """Return a working folder relative to the repository; None if it is not inside, or in another one."""
+        try:
+            real = os.path.realpath(folder) if Path(folder).is_absolute() else ""
+        except ValueError:
             return None
-        found = os.path.relpath(os.path.realpath(folder), self._root)
-        return None if found == ".." or found.startswith("../") else found
+        found = os.path.relpath(real, self._root) if real else ".."
+        if found == ".." or found.startswith("../"):
+            return None
+        between = [] if found == "." else [Path(real), *Path(real).parents][: found.count("/") + 1]
+        return None if any(os.path.lexists(one / ".git") for one in between) else found
 
     def _new_turns(self, session: RecordedSession, events: Iterable[SessionEvent]) -> _NewTurns:
         """Return the turns of a session that are new, and the last one that was imported if it has grown."""
         key = f"{self._reader.agent}:{session.id}"
         record = self._records.get(key, {})
-        conversation = record.get("conversation") or str(uuid.uuid5(_IDS, key))
+        conversation = record.get("conversation") or self._id(key)
         known: dict[str, str] = record.get("turns", {})
         new = _NewTurns(session, [], known, conversation)
         if known and conversation not in self._stored:  # it was deleted
             return new
-        last = next(reversed(known), "")
+        last, seen = next(reversed(known), ""), set[str]()
         for n, exchange in enumerate(_exchanges(events)):
             turn = self._turn(session, exchange, n)
-            is_grown = turn.id == last and known[last] != _digest(turn)
-            if (turn.id not in known or is_grown) and (turn.answer or exchange.files):
-                files = [(one, path) for one in exchange.files if (path := self._path(session, one))]
+            is_copy = (
+                turn.id in seen or self._owners.get(turn.id, key) != key
+            )  # of a session that was resumed
+            if is_copy or (turn.id in known and turn.id != last) or not (turn.answer or exchange.files):
+                continue
+            seen.add(turn.id)
+            files = [(one, path) for one in exchange.files if (path := self._path(session, one))]
+            if turn.id not in known or known[last] != _digest(turn, files):
                 new.turns.append((turn, files))
+                self._owners[turn.id] = key
         return new
+
+    def _id(self, key: str) -> str:
+        return str(uuid.uuid5(_IDS, f"{self._namespace}\0{key}"))
 
     def _turn(self, session: RecordedSession, exchange: _Exchange, n: int) -> DialogTurn:
         agent, request = self._reader.agent, exchange.request
         question = _bounded(request.text, _MAX_QUESTION_CHARS)
-        answer = _bounded("\n\n".join(exchange.texts), _MAX_ANSWER_CHARS)
+        answer = without_references(_bounded("\n\n".join(exchange.texts), _MAX_ANSWER_CHARS))
         key = f"{agent}\0{request.id}" if request.id else f"{agent}\0{session.id}\0{n}"
         return DialogTurn(
-            id=str(uuid.uuid5(_IDS, key)),
+            id=self._id(key),
             user_query=UserQuery(question),
             assistant_response=AssistantResponse(answer),
             namespace=self._namespace,
@@ -254,18 +285,20 @@ class _Import:
         places = self._places = self._places or SessionPlaces(self._state)
         places.expect(file for new in batch for _, files in new.turns for file in files)
         for new in batch:
-            new.turns[:] = [(_cited(turn, files, places), files) for turn, files in new.turns]
-        lines: list[dict[str, Any]] = []
-        for new in batch:
+            new.turns[:] = self._guarded(partial(_all_cited, new.turns, places)) or []
+        batch = [new for new in batch if new.turns]
+        for new in [one for one in batch if one.conversation in self._stored]:
+            self._extend(new)
+            counts["grown"] += 1
             counts["turns"] += sum(turn.id not in new.known for turn, _ in new.turns)
-            if new.conversation in self._stored:
-                counts["grown"] += 1
-                self._extend(new)
-            else:
-                counts["conversations"] += 1
-                lines += self._lines(new)
-        self._store.restore(lines, namespace=self._namespace)
-        self._remember([new for new in batch if not new.known])
+        made = [one for one in batch if one.conversation not in self._stored]
+        self._store.restore([line for new in made for line in self._lines(new)], namespace=self._namespace)
+        ids = [turn.id for new in made for turn, _ in new.turns]
+        there = self._store.turns_by_id(ids, namespace=self._namespace)
+        made = [new for new in made if all(turn.id in there for turn, _ in new.turns)]
+        counts["conversations"] += len(made)
+        counts["turns"] += sum(len(new.turns) for new in made)
+        self._remember(made)
         kept = KeptFiles(self._store, self._namespace)
         blobs = kept.missing({one.blob for new in batch for turn, _ in new.turns for one in turn.citations})
         kept.keep(places.contents(blobs))
@@ -299,7 +332,7 @@ class _Import:
     def _remember(self, batch: Sequence[_NewTurns]) -> None:
         found = {}
         for new in batch:
-            turns = {**new.known, **{turn.id: _digest(turn) for turn, _ in new.turns}}
+            turns = {**new.known, **{turn.id: _digest(turn, files) for turn, files in new.turns}}
             key = f"{self._reader.agent}:{new.session.id}"
             found[key] = {"conversation": new.conversation, "turns": turns}
         self._records |= found
@@ -317,10 +350,13 @@ class _Import:
         return name
 
 
-def _cited(turn: DialogTurn, files: Sequence[_File], places: SessionPlaces) -> DialogTurn:
-    citations, edited = places.cited(files)
-    session = {**(turn.metadata or {})[SESSION], "edited": edited}
-    return replace(turn, citations=citations, metadata={SESSION: session})
+def _all_cited(turns: Sequence[_Turn], places: SessionPlaces) -> list[_Turn]:
+    found = []
+    for turn, files in turns:
+        citations, edited = places.cited(files)
+        session = {**(turn.metadata or {})[SESSION], "edited": edited}
+        found.append((replace(turn, citations=citations, metadata={SESSION: session}), files))
+    return found
 
 
 def _with_parts(
@@ -363,8 +399,10 @@ def _bounded(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit].rstrip()} … (cut)"
 
 
-def _digest(turn: DialogTurn) -> str:
-    return hashlib.sha256(turn.answer.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def _digest(turn: DialogTurn, files: Sequence[_File]) -> str:
+    """Return what differs when a turn has grown."""
+    done = [(one.kind, path, one.first, one.last, one.text, one.old) for one, path in files]
+    return hashlib.sha256(repr((turn.answer, done)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _record(value: bytes | None) -> dict[str, Any]:

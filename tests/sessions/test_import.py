@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,11 @@ import pytest
 from command import Ran, rag
 
 from rag.backends.sessions import READERS
+from rag.corpus.secrets import without_secrets
+from rag.service.engine import Engine
+from rag.service.retention import KeptFiles
+from rag.settings import Settings
+from rag.types import blob_id
 
 RECORDED = Path(__file__).parent
 AGENTS = sorted(READERS)
@@ -218,6 +224,76 @@ def test_likely_secrets_are_removed(shop, tmp_path):
     assert last["question"] == "Use [removed: github pat] for it."
     assert last["answer"] == "I use [removed: github pat] now."
     assert token not in rag("turns", "export", "--all").out
+
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----", "MIIEowIBAAKCAQ", "-----END RSA PRIVATE KEY-----"
+SECRETS = {
+    "\n".join(KEY): ("MIIEow", "private key"),
+    "\\n".join(KEY): ("MIIEow", "private key"),
+    "\n".join(KEY[:2]): ("MIIEow", "private key"),
+    "postgres://ada:hunter2@db/shop": ("hunter2", "password in an address"),
+    "DB_PASSWORD=hunter2": ("hunter2", "secret by its name"),
+    "password: 'hunter2 and more'": ("hunter2", "secret by its name"),
+    '{"api_key": "hunter2"}': ("hunter2", "secret by its name"),
+    '{\\"client-secret\\": \\"hunter2\\"}': ("hunter2", "secret by its name"),
+    'password = "pa\\"hunter2"': ("hunter2", "secret by its name"),
+    "PASS=a\\hunter2": ("hunter2", "secret by its name"),
+    "machine shop login ada password hunter2": ("hunter2", "password of a command"),
+    "deploy --db-password hunter2": ("hunter2", "secret by its name"),
+    "Authorization: Basic YWRhOmh1bnRlcjI=": ("YWRhOm", "authorization"),
+    "a header Bearer 0123456789abc": ("0123456789abc", "bearer token"),
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln": ("eyJ", "json web token"),
+    "curl -su ada:hunter2 shop.example": ("hunter2", "password of a command"),
+    "mysql -u root -phunter2 shop": ("hunter2", "password of a command"),
+}
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_forms_of_secrets_are_removed(text):
+    secret, kind = SECRETS[text]
+    found = without_secrets(f"Use this: {text}")
+    assert secret not in found and f"[removed: {kind}]" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["def check(token: str) -> bool:", "token = request.headers['x']", "max_tokens=4096", "PASSWORD=$PW",
+     "http://localhost:80/users/@me", "password=None", "bearer authentication",
+     "token == secret()", "tests passed: 1200"],
+)  # fmt: skip
+def test_code_about_secrets_is_kept(text):
+    assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    "unit", ['password="', "token='`\"", "curl -u ", "://a:", KEY[0], "eyJ12345678.", "curl a\\\n"]
+)
+def test_secrets_are_removed_in_linear_time(unit):
+    without_secrets(unit)
+    began = time.process_time()
+    without_secrets(unit * (1_000_000 // len(unit)))
+    assert time.process_time() - began < 5
+
+
+def test_secrets_of_a_session_are_stored_nowhere(shop, tmp_path):
+    place = recordings("claude-code", shop, tmp_path)
+    (shop / ".env").write_text("LEVEL=swordfish-of-the-shop\n")
+    given = {"file_path": str(shop / ".env")}
+    read = {"type": "tool_use", "id": "r", "name": "Read", "input": given}
+    looked = {"type": "assistant", "timestamp": "2025-05-02T00:00:00Z", "message": {"content": [read]}}
+    asked = [f"Why? {one}" for one in SECRETS]
+    grown(
+        place, *[request(f"u-{n}", one) for n, one in enumerate(asked, 200)], looked, reply("So: hunter2=1")
+    )
+    grown(place, *[one for n, text in enumerate(asked) for one in (request(f"v-{n}", text), reply(text))])
+    imported("claude-code", place, shop)
+    exported = rag("turns", "export", "--all").out
+    assert "Why? " in exported and ".env" in exported
+    for secret in ("MIIEow", ":hunter2@", "hunter2 and", "YWRhOm", "swordfish"):
+        assert secret not in exported
+    env, auth = blob_id((shop / ".env").read_bytes()), blob_id(NEW.encode())
+    with closing(Engine(Settings(home=Path(os.environ["RAG_HOME"])))) as engine:
+        assert KeptFiles(engine.turns, "").missing([env, auth]) == {env}
 
 
 def test_hostile_lines_are_counted_and_left_out(shop, tmp_path):

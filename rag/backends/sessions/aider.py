@@ -4,7 +4,8 @@
     #### a line of a request
     > a line of the program, such as `Commit 1a2b3c4 fix: a title`
 
-Other lines are the model's text. Only the start of a session has a time; a commit has one of its own.
+Other lines are the model's text; a line of a request ends with two spaces, a heading of the model does not.
+Only the start of a session has a time; a commit has one of its own.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def _events(started: str, text: str) -> Iterator[SessionEvent]:
     for asked, lines in _exchanges(text):
         if asked.startswith("/") and not asked.startswith(_ASKING):
             continue
+        if asked.startswith(_ASKING):
+            asked = asked.partition(" ")[2].strip()
         yield SessionEvent("request", time, asked)
         commit, prose, edits = "", list[str](), list[SessionEvent]()
         answer, path, is_after_edit = iter(lines), "", False
@@ -89,10 +92,12 @@ def _until(lines: Iterator[str], end: str) -> list[str]:
 def _exchanges(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each request with the lines after it."""
     asked, lines, is_edit = list[str](), list[str](), False
-    for line in text.split("\n"):
+    every = text.split("\n")
+    ending = "  " if any(line.startswith("#### ") and line.endswith("  ") for line in every) else ""
+    for line in every:
         if line.startswith(("<<<<<<< SEARCH", ">>>>>>> REPLACE")):
             is_edit = line.startswith("<")
-        if line.startswith("#### ") and not is_edit:
+        if line.startswith("#### ") and line.endswith(ending) and not is_edit:
             if lines:
                 if asked:
                     yield "\n".join(asked).strip(), lines

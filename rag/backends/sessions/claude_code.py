@@ -61,7 +61,9 @@ class ClaudeCode:
             if text and not (line.get("isMeta") or line.get("isCompactSummary")):
                 yield SessionEvent("request", time, text, id=text_in(line, "uuid"))
         elif line.get("type") == "assistant":
-            for text in filter(str.strip, texts):
+            is_synthetic = part(line, "message", "model") == "<synthetic>"
+            is_error = is_synthetic or line.get("isApiErrorMessage") is True
+            for text in filter(str.strip, () if is_error else texts):
                 yield SessionEvent("reply", time, text)
             for one in blocks:
                 if one.get("type") == "tool_use" and text_in(one, "id") not in failed:

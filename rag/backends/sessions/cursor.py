@@ -99,7 +99,11 @@ def _folders(place: Path, skip: Skip) -> dict[str, str]:
         state = workspace.with_name(_STATE)
         if not (is_own(workspace) and is_own(state) and state.is_file()):
             continue
-        folder = unquote(urlsplit(text_in(json_file(workspace, skip), "folder")).path)
+        try:
+            folder = unquote(urlsplit(text_in(json_file(workspace, skip), "folder")).path)
+        except ValueError:
+            skip("a workspace without a folder")
+            continue
         for (value,) in rows(state, query, (), skip):
             for one in objects(json_object(value, skip).get("allComposers")):
                 found[text_in(one, "composerId")] = folder

@@ -30,6 +30,8 @@ from rag.resources import read_regular
 
 _MAX_FOLDERS = 20_000
 _MAX_PATH_BYTES = 4096
+_CONTENTS = "--- Content from referenced files ---"
+"""Comes before the files that a request names with @."""
 
 
 class Gemini:
@@ -63,8 +65,8 @@ class Gemini:
                 messages[text_in(one, "id") or str(len(messages))] = one
         for id_, one in messages.items():
             time, text = moment(one.get("timestamp")), _text(one.get("content"))
-            if one.get("type") == "user" and typed(text):
-                yield SessionEvent("request", time, typed(text), id=id_)
+            if one.get("type") == "user" and (asked := _asked(text)):
+                yield SessionEvent("request", time, asked, id=id_)
             elif one.get("type") == "gemini":
                 if text.strip():
                     yield SessionEvent("reply", time, text)
@@ -76,8 +78,9 @@ class Gemini:
         saved, time = json_file(path, skip), modified(path)
         for one in objects(saved.get("history") if isinstance(saved, dict) else saved):
             text = _text(one.get("parts"))
-            if text.strip() and (one.get("role") == "model" or typed(text)):
-                yield SessionEvent("reply" if one.get("role") == "model" else "request", time, text.strip())
+            is_reply = one.get("role") == "model"
+            if said := text.strip() if is_reply else _asked(text):
+                yield SessionEvent("reply" if is_reply else "request", time, said)
             for piece in objects(one.get("parts")):
                 if isinstance(call := piece.get("functionCall"), dict):
                     yield from _called(call, time)
@@ -85,6 +88,10 @@ class Gemini:
 
 def _called(call: Json, time: Any) -> Iterator[SessionEvent]:
     return file_events(text_in(call, "name"), part(call, "args"), time, offset_base=0)
+
+
+def _asked(text: str) -> str:
+    return typed(text.partition(_CONTENTS)[0])
 
 
 def _text(content: Any) -> str:

@@ -72,10 +72,10 @@ def json_lines(path: Path, skip: Skip) -> Iterator[Json]:
         skip("an unreadable file")
 
 
-def json_object(text: str | bytes | None, skip: Skip) -> Json:
+def json_object(text: object, skip: Skip) -> Json:
     """Return a JSON object; {} for anything else."""
     try:
-        found = parse_json(text or b"")
+        found = parse_json(text if isinstance(text, str | bytes) else b"")
     except ValueError:
         skip("a damaged line")
         return {}
@@ -149,6 +149,6 @@ def part(value: Any, *names: str) -> Any:
 
 
 def text_in(value: Any, *names: str) -> str:
-    """Return a text within nested objects; "" for anything else."""
+    """Return a text within nested objects, without lone surrogates; "" for anything else."""
     found = part(value, *names)
-    return found if isinstance(found, str) else ""
+    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""

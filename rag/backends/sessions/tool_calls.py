@@ -5,6 +5,7 @@ The agents call the same arguments by a few names; a call is recognised by these
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from datetime import datetime
@@ -25,6 +26,31 @@ _OMITTED = "... existing code ..."
 _PATCH = "*** Begin Patch"
 _FILE = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MAX_COMMAND_CHARS = 1000
+_REMINDER = "<system-reminder>", "</system-reminder>"
+_OPENED = re.compile(r"\s*+<([a-zA-Z][\w-]*+)(?: [^<>]*+)?>")
+_TAGS = frozenset(
+    """
+    command-name command-message command-args command-contents local-command-stdout local-command-stderr
+    local-command-caveat bash-input bash-stdout bash-stderr user-memory-input task-notification
+    user-prompt-submit-hook ide_opened_file ide_selection ide_diagnostics environment_context INSTRUCTIONS
+    user_instructions permissions collaboration_mode turn_aborted user_shell_command skill model_switch
+    subagent_notification personality_spec apps_instructions session_context
+    """.split()
+)
+"""Tags with what the programs of agents write in the user's name."""
+_OF_THE_PROGRAM = frozenset(
+    """
+    add-dir agents bug clear compact config context cost doctor exit export fast help hooks ide login logout
+    mcp memory model permissions plugin quit rename resume rewind status statusline usage vim
+    """.split()
+)
+"""Commands of Claude Code that its model does not see."""
+_NOT_TYPED = (
+    "[Request interrupted",
+    "Caveat: The messages below",
+    "# AGENTS.md instructions",
+    "This session is being continued from a previous conversation",
+)
 
 
 def file_events(
@@ -121,11 +147,30 @@ def command_events(command: Any, time: datetime | None) -> Iterator[SessionEvent
 
 
 def typed(text: str) -> str:
-    """Return what a user typed; "" for what the agent's program wrote in the user's name, within a tag."""
-    text = text.strip()
-    is_tagged = text.startswith("<") and text[1:2].isalpha() and text.endswith(">") and "</" in text
-    own = text.startswith(("[Request interrupted", "Caveat: The messages below", "# AGENTS.md instructions"))
-    return "" if is_tagged or own else text
+    """Return what a user typed, a command as `/name arguments`; "" for what the agent's program wrote."""
+    text = _without_reminders(text).strip()
+    if text.startswith(_NOT_TYPED):
+        return ""
+    at, found = 0, dict[str, str]()
+    while opened := _OPENED.match(text, at):
+        end = text.find(f"</{opened[1]}", opened.end()) if opened[1] in _TAGS else -1
+        close = text.find(">", end) if end >= 0 else -1
+        if close < 0:
+            break
+        found.setdefault(opened[1], text[opened.end() : end].strip())
+        at = close + 1
+    command = found.get("command-name", "").lstrip("/")
+    if at < len(text.rstrip()) or not command or command in _OF_THE_PROGRAM:
+        return text[at:].strip()
+    return f"/{command} {found.get('command-args', '')}".strip()
+
+
+def _without_reminders(text: str) -> str:
+    pieces, at = list[str](), 0
+    while (start := text.find(_REMINDER[0], at)) >= 0 and (end := text.find(_REMINDER[1], start)) >= 0:
+        pieces.append(text[at:start])
+        at = end + len(_REMINDER[1])
+    return "".join([*pieces, text[at:]])
 
 
 def _first_of(given: Json, names: tuple[str, ...]) -> str:

@@ -217,7 +217,13 @@ PROJECT_QUESTIONS = (
         "lint linter linters linting format formatter formatters formatting style",
         extra="run execute check checks code used uses locally",
         purpose="lint",
-        places=(Place(GUIDE, r"\b(?:lint|format|pre-commit)"), Place(README, r"\b(?:lint|format)")),
+        places=(
+            Place(GUIDE, r"\b(?:lint|format|pre-commit)"),
+            Place(
+                r"^\.pre-commit-config\.ya?ml$|^\.golangci\.ya?ml$|^\.rubocop\.yml$|^(?:\.|eslint)[^/]*rc?\.\w+$"
+            ),
+            Place(README, r"\b(?:lint|format)"),
+        ),
     ),
     _row(
         "what which where",

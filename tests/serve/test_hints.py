@@ -29,7 +29,8 @@ COMMAND = re.compile(r"`rag (?!serve|keys|worker)[a-z]|(?<![\w`])--[a-z]{2,}")
 OF_GIT = re.compile(r"`git |\bgit config|\bdiff --git|%\(|--format=%")
 OF_OPERATORS = {
     # of commands that no caller of a server starts: setup, publishing, backups, groups of the command line,
-    # storage
+    # storage, the import of sessions; and an expression
+    "rag/corpus/secrets.py",
     "rag/service/backup.py",
     "rag/service/current_conversation.py",
     "rag/service/discovery.py",
@@ -39,6 +40,7 @@ OF_OPERATORS = {
     "rag/service/model_choices.py",
     "rag/service/namespace_retention.py",
     "rag/service/namespaces.py",
+    "rag/service/sessions.py",
     "rag/service/shared_stores.py",
     "rag/service/storage.py",
 }

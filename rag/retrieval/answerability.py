@@ -52,6 +52,7 @@ from rag.types.question_kinds import (
     COMMAND,
     HISTORY,
     LINES,
+    LIST,
     MESSAGE,
     OVERVIEW,
     RECALL,
@@ -211,7 +212,7 @@ def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
         return True
     is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
-    return facts.kind == CALLERS and is_name and name in sought.question.text
+    return facts.kind in (CALLERS, LIST) and is_name and name in sought.question.text
 
 
 def _shows_subject(found: RetrievalResult) -> bool:

@@ -39,6 +39,9 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
     words = [word for word in words_of_phrase(asked) if word not in ignored]
     if is_one_member(asked, fit) or not _is_within(asked, fit, held):
         return False
+    described = " ".join(text for part, text in described_by(fit) if part in ("holder", "anchor"))
+    if not set(asked.question.question.names).isdisjoint(re.findall(r"\w+", described)):
+        return True  # it is asked for by its name
     stem = set(terms(fit.file.path.rpartition("/")[2]))
     if len(words) > 1 and stem.issuperset(words):
         return True  # `CreateMode.java` for the create modes

@@ -128,7 +128,10 @@ class ContextualQuestion:
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
     """Return the question with its context from the earlier exchanges, oldest first."""
     past = about_code(past)
-    if question.fresh or not past:
+    is_repeated = (
+        any(one.question.strip() == question.text.strip() for one in past) and not question.dependent
+    )
+    if question.fresh or not past or (is_repeated and own_terms(question)):
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
     if (listed := listed_as_it(question.text)) and (place := _listed(listed[1], past)):
         question, past = parse_question(_of_last(listed[0], past)), [*past, Exchange.about(place)]

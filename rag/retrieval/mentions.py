@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Set
 from functools import partial
 from itertools import chain, groupby, islice, pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -156,11 +157,17 @@ def project_names(index: ChunkIndex) -> frozenset[str]:
     """Return the names of the project: the repository's, in whole and in parts, and the first words of its
     README.
     """
+    if (known := _NAMES.get(index)) is not None:
+        return known
     name = index.hit(0, 0.0, {}).repo.lower()
     called = [name, *re.findall(r"[^\W_]+", name)]
     first = next(chain.from_iterable(_nearest(index, _README)), None)
     title = None if first is None else _TITLE.search(_text(index, first))
-    return frozenset(called + ([title[1].lower()] if title else [])) - NEUTRAL_WORDS
+    names = _NAMES[index] = frozenset(called + ([title[1].lower()] if title else [])) - NEUTRAL_WORDS
+    return names
+
+
+_NAMES: WeakKeyDictionary[ChunkIndex, frozenset[str]] = WeakKeyDictionary()
 
 
 def _words(text: str) -> list[str]:

@@ -554,6 +554,8 @@ _WITH_THEM = frozenset(
     level me most of out overall picture read reading role short through together understand walk way
     whole""".split()
 )
+_QUALIFIED = frozenset("basic big good key short".split())
+"""Words that make a thing of the project of its parts: the key of a package, a short code."""
 _PARTS = frozenset(("file", "files"))
 _INTO = frozenset("in with to on about read reading learn understand".split())
 """Words of a question for where to start with a project, rather than for what starts it."""
@@ -578,7 +580,7 @@ def overview_question(asked: Set[str], own: Set[str], *, begins: bool) -> Projec
     says_what = not asked.isdisjoint(("what", "whats")) and not asked.isdisjoint(
         PROJECT | own | {"this", "it"}
     )
-    says_what = says_what and "key" not in asked  # the key of a package is a value, its key parts are not
+    says_what = says_what and asked.isdisjoint(_QUALIFIED)
     starts_it = not asked.isdisjoint(("start", "begin")) and not asked.isdisjoint(PROJECT | own)
     if starts_it and asked.isdisjoint(_INTO):
         return None

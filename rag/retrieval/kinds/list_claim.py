@@ -26,6 +26,7 @@ from rag.retrieval.kinds.list_fit import (
 )
 
 _NAMES = frozenset({"holder", "anchor", "comment"})
+_WORD = re.compile(r"\w+")
 _JOINED = re.compile(r"\b(?:and|or)\b|/", re.I)
 _VAGUE = frozenset(terms("thing way module"))
 _WITHIN = r"\s+(?:of|in)\s+(?:the|an?)\s+([\w-]+(?:\s+[\w-]+)?)"
@@ -39,8 +40,10 @@ def is_the_list(asked: Asked, fit: Fit, wanted: Mapping[str, float]) -> bool:
     words = [word for word in words_of_phrase(asked) if word not in ignored]
     if is_one_member(asked, fit) or not _is_within(asked, fit, held):
         return False
-    described = " ".join(text for part, text in described_by(fit) if part in ("holder", "anchor"))
-    if not set(asked.question.question.names).isdisjoint(re.findall(r"\w+", described)):
+    names = set(asked.question.question.names)
+    if names and any(
+        part in _NAMES and not names.isdisjoint(_WORD.findall(text)) for part, text in described_by(fit)
+    ):
         return True  # it is asked for by its name
     stem = set(terms(fit.file.path.rpartition("/")[2]))
     if len(words) > 1 and stem.issuperset(words):

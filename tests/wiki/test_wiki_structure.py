@@ -186,13 +186,13 @@ def test_a_command_without_public_names_is_described_by_its_package(tmp_path):
 
 def test_no_two_pages_have_one_title(tmp_path):
     lines = "".join(f"def f{n}():\n    return {n}\n\n" for n in range(60))
-    for path in ("testing/plan.py", "other/core.py", "tests/test_core.py"):
+    for path in ("concepts/plan.py", "other/core.py", "tests/test_core.py"):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text(lines)
     structure = wiki_structure(Engine(load_settings()).repository(locate(str(tmp_path))))
     titles = [page.title for page in structure.pages]
     assert len(set(titles)) == len(titles)
-    assert {"Testing", "Testing (testing)"} <= set(titles)
+    assert {"Concepts", "Concepts (concepts)"} <= set(titles)
 
 
 def test_documentation_that_repeats_the_name_describes_no_concept(tmp_path):

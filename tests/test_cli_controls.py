@@ -57,6 +57,8 @@ COMMANDS = {
     "facts confirm": ("facts", "confirm", HOSTILE),
     "facts reject": ("facts", "reject", HOSTILE),
     "facts forget": ("facts", "forget", HOSTILE),
+    "facts push": ("facts", "push", "--repo", "REPO", "--remote", HOSTILE),
+    "facts pull": ("facts", "pull", "--repo", "REPO", "--remote", HOSTILE),
     "storage show": ("storage", "show"),
     "storage prune": ("storage", "prune", HOSTILE),
     "storage shared": ("storage", "shared", "--remove", HOSTILE, "--yes"),

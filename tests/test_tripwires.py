@@ -176,6 +176,8 @@ KEEPING = {
     "facts confirm": (("ffffffff",), 2),
     "facts reject": (("ffffffff",), 2),
     "facts forget": (("ffffffff",), 2),
+    "facts push": (("--remote", "{out}/missing.git"), 2),
+    "facts pull": (("--remote", "{out}/missing.git"), 2),
     "storage show": ((), 0),
     "storage prune": (("--max-size", "9GB", "--yes"), 0),
     "storage shared": ((), 2),

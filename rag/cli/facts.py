@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from rag.cli import completion, options
+from rag.cli.facts_shared import pull, push
 from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen, named, title
 from rag.cli.terminal import (
@@ -156,6 +157,8 @@ def propose(
 
 
 app.command()(propose)
+app.command()(push)
+app.command()(pull)
 
 
 @app.command()

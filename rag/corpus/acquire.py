@@ -23,11 +23,11 @@ from pathlib import Path
 
 from rag.corpus.address import resolve, without_credentials
 from rag.corpus.git import GitError, run_git
-from rag.corpus.git_token import advice, with_token
+from rag.corpus.git_server import NO_SUCH_REF, GitServer
 from rag.corpus.history import named_commit
 from rag.corpus.refs import HEX, allowed_commit, full_name, is_allowed, ref_not_found
 from rag.corpus.worktree import is_bare, work_tree
-from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
+from rag.errors import RefNotFound, SourceError, SourceNotFound
 from rag.lines import lines_of
 from rag.resources import make_private
 from rag.types import Checkout, Source
@@ -39,22 +39,7 @@ _NO_HEAD = (
     "open the address in a browser"
 )
 """Over HTTP, git answers the same for both."""
-_NO_SUCH_REF = re.compile(
-    r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
-)
-_NO_SUCH_REPOSITORY = re.compile(
-    r"not appear to be a git repository|repository .{0,300}not (?:found|exist)|not found|does not exist"
-    r"|no such (?:file|path)|could not read username|terminal prompts disabled|authentication failed"
-    r"|error: 40[134]",
-    re.IGNORECASE,
-)
-_UNREACHABLE = re.compile(
-    r"could not resolve|(?:couldn't|failed to|unable to|could not) connect|timed out|network is unreachable"
-    r"|no route to host|connection (?:refused|reset|closed)|empty reply|early eof|error: (?:429|5\d\d)",
-    re.IGNORECASE,
-)
 _OTHER_FORMAT = re.compile(r"mismatched algorithms|object[ -]format", re.IGNORECASE)
-_MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
 _ENTRY = re.compile(rb"\d{6} \w+ [0-9a-f]+ +(\d+|-)\t([^\0]*)\0")
 _MAX_FILES = 1_000_000
 _MAX_BYTES = 16 << 30
@@ -135,7 +120,7 @@ def fetched_folder(source: Source, home: Path) -> Path | None:
     """
     cloned, inside = source, ""
     if not source.is_url and not is_bare(Path(source.location)):
-        top, inside = _place_in_work_tree(Path(source.location))
+        top, inside = place_in_work_tree(Path(source.location))
         cloned = replace(source, location=top)
     folder = clone_folder(cloned, home)
     return folder.resolve() / inside if (folder / ".git" / "HEAD").is_file() else None
@@ -269,7 +254,7 @@ def _at_ref(
     ref = source.ref or ""
     if work_tree(folder) is None:
         raise SourceError(f"{folder} has no git history, so it has no ref {ref!r}; omit the ref")
-    top, prefix = _place_in_work_tree(folder)
+    top, prefix = place_in_work_tree(folder)
     try:
         commit = named_commit(folder, ref) if refs is None else allowed_commit(folder, ref, refs)
     except GitError as failure:
@@ -284,7 +269,7 @@ def _at_ref(
     return Checkout(source, inside, commit)
 
 
-def _place_in_work_tree(folder: Path) -> tuple[str, str]:
+def place_in_work_tree(folder: Path) -> tuple[str, str]:
     """Return the top of the work tree that a folder belongs to, and the folder's path relative to it."""
     try:
         places = run_git(["rev-parse", "--show-toplevel", "--show-prefix"], cwd=folder)
@@ -308,8 +293,8 @@ class _Clone:
         fetch_ref: str | None = None,
         allowed: tuple[str, ...] | None = None,
     ) -> None:
-        self.source, self.token, self.timeout_s, self.report = source, token, timeout_s, report
-        self.url, self.ref = source.location, fetch_ref or source.ref
+        self.source, self.timeout_s, self.report = source, timeout_s, report
+        self.server, self.ref = GitServer(source.location, token, timeout_s, report), fetch_ref or source.ref
         self.allowed = allowed if self.ref is not None else None
         self.folder = clone_folder(source, home)
 
@@ -421,8 +406,8 @@ class _Clone:
             self._fetch_from_url(place, ["--depth", "1"], [self.ref or "HEAD"])
             return self._named(place, "FETCH_HEAD")
         except GitError as failure:
-            if not _NO_SUCH_REF.search(failure.output):
-                raise self._translated(failure) from failure
+            if not NO_SUCH_REF.search(failure.output):
+                raise self.server.error(failure) from failure
             if self.ref is None:
                 raise SourceError(_NO_HEAD.format(self.source.location)) from failure
             if not HEX.fullmatch(self.ref):
@@ -433,7 +418,7 @@ class _Clone:
                 place, deeper, ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
             )
         except GitError as failure:
-            raise self._translated(failure) from failure
+            raise self.server.error(failure) from failure
         return self._named(place, self.ref)
 
     def _fetch_allowed(self, place: Path, allowed: tuple[str, ...]) -> str:
@@ -455,7 +440,7 @@ class _Clone:
             self._fetch_from_url(place, [*deeper, "--stdin"], [], stdin="\n".join(refspecs).encode())
             reached = allowed_commit(place, ref, (_ALLOWED_REFS,))
         except GitError as failure:
-            raise self._translated(failure) from failure
+            raise self.server.error(failure) from failure
         if reached is None:
             raise self._not_found(ref)
         return reached
@@ -464,7 +449,7 @@ class _Clone:
         """Return the refs that the server advertises, with their objects; an annotated tag maps to its
         commit.
         """
-        listing = self._from_url(["ls-remote", "--quiet"], place).decode("utf-8", "surrogateescape")
+        listing = self.server.call(["ls-remote", "--quiet"], place).decode("utf-8", "surrogateescape")
         pairs = (line.partition("\t") for line in lines_of(listing))
         return {name.removesuffix("^{}"): oid for oid, _, name in pairs}
 
@@ -472,34 +457,7 @@ class _Clone:
         self, place: Path, options: list[str], refspecs: list[str], stdin: bytes | None = None
     ) -> None:
         always = ["--quiet", "--force", "--no-tags", "--no-recurse-submodules"]
-        self._from_url(["fetch", *always, *options], place, refspecs, stdin)
-
-    def _from_url(
-        self, command: list[str], place: Path, refspecs: Sequence[str] = (), stdin: bytes | None = None
-    ) -> bytes:
-        def run_with(token: str | None) -> bytes:
-            return run_git(
-                [*command, "--", self.url, *refspecs],
-                cwd=place,
-                token=token,
-                url=self.url,
-                timeout_s=self.timeout_s,
-                stdin=stdin,
-            )
-
-        def run() -> bytes:
-            return with_token(self.source.location, self.token, run_with, self.report)
-
-        try:
-            return run()
-        except GitError as failure:
-            # Some servers need the `.git` ending, which the canonical name leaves out.
-            bare = self.url.startswith(("http://", "https://")) and not self.url.endswith(".git")
-            may_need_suffix = _NO_SUCH_REPOSITORY.search(failure.output) or _MOVED.search(failure.output)
-            if not (bare and may_need_suffix):
-                raise
-            self.url += ".git"
-            return run()
+        self.server.call(["fetch", *always, *options], place, refspecs, stdin)
 
     def _named(self, place: Path, ref: str) -> str:
         try:
@@ -529,22 +487,6 @@ class _Clone:
 
     def _git(self, *arguments: str, cwd: Path) -> bytes:
         return run_git(arguments, cwd=cwd, timeout_s=self.timeout_s)
-
-    def _translated(self, failure: GitError) -> SourceError:
-        where = self.source.location
-        if _NO_SUCH_REPOSITORY.search(failure.output):
-            return SourceNotFound(
-                f"no repository found at {where}: {failure.line}; {advice(where, self.token)}"
-            )
-        if _MOVED.search(failure.output):
-            return SourceError(
-                f"{where} has moved ({failure.line}); tokens are not sent to redirects, use the new address"
-            )
-        if _UNREACHABLE.search(failure.output):
-            return SourceUnreachable(
-                f"cannot fetch {where}: {failure.line}; try again later, or check the address"
-            )
-        return SourceError(f"cannot fetch {where}: {failure.line}")
 
 
 def _tip(ref: str, there: Mapping[str, str], names: Mapping[str, str]) -> str | None:

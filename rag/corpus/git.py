@@ -1,11 +1,11 @@
 """Run the `git` program so that a repository can neither execute code nor learn a secret.
 
 No hooks, no file-system monitor, no submodules, no LFS or other filters, no signature checks, no prompt, no
-`ext::` transport, and only `fetch` and `ls-remote` use the network: no program that a repository's own
-settings name is run, and they do not change the form of what git prints. A token is passed in the environment
-as an extra HTTP header for one host, never in an argument, a URL or a file. Git's messages are sanitized
-before they are shown. Its memory and its output are limited: a few kilobytes of objects can mean billions of
-files.
+`ext::` transport, and only `fetch`, `ls-remote` and `push` use the network: no program that a repository's
+own settings name is run, and they do not change the form of what git prints. A token is passed in the
+environment as an extra HTTP header for one host, never in an argument, a URL or a file. Git's messages are
+sanitized before they are shown. Its memory and its output are limited: a few kilobytes of objects can mean
+billions of files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _FOREIGN = re.compile(
     r"|EXTERNAL_DIFF|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CEILING_DIRECTORIES|LITERAL_PATHSPECS|GLOB_PATHSPECS"
     r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
 )
-_NETWORK_COMMANDS = frozenset({"fetch", "ls-remote"})
+_NETWORK_COMMANDS = frozenset({"fetch", "ls-remote", "push"})
 _FILTERING_COMMANDS = frozenset({"status", "diff", "blame"})
 """Commands that compare files with git's objects, and would run filters for that."""
 MAX_OUTPUT_BYTES = 256 << 20

@@ -115,13 +115,13 @@ class Facts:
             if not text:
                 raise ValueError("a fact must not be empty")
             there = known.setdefault(fact.location, self.all(fact.location))
-            alike = [one for one in there if _normalized(one.text) == _normalized(text)]
+            alike = [one for one in there if statement_of(one.text) == statement_of(text)]
             same = next((one for one in alike if not one.superseded_by), None)
             changed = _changed(same, fact)
             if changed is None:
                 continue
             if same is None:
-                changed = replace(changed, text=text, id=_id(fact.location, text, len(alike)))
+                changed = replace(changed, text=text, id=fact_id(fact.location, text, len(alike)))
             if same is None or same.state != changed.state:
                 added.append(changed.id)
             known[fact.location] = [*(one for one in there if one is not same), changed]
@@ -131,8 +131,8 @@ class Facts:
 
     def same_as(self, fact: Fact) -> Fact | None:
         """Return the stored fact with the same text and repository that is not superseded, or None."""
-        text = _normalized(fact.text)
-        alike = (one for one in self.all(fact.location) if _normalized(one.text) == text)
+        text = statement_of(fact.text)
+        alike = (one for one in self.all(fact.location) if statement_of(one.text) == text)
         return next((one for one in alike if not one.superseded_by), None)
 
     def all(self, location: str | None = None) -> list[Fact]:
@@ -163,6 +163,12 @@ class Facts:
     def delete(self, fact: Fact) -> bool:
         """Delete a fact; return False if there was none."""
         return self._store.delete_records([_key(fact)], shelf=SHELF, namespace=self._namespace) > 0
+
+    def exchange(self, new: Iterable[Fact], gone: Sequence[Fact]) -> None:
+        """Store facts as they are, and delete others."""
+        self._put(new)
+        if gone:
+            self._store.delete_records([*map(_key, gone)], shelf=SHELF, namespace=self._namespace)
 
     def _put(self, facts: Iterable[Fact]) -> None:
         shown = {"freshness": None, "scope": "user", "may_supersede": (), "checks": (), "note": ""}
@@ -207,7 +213,7 @@ def held_at(facts: Sequence[Fact], is_before: Callable[[Fact], bool]) -> list[Fa
 
 def states_the_same(one: Fact, other: Fact) -> bool:
     """Whether two facts are the same sentence about the same repository."""
-    return one.location == other.location and _normalized(one.text) == _normalized(other.text)
+    return one.location == other.location and statement_of(one.text) == statement_of(other.text)
 
 
 def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
@@ -247,17 +253,18 @@ def _key(fact: Fact) -> str:
     return _prefix(fact.location) + fact.id
 
 
-def _id(location: str, text: str, before: int) -> str:
+def fact_id(location: str, text: str, before: int) -> str:
     """Return the same id for the same statement, so that concurrent writers store one fact.
 
     `before` is the number of superseded facts with the same statement.
     """
-    statement = _prefix(location) + _normalized(text) + (f"\0{before}" if before else "")
+    statement = _prefix(location) + statement_of(text) + (f"\0{before}" if before else "")
     digest = hashlib.sha256(statement.encode("utf-8", "surrogatepass")).digest()
     return str(uuid.UUID(bytes=digest[:16]))
 
 
-def _normalized(text: str) -> str:
+def statement_of(text: str) -> str:
+    """Return the form in which the texts of facts are compared."""
     return folded(" ".join(text.split())).rstrip(".")
 
 

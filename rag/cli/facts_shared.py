@@ -1,0 +1,86 @@
+"""`rag facts push`, `pull`: share facts in a git ref of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from rag.cli import completion, options
+from rag.cli.selectors import named
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.quoting import counted, visible
+
+Repository = Annotated[
+    str | None,
+    typer.Option(
+        "--repo",
+        "-r",
+        metavar="SOURCE",
+        help="The repository. Default: that of the current directory.",
+        autocompletion=completion.repository,
+    ),
+]
+Remote = Annotated[
+    str,
+    typer.Option("--remote", metavar="NAME|URL", help="A remote of the repository, a URL, or a path."),
+]
+
+
+def push(
+    repo: Repository = None,
+    remote: Remote = "origin",
+    conversation: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conversation",
+            metavar="NAME",
+            help="Also share this conversation: its name or id. Repeatable.",
+            autocompletion=completion.conversation,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Share the confirmed facts about a repository: merge them with those in its remote, and push the result.
+
+    They are stored in a git ref (refs/rag/shared), in no branch; nothing is written into the work tree.
+
+    rag facts push
+
+    rag facts push --remote upstream --conversation login
+    """
+    _exchange(repo, remote, push=True, json=json, conversations=conversation or ())
+
+
+def pull(repo: Repository = None, remote: Remote = "origin", json: options.Json = False) -> None:
+    """Take over the facts and conversations that others have pushed, also changes and deletions of facts.
+
+    rag facts pull
+    """
+    _exchange(repo, remote, push=False, json=json)
+
+
+def _exchange(
+    repo: str | None, remote: str, *, push: bool, json: bool, conversations: Sequence[str] = ()
+) -> None:
+    from rag.service.named_sources import locate
+    from rag.service.shared_facts import exchange_facts
+
+    with errors_as_exit_codes(), opened_engine() as engine:
+        shared = [named(engine, one) for one in conversations]
+        done = exchange_facts(engine, locate(repo), remote=remote, push=push, conversations=shared)
+        if json:
+            out_json(asdict(done))
+            return
+        out(f"here: {_counts(done.received, done.conversations_received)}; {done.deleted_here} facts deleted")
+        if push:
+            sent = _counts(done.sent, done.conversations_sent)
+            out(f"{visible(done.remote)}: {sent}; {done.deleted_there} facts deleted")
+        if done.left_out:
+            say(f"rag: left out {counted(done.left_out, 'invalid shared file')}")
+
+
+def _counts(facts: int, conversations: int) -> str:
+    return f"{counted(facts, 'new or changed fact')}, {counted(conversations, 'conversation')}"

@@ -36,7 +36,6 @@
     │   ├── NotFound             no such conversation, turn, store or job
     │   ├── LeaseLost            a job was taken from a worker that did not report for too long
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
-    │   ├── WikiStructureInvalid a plan of a wiki's pages cannot be used
     │   ├── WikiUnwritable       a wiki cannot be written to the given folder
     │   └── SettingsError        a setting cannot be read or has an invalid value
     └── ProviderError            a service failed; `.provider`, `.retryable`            (exit code 3)
@@ -374,10 +373,6 @@ class QuestionTooLong(ConfigError):
 
 class WikiSteeringInvalid(ConfigError):
     """A repository's `.devin/wiki.json` cannot be used."""
-
-
-class WikiStructureInvalid(ConfigError):
-    """A plan of a wiki's pages cannot be used."""
 
 
 class WikiUnwritable(ConfigError):

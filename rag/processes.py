@@ -148,6 +148,25 @@ def start(
     return process
 
 
+def start_module(
+    module: str, *, environment: Mapping[str, str] | None = None, niceness: int = 0, **pipes: Any
+) -> Process[bytes]:
+    """Start one of our modules with the share of the memory that a child may use.
+
+    Args:
+        module: its name.
+        environment: variables in addition to those that every child gets.
+        niceness: see `Limits`.
+        pipes: `stdin`, `stdout`, `stderr` and `buffered`, as in `start`.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    limits = Limits(memory_bytes=share_of_memory(), niceness=niceness)
+    variables = closed_environment(environment)
+    return start(python_command(module), environment=variables, limits=limits, **pipes)
+
+
 def run(
     command: Sequence[str | Path],
     *,

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 class Mine(StrEnum):
     """The source of mined questions."""
 
-    commits = "commits"
     docstrings = "docstrings"
 
 
@@ -49,7 +48,7 @@ class QuestionOptions:
         Mine | None,
         typer.Option(
             "--mine",
-            help="Take questions from the repository itself: commit titles or docstrings.",
+            help="Take questions from the repository itself: its docstrings.",
         ),
     ] = None
     number: Annotated[int, typer.Option("-n", min=1, help="The number of questions for --mine.")] = 100
@@ -108,7 +107,7 @@ def evaluate(
 
     rag eval . --questions questions.jsonl
 
-    rag eval . --mine commits -n 100
+    rag eval . --mine docstrings -n 100
 
     rag eval . --questions questions.jsonl --answers
 
@@ -167,7 +166,7 @@ def _opened_material(folder: Path | None, material: QuestionOptions) -> Iterator
             if material.save is not None:
                 _write(material.save, text)
 
-        with mined(material.mine, folder.resolve(), material.number, keep) as found:
+        with mined(folder.resolve(), material.number, keep) as found:
             chosen = [one for one in found.questions if not kinds or one.kind in kinds]
             if not chosen:
                 raise SettingsError(f"--mine {material.mine} gives no question of the kinds {material.kinds}")
@@ -186,12 +185,8 @@ def _opened_material(folder: Path | None, material: QuestionOptions) -> Iterator
 
 def _say_mined(found: Mined) -> None:
     asked = counted(len(found.records), "question")
-    if found.commit:
-        commits = counted(found.considered, "commit")
-        say(f"rag: {asked} from {commits}, run on the tree before the oldest, {found.commit[:10]}")
-    else:
-        definitions = counted(found.considered, "documented definition")
-        say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")
+    definitions = counted(found.considered, "documented definition")
+    say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")
 
 
 def _folders(folder: Path | None, wanted: set[str]) -> dict[str, Path]:

@@ -40,9 +40,6 @@ class PageOptions:
             rich_help_panel=_WRITING,
         ),
     ] = True
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Let the model choose the pages.", rich_help_panel=_WRITING)
-    ] = False
     concurrency: Annotated[
         int | None,
         typer.Option(

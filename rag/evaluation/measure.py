@@ -14,7 +14,7 @@ from typing import Literal
 from rag.corpus.acquire import acquire
 from rag.errors import SettingsError, SourceError
 from rag.evaluation.evaluation import Evaluation
-from rag.evaluation.mine import Mined, mine_commits, mine_docstrings
+from rag.evaluation.mine import Mined, mine_docstrings
 from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.results import Conditions, MeasuredRepository
 from rag.evaluation.runner import run
@@ -32,7 +32,7 @@ def evaluate(
     folder: str | Path,
     questions: str | Path | Sequence[str | Path] = (),
     *,
-    mine: Literal["commits", "docstrings"] | None = None,
+    mine: Literal["docstrings"] | None = None,
     n: int = 100,
     settings: Mapping[str, str] | None = None,
     systems: Sequence[str] = (),
@@ -57,10 +57,10 @@ def evaluate(
     if not root.is_dir():
         raise SettingsError(f"there is no folder {root}")
     if bool(files) == (mine is not None):
-        raise SettingsError('give either files of questions, or mine="commits" or mine="docstrings"')
+        raise SettingsError('give either files of questions, or mine="docstrings"')
     measured = read_systems(systems, first=(ours_with(settings or {}),))
     if mine is not None:
-        with mined(mine, root.resolve(), n) as material:
+        with mined(root.resolve(), n) as material:
             return measure(measured, material, k=k)
     asked = read_questions([Path(file) for file in files])
     about = ", ".join(Path(file).name for file in files)
@@ -87,13 +87,12 @@ def ours_with(settings: Mapping[str, str]) -> System:
 class Material:
     """Questions and the folders that they are about, by repository name.
 
-    `about` says where the questions come from; `states` describe the folders, if that is known already.
+    `about` says where the questions come from.
     """
 
     questions: list[Question]
     folders: Mapping[str, Path]
     about: str
-    states: tuple[MeasuredRepository, ...] = ()
 
 
 def measure(
@@ -114,7 +113,7 @@ def measure(
     found = [_state(name, folder) for name, folder in material.folders.items() if name in names]
     conditions = Conditions(
         date=f"{began:%Y-%m-%d %H:%M}",
-        repositories=material.states or tuple(found),
+        repositories=tuple(found),
         questions=f"{len(asked)}: {material.about}" if material.about else str(len(asked)),
         settings=_settings(systems[0]) if systems[0].ours else {},
         version=importlib.metadata.version("rag-turns"),
@@ -124,31 +123,25 @@ def measure(
 
 @contextmanager
 def mined(
-    mine: str, folder: Path, count: int, keep: Callable[[str, Mined], None] = lambda text, found: None
+    folder: Path, count: int, keep: Callable[[str, Mined], None] = lambda text, found: None
 ) -> Iterator[Material]:
-    """Yield questions taken from a repository; the searched folder is removed at the end.
+    """Yield questions taken from a repository.
 
     `keep` is called with the questions as JSON lines, and with where they come from.
 
     Raises:
         SettingsError: the repository gives no question.
-        SourceError: it has no history.
     """
     with TemporaryDirectory(prefix="rag-mine-") as workplace:
         engine = Engine(Settings(home=Path(workplace)))
-        found = (mine_commits if mine == "commits" else mine_docstrings)(engine, folder, count)
+        found = mine_docstrings(engine, folder, count)
         engine.close()
         text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in found.records)
         keep(text, found)
         file = Path(workplace) / "questions.jsonl"
         file.write_text(text, encoding="utf-8")
-        states: tuple[MeasuredRepository, ...] = ()
-        if found.commit:
-            about = f"the titles of {found.considered:,} commits, asked of the tree before the oldest"
-            states = (MeasuredRepository(folder.name, found.commit),)
-        else:
-            about = f"the documentation of {found.considered:,} definitions, removed from the searched copy"
-        yield Material(read_questions([file]), {"": found.root}, about, states)
+        about = f"the documentation of {found.considered:,} definitions, removed from the searched copy"
+        yield Material(read_questions([file]), {"": folder}, about)
 
 
 def _settings(ours: System) -> dict[str, str]:

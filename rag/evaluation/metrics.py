@@ -13,11 +13,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LineSpan:
-    """Lines of a file; `start` and `end` are inclusive."""
+    """Lines of a file; `start` and `end` are inclusive, and 0 for a file as a whole."""
 
     path: str
     start: int
     end: int
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`, the path alone for a whole file."""
+        return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
 
 def ranked_files(results: Sequence[LineSpan]) -> list[str]:

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from rag.errors import SettingsError
-from rag.evaluation.excerpts import PlaceLines, excerpt_from, excerpt_json
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import Outcome, Scores, Start
@@ -60,7 +59,7 @@ class Results:
         """The names of the systems."""
         return [outcome.system.name for outcome in self.outcomes]
 
-    def expected(self, question: Question) -> tuple[PlaceLines, ...]:
+    def expected(self, question: Question) -> tuple[LineSpan, ...]:
         """Return the places that answer a question."""
         return self.outcomes[0].expected.get(question.id, ())
 
@@ -83,7 +82,7 @@ class Results:
             "question": question.text,
             "conversation": question.conversation,
             "history": [*question.history],
-            "expected": [excerpt_json(one) for one in self.expected(question)],
+            "expected": [_place_json(one) for one in self.expected(question)],
             "scores": {o.system.name: _scores_json(o.scores[question.id]) for o in self.outcomes},
         }
 
@@ -110,7 +109,7 @@ class Results:
 
 
 def _scores_json(scores: Scores) -> dict[str, Any]:
-    places = [excerpt_json(one) for one in scores.places]
+    places = [_place_json(one) for one in scores.places]
     return {
         "ndcg": scores.ndcg,
         "mrr": scores.mrr,
@@ -132,7 +131,7 @@ def _scores_from(written: Mapping[str, Any]) -> Scores:
         None if lines is None else float(lines),
         float(written["latency_s"]),
         None if rank is None else int(rank),
-        tuple(excerpt_from(one) for one in written["places"]),
+        tuple(_place_from(one) for one in written["places"]),
         None if right is None else float(right),
     )
 
@@ -143,8 +142,7 @@ def _read(
     about = written["conditions"]
     repositories = tuple(MeasuredRepository(**one) for one in about["repositories"])
     expected = {
-        str(one["id"]): tuple(excerpt_from(place) for place in one["expected"])
-        for one in written["questions"]
+        str(one["id"]): tuple(_place_from(place) for place in one["expected"]) for one in written["questions"]
     }
     outcomes = [
         Outcome(
@@ -169,7 +167,7 @@ def _read(
     return questions, tuple(outcomes), int(written["k"]), conditions, str(written["machine"])
 
 
-def _question(written: Mapping[str, Any], expected: Sequence[PlaceLines]) -> Question:
+def _question(written: Mapping[str, Any], expected: Sequence[LineSpan]) -> Question:
     return Question(
         id=str(written["id"]),
         repo=str(written["repo"]),
@@ -181,3 +179,13 @@ def _question(written: Mapping[str, Any], expected: Sequence[PlaceLines]) -> Que
         history=tuple(map(str, written["history"])),
         conversation=str(written["conversation"]),
     )
+
+
+def _place_json(one: LineSpan) -> dict[str, Any]:
+    lines = {"start_line": one.start, "end_line": one.end} if one.start else {}
+    return {"path": one.path, **lines}
+
+
+def _place_from(written: Mapping[str, Any]) -> LineSpan:
+    start, end = written.get("start_line", 0), written.get("end_line", 0)
+    return LineSpan(str(written["path"]), int(start), int(end))

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from rag.evaluation.excerpts import PlaceLines, excerpts
 from rag.evaluation.metrics import LineSpan, lines_found, ndcg, ranked_files, recall, reciprocal_rank
 from rag.evaluation.questions import Question
 from rag.evaluation.systems import Running, System
@@ -26,7 +25,7 @@ DEPTH = 10
 BUDGET_LINES = 200
 """The number of lines that a reader reads."""
 SHOWN = 3
-"""The number of first places of which a report shows the lines."""
+"""The number of first places that a result has."""
 
 _DOC_SUFFIXES = frozenset(".md .markdown .mdx .rst .txt .adoc .asciidoc .org .rdoc .textile".split())
 _DOC_NAMES = frozenset("readme license licence copying notice changelog changes news authors todo".split())
@@ -48,7 +47,7 @@ class Scores:
     lines: float | None
     latency_s: float
     rank: int | None = None
-    places: tuple[PlaceLines, ...] = ()
+    places: tuple[LineSpan, ...] = ()
     first_right: float | None = None
 
 
@@ -65,14 +64,14 @@ class Start:
 class Outcome:
     """The results of one system: its scores by question id, and its starts in the order of the trees.
 
-    `expected` are the places that answer each question, with their lines in the searched tree.
+    `expected` are the places that answer each question.
     """
 
     system: System
     history: bool
     starts: tuple[Start, ...]
     scores: Mapping[str, Scores]
-    expected: Mapping[str, tuple[PlaceLines, ...]] = field(default_factory=dict)
+    expected: Mapping[str, tuple[LineSpan, ...]] = field(default_factory=dict)
 
 
 def is_documentation(path: str) -> bool:
@@ -136,17 +135,17 @@ def run(
     scores: dict[str, dict[str, Scores]] = {system.name: {} for system in systems}
     starts: dict[str, list[Start]] = {system.name: [] for system in systems}
     history = dict.fromkeys(scores, False)
-    expected: dict[str, tuple[PlaceLines, ...]] = {}
+    expected: dict[str, tuple[LineSpan, ...]] = {}
     done = 0
     for tree in trees:
         with indexed_folder(tree) as root:
-            expected |= {one.id: _expected(root, one) for one in tree.questions}
+            expected |= {one.id: _expected(one) for one in tree.questions}
             for system in systems:
                 progress(f"{tree.label}: {system.name}", done, total)
                 with _fresh_home() as home, Running(system, root, {**home, **system.variables}) as running:
                     starts[system.name].append(Start(tree.label, running.ready_s, running.chunks))
                     history[system.name] = running.history
-                    scores[system.name] |= _asked(running, root, tree.questions, k)
+                    scores[system.name] |= _asked(running, tree.questions, k)
                 done += len(tree.questions)
     progress("", total, total)
     return [
@@ -155,23 +154,23 @@ def run(
     ]
 
 
-def _asked(running: Running, root: Path, questions: Sequence[Question], k: int) -> dict[str, Scores]:
-    """Ask all questions; then, untimed, read the lines of the first places and ask how sure the system is."""
+def _asked(running: Running, questions: Sequence[Question], k: int) -> dict[str, Scores]:
+    """Ask all questions; then, untimed, how sure the system is."""
     found = {}
     replies = [running.ask(n, one.text, one.history, k) for n, one in enumerate(questions)]
     for number, (question, reply) in enumerate(zip(questions, replies, strict=True)):
         shown = counted_results(question, reply.results)[:SHOWN]
         found[question.id] = replace(
             judge(question, reply.results, reply.seconds),
-            places=excerpts(root, shown),
+            places=tuple(shown),
             first_right=running.first_right(number, question.text, question.history, k),
         )
     return found
 
 
-def _expected(root: Path, question: Question) -> tuple[PlaceLines, ...]:
+def _expected(question: Question) -> tuple[LineSpan, ...]:
     known = {span.path for span in question.spans}
-    return excerpts(root, [*question.spans, *sorted(question.files - known)])
+    return (*question.spans, *(LineSpan(path, 0, 0) for path in sorted(question.files - known)))
 
 
 @contextmanager

@@ -23,13 +23,13 @@ from rag.errors import ConfigError, SettingsError
 from rag.integrations import jsonc, section, toml_table
 from rag.integrations.edits import CannotEdit, Edit
 from rag.integrations.helpers import HelperFile, What, edit_of_file
+from rag.parsing import parse_toml
 from rag.processes import search_path
 from rag.resources import make_private, read_regular, shipped
 
 NAME = "rag"
 HERE = "."
 """The repository that a file belongs to."""
-_WORKSPACE = "${workspaceFolder}"
 Scope = Literal["project", "user"]
 Action = Literal["add", "update", "remove", "none", "refused"]
 Shape = Literal["plain", "typed", "opencode", "zed"]
@@ -39,11 +39,7 @@ _MAX_BYTES: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """Where an agent keeps its MCP servers; the first path that exists is used, else the first.
-
-    Paths begin with `~`, with `CONFIG` (the folder of settings), with `APP` (that of desktop programs), or
-    are relative to the repository. `here` is how a file of a repository names its folder.
-    """
+    """Where an agent keeps its MCP servers; `data/agents.toml` says what the fields mean."""
 
     paths: tuple[str, ...]
     container: str = "mcpServers"
@@ -70,125 +66,31 @@ class Agent:
     helpers: tuple[HelperFile, ...] = ()
 
 
-def _helper(what: What, template: str, project: str, user: str) -> HelperFile:
-    return HelperFile(what, template, {"project": project, "user": user})
+def _agent(entry: Mapping[str, Any]) -> Agent:
+    """Return an agent of the table in `data/agents.toml`."""
+
+    def file(scope: Scope) -> ConfigFile | None:
+        form = {name: entry[name] for name in ("container", "shape") if name in entry}
+        form |= {"here": entry["here"]} if scope == "project" and "here" in entry else {}
+        return ConfigFile(tuple(entry[scope]), **form) if scope in entry else None
+
+    return Agent(
+        name=entry["name"],
+        title=entry["title"],
+        signs=tuple(entry["signs"]),
+        project=file("project"),
+        user=file("user"),
+        project_instructions=entry.get("project_instructions"),
+        user_instructions=entry.get("user_instructions"),
+        helpers=tuple(
+            HelperFile(what, template, {"project": project, "user": user})
+            for what, template, project, user in entry.get("helpers", ())
+        ),
+    )
 
 
-_SKILL = _helper(
-    "skill", "skill.md", ".agents/skills/rag-explore/SKILL.md", "~/.agents/skills/rag-explore/SKILL.md"
-)
-"""The skill where several agents look for it."""
-
-# Sources, read in November 2026: code.claude.com/docs/en/mcp; cursor.com/docs/context/mcp;
-# code.visualstudio.com/docs/copilot/reference/mcp-configuration; developers.openai.com/codex/mcp;
-# github.com/google-gemini/gemini-cli docs/tools/mcp-server.md; opencode.ai/docs/mcp-servers;
-# zed.dev/docs/ai/mcp; docs.windsurf.com/windsurf/cascade/mcp; modelcontextprotocol.io/docs (Claude Desktop).
-# Sub-agents and skills: code.claude.com/docs/en/sub-agents and /skills; developers.openai.com/codex/subagents
-# and /skills; opencode.ai/docs/agents and /skills; geminicli.com/docs/cli/skills.
-AGENTS: tuple[Agent, ...] = (
-    Agent(
-        "claude-code",
-        "Claude Code",
-        ("~/.claude", "~/.claude.json"),
-        ConfigFile((".mcp.json",), shape="typed"),
-        ConfigFile(("~/.claude.json",), shape="typed"),
-        "CLAUDE.md",
-        "~/.claude/CLAUDE.md",
-        (
-            _helper(
-                "sub-agent", "claude.md", ".claude/agents/rag-explorer.md", "~/.claude/agents/rag-explorer.md"
-            ),
-            _helper(
-                "skill",
-                "skill.md",
-                ".claude/skills/rag-explore/SKILL.md",
-                "~/.claude/skills/rag-explore/SKILL.md",
-            ),
-        ),
-    ),
-    Agent(
-        "cursor",
-        "Cursor",
-        ("~/.cursor",),
-        ConfigFile((".cursor/mcp.json",), here=_WORKSPACE),
-        ConfigFile(("~/.cursor/mcp.json",)),
-        "AGENTS.md",
-    ),
-    Agent(
-        "vscode",
-        "VS Code",
-        ("APP/Code", "~/.vscode"),
-        ConfigFile((".vscode/mcp.json",), "servers", "typed", _WORKSPACE),
-        ConfigFile(("APP/Code/User/mcp.json",), "servers", "typed"),
-        ".github/copilot-instructions.md",
-    ),
-    Agent(
-        "codex",
-        "Codex CLI",
-        ("~/.codex",),
-        ConfigFile((".codex/config.toml",), "mcp_servers"),
-        ConfigFile(("~/.codex/config.toml",), "mcp_servers"),
-        "AGENTS.md",
-        "~/.codex/AGENTS.md",
-        (
-            _helper(
-                "sub-agent",
-                "codex.toml",
-                ".codex/agents/rag-explorer.toml",
-                "~/.codex/agents/rag-explorer.toml",
-            ),
-            _SKILL,
-        ),
-    ),
-    Agent(
-        "gemini",
-        "Gemini CLI",
-        ("~/.gemini",),
-        ConfigFile((".gemini/settings.json",)),
-        ConfigFile(("~/.gemini/settings.json",)),
-        "GEMINI.md",
-        "~/.gemini/GEMINI.md",
-        (_SKILL,),
-    ),
-    Agent(
-        "opencode",
-        "opencode",
-        ("CONFIG/opencode",),
-        ConfigFile(("opencode.json", "opencode.jsonc"), "mcp", "opencode"),
-        ConfigFile(("CONFIG/opencode/opencode.json", "CONFIG/opencode/opencode.jsonc"), "mcp", "opencode"),
-        "AGENTS.md",
-        "CONFIG/opencode/AGENTS.md",
-        (
-            _helper(
-                "sub-agent",
-                "opencode.md",
-                ".opencode/agent/rag-explorer.md",
-                "CONFIG/opencode/agent/rag-explorer.md",
-            ),
-            _SKILL,
-        ),
-    ),
-    Agent(
-        "zed",
-        "Zed",
-        ("CONFIG/zed",),
-        ConfigFile((".zed/settings.json",), "context_servers", "zed"),
-        ConfigFile(("CONFIG/zed/settings.json",), "context_servers", "zed"),
-        "AGENTS.md",
-    ),
-    Agent(
-        "windsurf",
-        "Windsurf",
-        ("~/.codeium/windsurf",),
-        user=ConfigFile(("~/.codeium/windsurf/mcp_config.json",)),
-        project_instructions="AGENTS.md",
-    ),
-    Agent(
-        "claude-desktop",
-        "Claude Desktop",
-        ("APP/Claude",),
-        user=ConfigFile(("APP/Claude/claude_desktop_config.json",)),
-    ),
+AGENTS: tuple[Agent, ...] = tuple(
+    map(_agent, parse_toml(shipped("data/agents.toml").read_text(encoding="utf-8"))["agent"])
 )
 
 

@@ -8,16 +8,7 @@ import selectors
 from collections.abc import Mapping
 from typing import Any
 
-from rag.processes import (
-    PIPE,
-    Limits,
-    TimeoutExpired,
-    closed_environment,
-    object_store_environment,
-    python_command,
-    share_of_memory,
-    start,
-)
+from rag.processes import PIPE, TimeoutExpired, object_store_environment, start_module
 
 _MAX_LINE = 1 << 20
 _CHUNK = 1 << 16
@@ -38,10 +29,10 @@ class JobProcess:
     """
 
     def __init__(self, *, shares_stores: bool = False) -> None:
-        self._process = start(
-            python_command("rag.worker.child"),
-            environment=closed_environment(object_store_environment() if shares_stores else None),
-            limits=Limits(memory_bytes=share_of_memory(), niceness=_NICENESS),
+        self._process = start_module(
+            "rag.worker.child",
+            environment=object_store_environment() if shares_stores else None,
+            niceness=_NICENESS,
             stdin=PIPE,
             stdout=PIPE,
             buffered=False,

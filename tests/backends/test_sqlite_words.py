@@ -15,8 +15,6 @@ import pytest
 from rag.analysis import terms
 from rag.backends.sqlite import upgrade as sqlite_upgrade
 from rag.backends.sqlite import words as sqlite_words
-from rag.backends.sqlite.file import SqliteFile
-from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.ports import MemoryStore
 from rag.searchable import term_counts
@@ -25,6 +23,9 @@ from tests.contracts.clock import SteppedClock
 from tests.contracts.memory_store import MemoryStoreContract
 from tests.contracts.sample_turns import full_message, full_turn, new_turn
 from tests.contracts.turn_search import counted
+
+SCHEMA_4 = Path(__file__).resolve().parent.parent / "golden" / "sqlite_schema_4.sql"
+"""The tables that rag 0.2.0 wrote."""
 
 
 class TestSqliteTurnStoreThatMerges(MemoryStoreContract):
@@ -118,7 +119,7 @@ def test_nothing_stays_of_what_is_gone(
             assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
 
 
-def test_a_file_of_version_3_opens_with_everything(
+def test_a_file_of_version_4_opens_with_everything(
     tmp_path: Path, store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(3)
@@ -129,7 +130,7 @@ def test_a_file_of_version_3_opens_with_everything(
     edited = store.turns(here.id)[1]
     store.edit_turn(replace(edited, citations=()))
     old = tmp_path / "old.db"
-    _write_version_3(old, store)
+    _write_version_4(old, store)
     monkeypatch.setattr(sqlite_upgrade, "_AT_ONCE", 7)
     monkeypatch.setattr(sqlite_words, "GATHERED", 600)
     with closing(SqliteTurnStore(old)) as opened:
@@ -142,12 +143,12 @@ def test_a_file_of_version_3_opens_with_everything(
         _agree(opened, here.id)
 
 
-def _write_version_3(path: Path, store: SqliteTurnStore) -> None:
-    """Write what a store holds in one conversation as a file of version 3, with an index that is outdated."""
-    SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:3]).close()
+def _write_version_4(path: Path, store: SqliteTurnStore) -> None:
+    """Write what a store holds in one conversation as a file of version 4, with an index that is outdated."""
     (here,) = store.conversations()
     lines = list(store.dump())
     with closing(sqlite3.connect(path)) as db:
+        db.executescript(SCHEMA_4.read_text())
         db.execute("INSERT INTO space VALUES (1, '')")
         db.execute("INSERT INTO origin (key, id, space) VALUES (7, ?, 1)", (here.id,))
         db.execute("INSERT INTO span VALUES (?, 0, 7, NULL)", (here.id,))
@@ -168,8 +169,9 @@ def _write_version_3(path: Path, store: SqliteTurnStore) -> None:
                 db.execute("INSERT INTO version VALUES (?, ?, ?)", (key, n, json.dumps(version)))
             marks = [(key, mark.encode("utf-8", "surrogatepass")) for mark in record["marks"]]
             db.executemany("INSERT INTO mark VALUES (?, CAST(? AS TEXT))", marks)
-        db.execute("INSERT INTO cited SELECT key, 'old.py', '/r', 'b' FROM item")
-        db.execute("INSERT INTO posting SELECT space, 'old', number, key, origin, kind, 1 FROM item")
+        db.execute("INSERT INTO file VALUES (1, 'old.py', '/r', 'b')")
+        db.execute("INSERT INTO cited SELECT key, 1 FROM item")
+        db.execute("INSERT INTO pending SELECT key, space, 0, number, 1, 'old' FROM item")
         db.commit()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import pickle
 import signal
@@ -30,7 +29,6 @@ from remembering import RememberingContract
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite import file as sqlite_file
 from rag.backends.sqlite import words as sqlite_words
-from rag.backends.sqlite.bindings import insert
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import (
@@ -42,12 +40,14 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.ports import MemoryStore
-from rag.schema import OLD_NAMES, turn_record
-from rag.types import DialogTurn, Filters, Source
+from rag.types import Source
 from tests.contracts.clock import SteppedClock
 from tests.contracts.memory_store import MemoryStoreContract
 from tests.contracts.sample_turns import full_turn, new_turn
 from tests.contracts.turn_machine import MemoryStoreMachine
+
+SCHEMA_4 = Path(__file__).resolve().parent.parent / "golden" / "sqlite_schema_4.sql"
+"""The tables that rag 0.2.0 wrote."""
 
 
 class TestMemoryTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
@@ -338,88 +338,50 @@ def test_migrations_run_once_each_in_order(path: Path) -> None:
     file.close()
 
 
-def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
-    path.parent.mkdir(parents=True)
-    file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
-    cited = [
-        replace(one, span=replace(one.span, scope="Shelf"), anchor=None) for one in full_turn().citations
-    ]
-    turn = replace(
-        full_turn(),
-        marks=(),
-        citations=tuple(cited),
-        error="",
-        subject=None,
-        trace=(),
-        support=None,
-        scope="user",
-    )
-    turns = [replace(turn, id=f"t{n}", order=2 * n, conversation_id="c") for n in range(3)]
-    with file.write() as db:
-        db.execute("INSERT INTO conversation VALUES ('c', '', 'demo', ?, ?, 1, 9)", _DATES)
-        db.execute("INSERT INTO conversation VALUES ('d', 'ada', '', ?, ?, 2, 0)", _DATES)
-        db.execute("INSERT INTO conversation_source VALUES ('c', 0, '/r', 'main', '[\"*.py\"]', '[]')")
-        for key, turn in enumerate(turns):
-            _insert_version_1(db, key, turn)
-    file.close()
-    store = SqliteTurnStore(path)
-    assert store.conversation("demo").turn_count == 3
-    assert store.conversation("demo").sources == (Source("/r", "main", Filters(("*.py",))),)
-    assert store.turns("c") == turns
-    assert store.turns("d", namespace="ada") == []
-    assert store.matching(["北京"]).holders == (3,)
-    assert store.citing(path=turns[0].citations[0].path) == ["t0", "t1", "t2"]
-    assert store.append(new_turn("next"), conversation="c").order == 9
-    assert store.fork("c", at=2).turn_count == 2
-    store.close()
-
-
 @pytest.mark.parametrize(
     "damage",
     [
         "conversation_source SET include = '5'",
         "conversation_source SET exclude = 'null'",
         "conversation SET created = '0001-01-01T00:00:00+14:00'",
-        "turn SET asked = '0001-01-01T00:00:00+14:00'",
-        "turn SET metadata = '['",
+        "item SET record = '['",
     ],
 )
-def test_a_file_of_version_1_with_values_that_rag_does_not_write_is_damaged(path: Path, damage: str) -> None:
+def test_a_file_of_version_4_with_values_that_rag_does_not_write_is_damaged(path: Path, damage: str) -> None:
     path.parent.mkdir(parents=True)
-    file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
-    with file.write() as db:
-        db.execute("INSERT INTO conversation VALUES ('c', '', 'demo', ?, ?, 1, 9)", _DATES)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.executescript(SCHEMA_4.read_text())
+        db.execute("INSERT INTO space VALUES (1, '')")
+        db.execute("INSERT INTO origin (key, id, space) VALUES (7, 'c', 1)")
+        db.execute("INSERT INTO span VALUES ('c', 0, 7, NULL)")
+        db.execute(
+            "INSERT INTO conversation (id, namespace, name, created, updated, written, next_number)"
+            " VALUES ('c', '', 'demo', ?, ?, 1, 9)",
+            ["2026-01-01T00:00:00.000000+00:00"] * 2,
+        )
         db.execute("INSERT INTO conversation_source VALUES ('c', 0, '/r', 'main', '[]', '[]')")
-        _insert_version_1(db, 1, replace(full_turn(), id="t", order=0, conversation_id="c", citations=()))
+        db.execute("INSERT INTO item VALUES (1, 1, 0, 't', 7, 0, 0, '{}')")
         db.execute(f"UPDATE {damage}")
-    file.close()
+        db.commit()
     before = path.read_bytes()
     with pytest.raises(StoreCorrupt, match=f"{path}.*are invalid.*nothing was changed"):
         SqliteTurnStore(path)
     assert path.read_bytes() == before
 
 
-_SINCE_VERSION_6 = ("state", "error", "subject", "trace", "support", "scope")
-_DATES = ["2026-01-01T00:00:00.000000+00:00"] * 2
-
-
-def _insert_version_1(db: sqlite3.Connection, key: int, turn: DialogTurn) -> None:
-    record = turn_record(turn)
-    cited, usage = record.pop("citations"), record.pop("usage")
-    row = {**record, **usage, "key": key, "number": record.pop("order")}
-    for name in ("order", "marks", "version", "total_tokens", "record", *_SINCE_VERSION_6):
-        row.pop(name, None)
-    for one in cited:
-        one |= {old: one.pop(name) for name, old in OLD_NAMES.items()}
-        del one["anchor"]
-        one["symbol"] = f"{one.pop('scope')}.{one['symbol']}"
-    rows = [
-        ("turn", row),
-        *(("citation", {"turn": key, "position": n, **one}) for n, one in enumerate(cited)),
-    ]
-    for table, values in rows:
-        plain = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in values.items()}
-        insert(db, table, plain)
+def test_a_file_of_version_1_was_written_by_a_development_version(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.executescript(
+            f"PRAGMA user_version = 1; PRAGMA application_id = {APPLICATION_ID};"
+            "CREATE TABLE conversation (id TEXT PRIMARY KEY) STRICT; CREATE TABLE turn (id TEXT) STRICT;"
+        )
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="written by a development version"):
+        SqliteTurnStore(path)
+    assert path.read_bytes() == before
 
 
 def test_an_old_sqlite_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from live_server import sample_copy
+from structure_xml import pages_of
 
 from rag.serve.deepwiki.cache import is_error
 from rag.serve.deepwiki.prompts import as_stored, parse_request
 from rag.types import Source
-from rag.wiki.pages.outline import parse_structure_xml
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "deepwiki"
 FIRST = "Where is a short code made?"
@@ -74,7 +74,7 @@ def test_the_frontend_builds_a_wiki(deepwiki):
     assert text.startswith("<wiki_structure>")
     assert text.endswith("</wiki_structure>")
     assert ElementTree.fromstring(text).findtext("title") == "sample"
-    pages = parse_structure_xml(text)
+    pages = pages_of(text)
     assert len(pages) >= 6
 
     generated = {}
@@ -140,7 +140,7 @@ def test_a_concise_wiki_has_fewer_pages(deepwiki):
     asked["messages"][0]["content"] = re.sub(
         r"<sections>.*</sections>", "", asked["messages"][0]["content"], flags=re.DOTALL
     )
-    assert len(parse_structure_xml(stream(deepwiki, asked).body.decode())) <= 12
+    assert len(pages_of(stream(deepwiki, asked).body.decode())) <= 12
 
 
 def test_a_page_of_its_own_planning_is_written_about_its_files(deepwiki):
@@ -156,11 +156,7 @@ def test_a_page_of_its_own_planning_is_written_about_its_files(deepwiki):
 
 def test_left_out_folders_are_on_no_page(deepwiki):
     asked = {**recorded("plan", deepwiki.root), "excluded_dirs": "./worker/\nclients%2Ftypescript"}
-    named = [
-        path
-        for page in parse_structure_xml(stream(deepwiki, asked).body.decode())
-        for path in page.file_paths
-    ]
+    named = [path for page in pages_of(stream(deepwiki, asked).body.decode()) for path in page.file_paths]
     assert named
     assert not [path for path in named if path.startswith(("worker/", "clients/typescript/"))]
     only = question(deepwiki.root, FIRST, included_files="*.ts")

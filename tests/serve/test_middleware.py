@@ -642,11 +642,6 @@ def test_when_all_slots_are_taken_the_next_request_gets_retry_after(serve, provi
         ("GET", "/api/repositories/sample/wiki/page?page=overview", None),
         ("GET", "/api/repositories/sample/source?path=snip/auth.py", None),
         ("GET", "/api/repositories/sample/turns?path=snip/auth.py", None),
-        (
-            "POST",
-            "/api/eval",
-            {"repository": "sample", "questions": [{"question": "x", "answers": [{"path": "a"}]}]},
-        ),
         ("GET", "/api/conversations", None),
         ("GET", "/api/conversations/kept", None),
         ("GET", "/api/conversations/kept/export", None),
@@ -852,7 +847,6 @@ def test_nothing_outside_the_list_is_opened(served, name):
     bodies = (
         ("/api/ask", {"question": "x", "repositories": [name]}),
         ("/api/search", {"question": "x", "repositories": [name]}),
-        ("/api/eval", {"repository": name, "questions": [{"question": "x", "answers": [{"path": "a"}]}]}),
         ("/v1/chat/completions", {"model": f"rag:{name}", "messages": [{"role": "user", "content": "x"}]}),
     )
     for path, body in bodies:

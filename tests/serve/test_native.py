@@ -353,38 +353,6 @@ def test_an_answer_is_cached_if_the_server_is_configured_so(served, serve):
     assert [ask(served).json["notes"] for _ in range(2)] == [[], []]
 
 
-def test_the_work_of_an_evaluation_is_bounded(served):
-    def sent(*questions):
-        answers = [{"path": "snip/auth.py"}]
-        body = [{"question": q, "answers": answers, "history": list(history)} for q, history in questions]
-        return served.post("/api/eval", {"repository": "sample", "questions": body, "k": 10})
-
-    assert sent(*[("token", ["code"])] * 5).status == 200
-    many = sent(*[("token", ["code"] * 20)] * 48)
-    assert (many.status, many.json["error"]["param"]) == (413, "questions")
-    said = "48 questions with 960 in their histories need 1,008 searches, the limit is 1,000"
-    assert said in many.json["error"]["message"]
-    long = sent(*[("x" * 16_000, ["y" * 16_000])] * 16)
-    assert long.status == 413
-    assert "have 512,000 characters, the limit is 500,000" in long.json["error"]["message"]
-    one = sent(("token", ["y" * 16_001]))
-    assert one.status == 413
-    assert "16,001 characters, the limit is 16,000" in one.json["error"]["message"]
-
-
-def test_questions_with_answers_measure_retrieval(served):
-    hit = served.post("/api/search", {"question": QUESTION, "repositories": ["sample"]}).json["hits"][0]
-    asked = [
-        {
-            "question": QUESTION,
-            "answers": [{"path": hit["path"], "start_line": hit["start_line"], "end_line": hit["end_line"]}],
-        }
-    ]
-    result = served.post("/api/eval", {"repository": "sample", "questions": asked}).json
-    assert result["mrr"] == 1.0
-    assert result["each"][0]["lines"] == 1.0
-
-
 def test_the_specification_has_examples(served):
     specification = served.get("/openapi.json").json
     assert "/api/ask" in specification["paths"]
@@ -421,9 +389,8 @@ def test_a_body_that_is_not_json_is_named_so(served, path):
 
 
 def test_a_wrong_field_is_named_in_full(served):
-    wrong = {"question": "x", "answers": [{"path": 5}]}
-    reply = served.post("/api/eval", {"repository": "sample", "questions": [wrong]})
-    assert (reply.status, reply.json["error"]["param"]) == (422, "questions.0.answers.0.path")
+    reply = served.post("/api/search", {"question": "x", "repositories": ["sample"], "paths": [5]})
+    assert (reply.status, reply.json["error"]["param"]) == (422, "paths.0")
 
 
 def test_a_fork_names_the_turn_that_is_not_there(served):

@@ -18,7 +18,7 @@ from rag.serve.repositories import names as names_module
 from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.serve.workers.indexing import ChildIndexers
+from rag.serve.workers.indexing import ChildIndexers, IndexTask
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -243,7 +243,7 @@ def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
     async def run():
         indexers = ChildIndexers(settings, notice=print)
         for _ in range(2):
-            indexed = await indexers.index(source, rebuild=False, place=None, progress=lambda *how_far: None)
+            indexed = await indexers.index(IndexTask(source), lambda *how_far: None)
             (child,) = indexers._idle
             child.kill()
             await child.wait()

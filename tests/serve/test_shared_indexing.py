@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rag.processes import closed_environment, object_store_environment
-from rag.serve.workers.indexing import ChildIndexers
+from rag.serve.workers.indexing import ChildIndexers, IndexTask
 from rag.service import Engine, locate
 from rag.settings import Settings
 from tests.servers.object_store import MotoServer
@@ -34,7 +34,7 @@ def test_a_server_begins_from_an_index_in_a_bucket(bucket, sample_repo, tmp_path
     async def index(settings):
         indexers = ChildIndexers(settings, notice=notices.append)
         try:
-            return await indexers.index(source, rebuild=False, place=None, progress=lambda *how_far: None)
+            return await indexers.index(IndexTask(source), lambda *how_far: None)
         finally:
             await indexers.close()
 

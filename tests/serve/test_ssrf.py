@@ -22,7 +22,7 @@ from rag.serve.errors import Forbidden, IndexingFailed
 from rag.serve.repositories.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.serve.workers.indexing import ChildIndexers
+from rag.serve.workers.indexing import ChildIndexers, IndexTask
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -83,7 +83,7 @@ def indexed(tmp_path, url, place):
     async def run():
         indexers = ChildIndexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
         try:
-            return await indexers.index(Source(url), rebuild=False, place=place, progress=lambda *_: None)
+            return await indexers.index(IndexTask(Source(url), place=place), lambda *_: None)
         finally:
             await indexers.close()
 
@@ -132,7 +132,7 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
         child = await indexers._child()
         indexers._idle.append(child)
         place = "code.invalid:443:127.0.0.1"
-        work = indexers.index(source, rebuild=False, place=place, progress=lambda *_: None)
+        work = indexers.index(IndexTask(source, place=place), lambda *_: None)
         job = asyncio.create_task(work)
         async with asyncio.timeout(120):
             while not pid_file.exists():
@@ -182,8 +182,8 @@ def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_pat
     leading_to(monkeypatch, "8.8.8.8")
     places = {}
 
-    async def index(self, source, *, place, **more):
-        places[str(source)] = place
+    async def index(self, task, *others):
+        places[str(task.source)] = task.place
         raise IndexingFailed("enough", kind="Test")
 
     monkeypatch.setattr(ChildIndexers, "index", index)

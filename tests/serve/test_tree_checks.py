@@ -129,7 +129,7 @@ def test_the_age_of_a_url_is_that_of_its_last_fetch(tmp_path, root, monkeypatch)
     def is_idle():
         return not running.get("/api/repositories/work").json["job"]["running"]
 
-    async def waits(self, source, **options):
+    async def waits(self, *task):
         await asyncio.Event().wait()
 
     listed = (("work", Source(f"file://{root}")),)

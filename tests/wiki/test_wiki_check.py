@@ -175,7 +175,7 @@ def test_without_a_wiki_the_error_says_how_to_write_one(sample_repo, tmp_path):
         checked(sample_repo, tmp_path)
 
 
-@pytest.mark.parametrize("options", [{"max_pages": "many"}, {"include": [1]}, {"plan": 2}, {"max_pages": 0}])
+@pytest.mark.parametrize("options", [{"max_pages": "many"}, {"include": [1]}, {"max_pages": 0}])
 def test_a_damaged_state_is_an_error(sample_repo, wiki, options):
     (wiki / ".rag-wiki.json").write_text(json.dumps({**state(wiki), "options": options}))
     with pytest.raises(WikiUnwritable, match="damaged"):
@@ -200,24 +200,6 @@ def test_a_model_s_text_is_current_while_the_files_it_cites_are_and_no_model_is_
     with (sample_repo / path).open("a") as file:
         file.write("\n")
     assert page in statuses(checked(sample_repo, folder))
-
-
-def test_a_plan_of_a_model_is_checked_and_written_without_it(sample_repo, tmp_path):
-    folder = tmp_path / "wiki"
-    plan = (
-        "<wiki_structure><title>t</title><description>d</description><pages><page id='p'>"
-        "<title>Signing in</title><description>How sessions are signed</description>"
-        "<relevant_files><file_path>snip/sessions.py</file_path></relevant_files></page></pages></wiki_structure>"
-    )
-    with ProviderServer(answers=[plan, "It signs [1]."]) as server:
-        engine = Engine(load_settings({"model": "test-model", "base_url": server.base_url, "api_key": "k"}))
-        options = WikiOptions(concurrency=1, plan=True)
-        write_wiki(engine, engine.repository(locate(str(sample_repo))), folder, options)
-        engine.close()
-    check = checked(sample_repo, folder)
-    assert [page.title for page in check.pages] == ["Signing in"] and check.outdated == ()
-    written(sample_repo, folder, plan=True)
-    assert [page.name for page in (folder / "docs").glob("*.md")] == ["index.md"]
 
 
 def check_command(source: Path, *options: str) -> Ran:

@@ -24,15 +24,6 @@ from tests.servers.provider import ProviderServer
 pytestmark = pytest.mark.usefixtures("short_pauses")
 
 GOOD = "It keeps links [1][2] and users [99].\n\n## How it works\n\nSee `a[1]`."
-PLAN = """Here it is:
-<wiki_structure><title>Snip</title><description>d</description><pages>
-<page id="page-1"><title>Signing in</title><description>How sessions are signed</description>
-<importance>high</importance>
-<relevant_files><file_path>snip/sessions.py</file_path><file_path>snip/invented.py</file_path></relevant_files>
-<related_pages><related>page-2</related><related>page-9</related></related_pages></page>
-<page id="page-2"><title>Storage</title><description>Where links are kept</description>
-<relevant_files><file_path>nowhere.py</file_path></relevant_files></page>
-</pages></wiki_structure>"""
 
 
 def build(source: Path, folder: Path, server: ProviderServer, **options: object) -> WikiReport:
@@ -240,26 +231,6 @@ def test_a_page_without_a_citation_is_marked(sample_repo, tmp_path):
         report = build(sample_repo, tmp_path / "wiki", server)
     assert by_id(report)["snip"].uncited
     assert "No statement of the text below cites a source" in page(tmp_path / "wiki", "snip")
-
-
-def test_a_model_may_say_which_pages_there_are_but_not_which_files(sample_repo, tmp_path):
-    folder = tmp_path / "wiki"
-    with ProviderServer(answers=[PLAN, GOOD]) as server:
-        report = build(sample_repo, folder, server, plan=True)
-        assert "snip/storage.py" in server.chats[0].prompt and "You plan a wiki" in server.chats[0].prompt
-        again = build(sample_repo, folder, server, plan=True)
-        assert {r.action for r in again.pages} == {"unchanged"}
-    signing, storage = (result.page for result in report.pages)
-    assert signing.file_paths == ("snip/sessions.py",) and signing.related_pages == (storage.id,)
-    assert "snip/storage.py" in storage.file_paths and "nowhere.py" not in storage.file_paths
-
-
-def test_a_plan_that_is_none_is_said_and_the_pages_follow_the_code(sample_repo, tmp_path):
-    with ProviderServer(answers=["I would rather not.", GOOD]) as server:
-        report = build(sample_repo, tmp_path / "wiki", server, plan=True)
-        unplanned = build(sample_repo, tmp_path / "none", server, plan=True, prose=False)
-    assert "the model's plan failed" in report.notes[0] and "snip" in by_id(report)
-    assert "needs a model" in unplanned.notes[0] and "snip" in by_id(unplanned)
 
 
 def test_notes_of_the_repository_reach_the_model_as_data(sample_repo, tmp_path):

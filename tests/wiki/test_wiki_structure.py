@@ -7,19 +7,17 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 
 import pytest
+from structure_xml import pages_of
 from surveys import survey_of
 
-from rag.errors import WikiSteeringInvalid, WikiStructureInvalid
+from rag.errors import WikiSteeringInvalid
 from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.wiki import structure_outline, structure_xml, wiki_structure
 from rag.wiki.facts.concepts import Concept
 from rag.wiki.facts.facts import facts_of
-from rag.wiki.models import WikiPage
 from rag.wiki.pages.devin_json import parse_steering
-from rag.wiki.pages.outline import parse_structure_xml
 from rag.wiki.pages.structure import _concept_description, files_about, structure_of
-from rag.wiki.prose.page_plan import checked_pages
 
 
 @pytest.fixture
@@ -73,7 +71,7 @@ def test_pages_below_others_are_numbered_below_them():
 def test_the_xml_says_what_the_structure_says(repository):
     structure = wiki_structure(repository)
     text = structure_xml(structure)
-    read = {page.id: page for page in parse_structure_xml(text)}
+    read = {page.id: page for page in pages_of(text)}
     assert list(read) == [page.id for page in structure.pages]
     for page in structure.pages:
         assert read[page.id].title == page.title and read[page.id].importance == page.importance
@@ -84,26 +82,10 @@ def test_the_xml_says_what_the_structure_says(repository):
     assert {e.text for e in root.iter("parent_section")} <= {e.get("id") for e in root.iter("section")}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I cannot help with that.",
-        "<wiki_structure><pages></pages></wiki_structure>",
-        "<wiki_structure><pages><page></wiki_structure>",
-        '<wiki_structure><!DOCTYPE x [<!ENTITY a "b">]><page><title>&a;</title></page></wiki_structure>',
-    ],
-)
-def test_what_is_no_plan_is_an_error(text):
-    with pytest.raises(WikiStructureInvalid, match="cannot be used"):
-        parse_structure_xml(text)
-
-
 def test_files_whose_path_begins_with_a_dot_are_found_by_it():
     surveyed = survey_of({".github/workflows/ci.yml": "on: push\n", "app.py": "x = 1\n"})
-    named = ("./.github/workflows/ci.yml", "/app.py", "nowhere.py")
-    (page,) = checked_pages(surveyed, [WikiPage("ci", "CI", "", file_paths=named)], None, 5)
-    assert page.file_paths == (".github/workflows/ci.yml", "app.py")
-    assert files_about(surveyed, "See .github/workflows/ci.yml, or ./app.py.", "", None) == page.file_paths
+    found = files_about(surveyed, "See .github/workflows/ci.yml, or ./app.py.", "", None)
+    assert found == (".github/workflows/ci.yml", "app.py")
 
 
 # ---------------------------------------------------------------- .devin/wiki.json

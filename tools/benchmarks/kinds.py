@@ -12,16 +12,14 @@ from rag.cli.terminal import out
 from rag.evaluation.answers import (
     Answered,
     answer_all,
-    calibration_error,
     is_unanswerable,
     read_unanswerable,
-    separation,
     shares,
 )
 from rag.evaluation.questions import Question, read_questions, read_records
 from rag.evaluation.trees import plan
 from tools.benchmarks.bench import QUESTIONS, Bench, show, where
-from tools.benchmarks.quality import measure, repositories_of
+from tools.benchmarks.quality import calibration_error, measure, repositories_of, separation
 
 KINDS = QUESTIONS / "kinds"
 

@@ -3,16 +3,10 @@
 The architecture documents that the statements were taken from are removed before a wiki is generated. It also
 shows which statements of the pages disagree with the files, what exceeds the limits, whether MkDocs builds
 the site without a warning, and how many lines differ after a comment was added to the most central file.
-
-What was measured of a repository is stored in `results/wiki`, so that an interrupted run continues where it
-stopped; it is measured again if the program, the statements or this benchmark changed. Set WIKI_BEFORE to a
-commit to measure the pages of that version as well: 3bfcaa58 is the last one whose pages followed folders.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -21,13 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from rag.cli.terminal import out
-from rag.parsing import parse_json, parse_toml
+from rag.parsing import parse_toml
+from rag.processes import python_command
 from rag.service import Engine, locate
 from rag.service.survey_of import survey
 from rag.settings import load_settings
@@ -42,13 +36,6 @@ _COMMENTS = {
     ".rb": "#",
     **dict.fromkeys((".c", ".cc", ".go", ".java", ".js", ".php", ".rs", ".ts"), "//"),
 }
-_PROGRAM = ("rag", "templates", "data")
-_MEASURING = (
-    QUESTIONS / "wiki_things.toml",
-    CHECKOUT / "tools/benchmarks/wiki.py",
-    CHECKOUT / "tools/benchmarks/wiki_statements.py",
-)
-_RUN = "import sys; sys.path.insert(0, {!r}); from rag.__main__ import main; sys.exit(main())"
 _REMOTE = "https://github.com/measured/repository"
 _REFERENCE = re.compile(r"^\[([^\]]+)\]: (\S+)$", re.MULTILINE)
 _LINK = re.compile(
@@ -78,7 +65,6 @@ class _Measured:
     """What was measured of one wiki. `built` is "yes", or what MkDocs said."""
 
     repository: str
-    version: str
     things: int
     missing: list[str]
     stated: list[Statement]
@@ -97,32 +83,24 @@ def wiki(bench: Bench) -> None:
     listed = parse_toml((QUESTIONS / "wiki_things.toml").read_text(encoding="utf-8"))["repository"]
     measured = []
     with tempfile.TemporaryDirectory(prefix="rag-bench-wiki-") as workplace:
-        versions = {"": CHECKOUT}
-        if before := os.environ.get("WIKI_BEFORE"):
-            versions[before] = Path(workplace) / "before"
-            _archived(before, versions[before])
         for entry in listed:
-            for version, program in versions.items():
-                try:
-                    measured.append(_resumed(entry, version, program, Path(workplace), bench))
-                except NotMeasured as error:
-                    not_measured(f"{entry['name']}: {error}")
+            try:
+                measured.append(_measured(entry, Path(workplace) / entry["name"], bench))
+            except NotMeasured as error:
+                not_measured(f"{entry['name']}: {error}")
+    if not measured:
+        return
     _show_table(measured)
-    now = [one for one in measured if not one.version]
-    _show_truth([statement for one in now for statement in one.stated])
-    unbuilt = [(one.repository, one.built) for one in now if one.built != "yes"]
+    _show_truth([statement for one in measured for statement in one.stated])
+    unbuilt = [(one.repository, one.built) for one in measured if one.built != "yes"]
     show("What MkDocs warns of", ("repository", "warnings"), unbuilt)
-    missing = [(one.repository, one.version, learn) for one in measured for learn in one.missing]
-    show("Not said", ("repository", "version", "statement"), missing)
+    missing = [(one.repository, learn) for one in measured for learn in one.missing]
+    show("Not said", ("repository", "statement"), missing)
 
 
 def _show_table(measured: list[_Measured]) -> None:
     """Show one row for each wiki, and their sums."""
-    rows: list[tuple[object, ...]] = []
-    for version in dict.fromkeys(one.version for one in measured):
-        of_version = [one for one in measured if one.version == version]
-        rows += [_row(one.repository, [one]) for one in of_version]
-        rows.append(_row(f"all {version}".rstrip(), of_version))
+    rows = [*(_row(one.repository, [one]) for one in measured), _row("all", measured)]
     columns = (
         "repository",
         "said with true lines",
@@ -173,57 +151,18 @@ def _show_truth(stated: list[Statement]) -> None:
 # ---------------------------------------------------------------- one wiki
 
 
-def _resumed(
-    entry: Mapping[str, Any], version: str, program: Path, workplace: Path, bench: Bench
-) -> _Measured:
-    """Return what was measured of a wiki, by this run or an earlier one with the same files."""
-    name = entry["name"]
-    kept = bench.results / "wiki" / f"{name}{version and '-'}{version[:10]}.json"
-    digest = _digest(program, json.dumps(entry, sort_keys=True))
-    if kept.is_file():
-        known = parse_json(kept.read_text(encoding="utf-8"))
-        if known["digest"] == digest:
-            values = known["measured"]
-            return _Measured(**{**values, "stated": [Statement(**one) for one in values["stated"]]})
-    folder = workplace / name
-    try:
-        found = _measured(entry, version, program, folder, bench)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    out(f"{name}: {found.things - len(found.missing)} of {found.things} said, {found.seconds} s")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(".part")
-    part.write_text(json.dumps({"digest": digest, "measured": asdict(found)}), encoding="utf-8")
-    part.replace(kept)
-    return found
-
-
-def _digest(program: Path, entry: str) -> str:
-    """Return a hash of all that decides what is measured: the program, this benchmark, and the entry."""
-    found = hashlib.sha256(entry.encode())
-    if json.loads(entry)["source"] == "checkout":
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, check=True, capture_output=True)
-        found.update(head.stdout)
-    paths = (path for name in _PROGRAM for path in sorted((program / name).rglob("*")))
-    for path in (*_MEASURING, *paths):
-        if path.is_file() and path.suffix != ".pyc":
-            found.update(f"{path.name}\0".encode() + path.read_bytes())
-    return found.hexdigest()
-
-
-def _measured(entry: Mapping[str, Any], version: str, program: Path, folder: Path, bench: Bench) -> _Measured:
+def _measured(entry: Mapping[str, Any], folder: Path, bench: Bench) -> _Measured:
     """Write the wiki of a repository, and measure it."""
     root, site = _repository(entry, folder / entry["name"], bench), folder / "wiki"
     things = [_thing(one) for one in entry["things"]]
     began = time.perf_counter()
-    _write(program, root, site, folder / "home")
+    _write(root, site, folder / "home")
     seconds = time.perf_counter() - began
     definitions = _definitions(root)
     pages = [path.read_text(encoding="utf-8") for path in (site / "docs").glob("*.md")]
     sizes, lines = [len(page.encode()) for page in pages], [page.count("\n") for page in pages]
     return _Measured(
         repository=entry["name"],
-        version=version,
         things=len(things),
         missing=[thing.learn for thing in things if not _is_said(thing, site, definitions)],
         stated=list(statements(site, root)),
@@ -236,7 +175,7 @@ def _measured(entry: Mapping[str, Any], version: str, program: Path, folder: Pat
             for size, count in zip(sizes, lines, strict=True)
         ),
         built=_built(site),
-        changed_lines=_comment_diff(program, root, site, folder / "home"),
+        changed_lines=_comment_diff(root, site, folder / "home"),
         seconds=round(seconds),
     )
 
@@ -292,11 +231,10 @@ def _definitions(root: Path) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def _write(program: Path, root: Path, folder: Path, home: Path) -> None:
-    """Write a wiki with a version of the program, or bring it up to date."""
+def _write(root: Path, folder: Path, home: Path) -> None:
+    """Write a wiki, or bring it up to date."""
     environment = {**os.environ, "RAG_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = _RUN.format(str(program))
-    command = [sys.executable, "-P", "-c", run, "wiki", str(root), "-o", str(folder), "--no-draw", "--yes"]
+    command = [*python_command("rag", "wiki"), str(root), "-o", str(folder), "--no-draw", "--yes"]
     run_process(command, environment)
 
 
@@ -308,7 +246,7 @@ def _built(folder: Path) -> str:
     return "yes" if built.returncode == 0 else (built.stderr + built.stdout).strip()[-_MAX_WARNING:]
 
 
-def _comment_diff(program: Path, root: Path, folder: Path, home: Path) -> int:
+def _comment_diff(root: Path, folder: Path, home: Path) -> int:
     """Return how many lines of the pages differ after a comment was added at the top of a central file."""
     architecture = (folder / "docs" / "architecture.md").read_text(encoding="utf-8")
     linked = (unquote(match[1]) for match in _LINES.finditer(architecture))
@@ -324,7 +262,7 @@ def _comment_diff(program: Path, root: Path, folder: Path, home: Path) -> int:
     (root / central).write_text(text[:end] + comment + text[end:], encoding="utf-8")
     who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
     subprocess.run(["git", *who, "commit", "-aqm", "comment"], cwd=root, check=True, capture_output=True)
-    _write(program, root, folder, home)
+    _write(root, folder, home)
     compared = subprocess.run(
         ["git", "diff", "--no-index", "--numstat", str(before / "docs"), str(folder / "docs")],
         check=False,

@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 from rag.backends.sqlite.bindings import execute, insert
 from rag.backends.sqlite.storage import SqliteTransaction
-from rag.schema import Record, conversation_from_record, message_from_record, turn_from_record, turn_record
+from rag.schema import Record, conversation_from_record, message_from_record, turn_from_record
 from rag.turns.model import ConversationRecord, Item, TurnSpan, reads_stored
 
-_JSON = ("question_metadata", "answer_metadata", "metadata")
 _GLOBS = ("include", "exclude")
+_RENAMED = ("conversation", "item", "version")
+_EMPTIED = ("mark", "old_version", "old_item", "span", "origin", "conversation_source", "old_conversation")
 _AT_ONCE = 1_000
 """The number of items that are added at a time."""
 
 
-@reads_stored
-def move_turns(db: sqlite3.Connection) -> None:
-    """Convert the turns of version 1 to items, with each conversation showing its own."""
-    for row in db.execute("SELECT id, namespace FROM conversation").fetchall():
-        execute(db, "INSERT OR IGNORE INTO space (namespace) VALUES (?)", row["namespace"])
-        (space,) = execute(db, "SELECT key FROM space WHERE namespace = ?", row["namespace"]).fetchone()
-        origin = insert(db, "origin", {"id": row["id"], "space": space})
-        execute(db, "INSERT INTO span VALUES (?, 0, ?, NULL)", row["id"], origin)
-        for record in _turns(db, row["id"]):
-            item = {"space": space, "kind": 0, "id": record["id"], "origin": origin}
-            insert(db, "item", {**item, "number": record["order"], "length": 0, "record": json.dumps(record)})
+def set_aside(db: sqlite3.Connection) -> None:
+    """Rename the tables of an earlier version to `old_…`, and remove those that are made again."""
+    if not _has(db, "conversation"):
+        return
+    for table in _RENAMED:
+        db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    for table in ("cited", "file", "pending", "posting", "segment"):
+        db.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def _has(db: sqlite3.Connection, table: str) -> bool:
+    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
 
 
 @reads_stored
 def move_items(db: sqlite3.Connection) -> None:
-    """Move conversations and items of version 4 (`old_…`) to the tables of version 5."""
+    """Move conversations and items of version 4 (`old_…`), if there are any, to the tables of version 5."""
+    if not _has(db, "old_conversation"):
+        return
     tx = SqliteTransaction(db)
     spaces = {row["key"]: row["namespace"] for row in db.execute("SELECT * FROM space")}
     origins = {row["key"]: row for row in db.execute("SELECT * FROM origin ORDER BY key")}
@@ -50,6 +52,8 @@ def move_items(db: sqlite3.Connection) -> None:
             items = [_item(db, row, spaces[space]) for row in rows if row["space"] == space]
             tx.add(items, {row["id"]: numbers[key] for key, row in origins.items()})
         last = rows[-1]["key"]
+    for table in _EMPTIED:
+        db.execute(f"DROP TABLE {table}")
 
 
 def _conversation(
@@ -81,16 +85,3 @@ def _item(db: sqlite3.Connection, row: sqlite3.Row, namespace: str) -> Item:
         item.versions.insert(n, old.versions[0])
         item.cited |= old.cited
     return item
-
-
-def _turns(db: sqlite3.Connection, conversation: str) -> Iterator[Record]:
-    rows = execute(db, "SELECT * FROM turn WHERE conversation = ? ORDER BY number", conversation).fetchall()
-    for row in rows:
-        record: dict[str, Any] = {**row, "order": row["number"], "estimated": bool(row["estimated"])}
-        for name in _JSON:
-            record[name] = None if record[name] is None else json.loads(record[name])
-        cited = execute(db, "SELECT * FROM citation WHERE turn = ? ORDER BY position", row["key"])
-        record["citations"] = [
-            {**one, "dirty": bool(one["dirty"]), "used": bool(one["used"])} for one in cited
-        ]
-        yield turn_record(turn_from_record(record))

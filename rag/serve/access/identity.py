@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from rag.errors import SettingsError
@@ -66,7 +66,7 @@ class IdentityHeader:
         if not same:
             return ""
         scope["headers"] = [pair for pair in scope["headers"] if _plain(pair[0]) != self._name]
-        if not self._believes(scope.get(PEER, "")):
+        if not is_within(scope.get(PEER, ""), self._networks):
             return ""
         values = [value.decode("latin-1").strip() for name, value in same if name.lower() == self._name]
         if len(values) > 1:
@@ -77,13 +77,15 @@ class IdentityHeader:
             )
         return values[0] if values else ""
 
-    def _believes(self, peer: str) -> bool:
-        try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
-        except ValueError:
-            return False
-        plain = getattr(address, "ipv4_mapped", None) or address
-        return any(plain in network for network in self._networks)
+
+def is_within(peer: str, networks: Iterable[Network]) -> bool:
+    """Whether the address of a peer is in one of the networks."""
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return False
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return any(plain in network for network in networks)
 
 
 def identified(name: str, keyring: Keyring) -> Caller:

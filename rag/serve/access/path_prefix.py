@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from rag.errors import SettingsError
-from rag.serve.access.identity import PEER
+from rag.serve.access.identity import PEER, is_within
 
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8}")
 _HEADER = b"x-forwarded-prefix"
@@ -46,15 +46,8 @@ class PathPrefix:
 
     def _forwarded(self, scope: MutableMapping[str, Any]) -> str:
         values = [value.decode("latin-1").strip() for name, value in scope["headers"] if name == _HEADER]
-        if len(values) != 1 or not self._trusts(scope.get(PEER) or (scope.get("client") or ("",))[0]):
+        peer = scope.get(PEER) or (scope.get("client") or ("",))[0]
+        if len(values) != 1 or not is_within(peer, self._networks):
             return ""
         prefix = values[0].rstrip("/")
         return prefix if _PREFIX.fullmatch(prefix) else ""
-
-    def _trusts(self, peer: str) -> bool:
-        try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
-        except ValueError:
-            return False
-        plain = getattr(address, "ipv4_mapped", None) or address
-        return any(plain in network for network in self._networks)

@@ -15,23 +15,12 @@ from pydantic import (
     StrictInt,
 )
 
-from rag.evaluation.metrics import LineSpan
 from rag.schema import order_of
-from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_NAMED_REPOSITORIES
 from rag.settings import MAX_CODE_WORDS, MAX_STEPS, FactScope
-from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, Kind, SearchFilter, SearchMode
+from rag.types import MAX_HITS, MAX_QUESTION_CHARS, Kind, SearchFilter, SearchMode
 
-MAX_QUESTIONS = 500
-MAX_SEARCHES = 1_000
-"""Per evaluation: one search for each question, and one for each question of its history."""
-MAX_CHARS = 500_000
-"""Per evaluation: all questions and their histories."""
-_MAX_RESULTS = 100
-"""Of each search of an evaluation."""
-_MAX_FILES = 100
 _MAX_CHARS = 10_000
-_MAX_LINES = 10_000_000
 _MAX_FILTERS = 20
 
 
@@ -89,7 +78,6 @@ Steps = Annotated[
         "that can call tools; null follows the server."
     ),
 ]
-_Line = Annotated[int, Field(ge=1, le=_MAX_LINES), WHOLE]
 
 
 class Strict(BaseModel):
@@ -264,53 +252,3 @@ class Preferred(Strict):
     """A value: text or any JSON."""
 
     value: Annotated[JsonValue, AfterValidator(_checked_preference), Field(examples=["zh-CN"])]
-
-
-# ---------------------------------------------------------------- evaluation
-
-
-class ExpectedLines(Strict):
-    """A file, or lines of it, that answer a question."""
-
-    path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
-    start_line: _Line | None = None
-    end_line: _Line | None = None
-
-    def lines(self) -> LineSpan | None:
-        """Return the lines, or None for the whole file."""
-        if self.start_line is None:
-            return None
-        return LineSpan(self.path, self.start_line, max(self.start_line, self.end_line or self.start_line))
-
-
-class Judged(Strict):
-    """A question with its expected results."""
-
-    question: Question
-    answers: Annotated[list[ExpectedLines], Field(min_length=1, max_length=_MAX_FILES)]
-    history: Annotated[list[PastQuestion], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
-
-
-class EvalRequest(Strict):
-    """Questions to evaluate retrieval with."""
-
-    repository: Name
-    questions: Annotated[list[Judged], Field(min_length=1, max_length=MAX_QUESTIONS)]
-    k: Annotated[int, Field(ge=1, le=_MAX_RESULTS), WHOLE] = 50
-
-    def check_size(self) -> None:
-        """Limit the work of the request. Raises TooLarge."""
-        searches = sum(1 + len(judged.history) for judged in self.questions)
-        if searches > MAX_SEARCHES:
-            raise TooLarge(
-                f"{len(self.questions):,} questions with {searches - len(self.questions):,} in their "
-                f"histories need {searches:,} searches, the limit is {MAX_SEARCHES:,}; send fewer",
-                param="questions",
-            )
-        texts = (text for judged in self.questions for text in (judged.question, *judged.history))
-        if (chars := sum(map(len, texts))) > MAX_CHARS:
-            raise TooLarge(
-                f"the questions and their histories have {chars:,} characters, "
-                f"the limit is {MAX_CHARS:,}; send fewer",
-                param="questions",
-            )

@@ -311,29 +311,3 @@ class Imported(ResponseModel):
     """The number of new conversations; existing ones are unchanged."""
 
     conversations: int
-
-
-# ---------------------------------------------------------------- evaluation
-
-
-class EvalScores(ResponseModel):
-    """The scores of one question. `lines` is null if no expected result has lines."""
-
-    question: str
-    ndcg: float
-    mrr: float
-    recall: float
-    lines: float | None
-    seconds: float
-
-
-class EvalResult(ResponseModel):
-    """The means over the questions, at 10 files, and the scores of each question."""
-
-    repository: str
-    questions: int
-    ndcg: float
-    mrr: float
-    recall: float
-    lines: float | None
-    each: list[EvalScores]

@@ -1,23 +1,18 @@
-"""Native routes for repositories, indexing, search, questions and evaluation.
+"""Native routes for repositories, indexing, search and questions.
 
 Progress and answers are also available as server-sent events. `rag.serve.api.turns` has the conversations.
 """
 
 from __future__ import annotations
 
-import time
 from asyncio import to_thread
 from collections.abc import AsyncGenerator
 from functools import partial
-from statistics import fmean
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
 
 from rag.errors import ProviderError
-from rag.evaluation.metrics import LineSpan
-from rag.evaluation.questions import Question
-from rag.evaluation.runner import judge
 from rag.lines import place_parts
 from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
@@ -31,7 +26,7 @@ from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
 from rag.service.read_lines import read_lines
-from rag.service.search import SearchOutcome, SearchQuery, search_repositories
+from rag.service.search import SearchOutcome, SearchQuery
 from rag.types import Confidence
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
@@ -41,7 +36,6 @@ def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     app.include_router(_repositories(service))
     app.include_router(_asking(service))
-    app.include_router(_evaluation(service))
 
 
 def _repositories(service: Service) -> APIRouter:
@@ -226,39 +220,6 @@ def _search_result(
     )
 
 
-def _evaluation(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["evaluation"])
-
-    @router.post("/eval")
-    async def evaluate(
-        request: Request, asked: requests.EvalRequest, caller: CallerOf
-    ) -> responses.EvalResult:
-        """Evaluate retrieval on your own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
-        asked.check_size()
-        for judged in asked.questions:
-            for text in (judged.question, *judged.history):
-                service.limiter.check_question(text, param="questions")
-        repository = await service.registry.repository(asked.repository, caller=caller)
-
-        async def measured() -> list[responses.EvalScores]:
-            async with service.limiter.long_slot():
-                return [await to_thread(_scores, repository, one, asked.k) for one in asked.questions]
-
-        each = await until_disconnect(request, measured())
-        lines = [one.lines for one in each if one.lines is not None]
-        return responses.EvalResult(
-            repository=asked.repository,
-            questions=len(each),
-            ndcg=fmean(one.ndcg for one in each),
-            mrr=fmean(one.mrr for one in each),
-            recall=fmean(one.recall for one in each),
-            lines=fmean(lines) if lines else None,
-            each=each,
-        )
-
-    return router
-
-
 def source_lines(repository: Repository, path: str, start: int, end: int | None) -> responses.SourceLines:
     """Return lines of a file from the index. `end` is limited to the end of the file, and at least `start`.
 
@@ -283,30 +244,4 @@ def source_lines(repository: Repository, path: str, start: int, end: int | None)
         text=found.text,
         commit=found.commit,
         dirty=found.dirty,
-    )
-
-
-def _scores(repository: Repository, asked: requests.Judged, k: int) -> responses.EvalScores:
-    began = time.perf_counter()
-    query = SearchQuery(asked.question, k=k, earlier=asked.history)
-    found = search_repositories([repository], query)
-    took = time.perf_counter() - began
-    spans = tuple(lines for one in asked.answers if (lines := one.lines()))
-    question = Question(
-        id="",
-        repo="",
-        language="",
-        kind="",
-        text=asked.question,
-        files=frozenset(one.path for one in asked.answers),
-        spans=spans,
-    )
-    scores = judge(question, [LineSpan(hit.path, hit.start, hit.end) for hit in found.hits], took)
-    return responses.EvalScores(
-        question=asked.question,
-        ndcg=scores.ndcg,
-        mrr=scores.mrr,
-        recall=scores.recall,
-        lines=scores.lines,
-        seconds=took,
     )

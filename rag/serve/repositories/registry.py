@@ -35,7 +35,7 @@ from rag.serve.repositories.entry import ServedRepository, damaged, failed, stil
 from rag.serve.repositories.names import RepositoryNames
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers
+from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, IndexTask
 from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
@@ -427,17 +427,16 @@ class RepositoryRegistry(RepositoryNames):
                 entry.state = "indexing"
             entry.report_progress(stage, done, total)
 
-        return await self._indexers.index(
+        task = IndexTask(
             entry.source,
             rebuild=rebuild,
             place=None if self._is_trusted(entry.source) else await resolve_public(entry.source.location),
-            progress=progress,
             refs=None if entry.is_listed else self._settings.allowed_refs,
             namespace=min(entry.asked_by, default=""),
             joined=joined,
             with_files=entry.wants_files,
-            taken=lambda indexed: self._taken(entry, indexed),
         )
+        return await self._indexers.index(task, progress, lambda indexed: self._taken(entry, indexed))
 
     async def _publish(self, entry: ServedRepository, indexed: Indexed) -> None:
         """Use the new store. It is opened now if the previous one is open, else when it is first asked."""

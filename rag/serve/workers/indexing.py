@@ -36,6 +36,34 @@ class Indexed:
     report: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class IndexTask:
+    """What is to be indexed, or whose store is to be updated.
+
+    Args:
+        source: the repository.
+        rebuild: rebuild the store from scratch.
+        place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
+        refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
+        namespace: whose job it is in a shared queue.
+        joined: a job of another server, which is followed instead of adding one to the shared queue.
+        with_files: clone a URL even if its published index can be used without (`published_index`).
+    """
+
+    source: Source
+    rebuild: bool = False
+    place: str | None = None
+    refs: Sequence[str] | None = None
+    namespace: str = ""
+    joined: QueuedJob | None = None
+    with_files: bool = False
+
+    @property
+    def may_take(self) -> bool:
+        """Whether a published index is enough."""
+        return not self.with_files and not self.rebuild and self.refs is None
+
+
 def ignore(indexed: Indexed) -> None:
     """Do nothing."""
 
@@ -47,30 +75,12 @@ class Indexers(Protocol):
         """Move the job of a source, which a question waits for, to the front."""
         ...
 
-    async def index(
-        self,
-        source: Source,
-        *,
-        rebuild: bool,
-        place: str | None,
-        progress: Progress,
-        refs: Sequence[str] | None = None,
-        namespace: str = "",
-        joined: QueuedJob | None = None,
-        with_files: bool = False,
-        taken: Taken = ignore,
-    ) -> Indexed:
+    async def index(self, task: IndexTask, progress: Progress, taken: Taken = ignore) -> Indexed:
         """Index a source, or update its store.
 
         Args:
-            source: what to index.
-            rebuild: rebuild the store from scratch.
-            place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
+            task: what to index.
             progress: called with stage, done and total, in the event loop.
-            refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
-            namespace: whose job it is in a shared queue.
-            joined: a job of another server, which is followed instead of adding one to the shared queue.
-            with_files: clone a URL even if its published index can be used without (`published_index`).
             taken: called when a published index can be used before the job is done.
 
         Raises:
@@ -152,58 +162,39 @@ class ChildIndexers(Indexers):
     def prioritize(self, source: Source) -> None:
         self._queue.prioritize(source)
 
-    async def index(
-        self,
-        source: Source,
-        *,
-        rebuild: bool,
-        place: str | None,
-        progress: Progress,
-        refs: Sequence[str] | None = None,
-        namespace: str = "",
-        joined: QueuedJob | None = None,
-        with_files: bool = False,
-        taken: Taken = ignore,
-    ) -> Indexed:
-        if not with_files and not rebuild and refs is None:
-            found = await self.take(source, place=place, is_checked=True)
-            if found is not None:
-                return found
-        args = {"source": asdict(source), "rebuild": rebuild, "place": place, "refs": refs}
-        done = await self._done("index", source, args, progress)
-        return Indexed(_checkout(done["checkout"], source), done["report"])
+    async def index(self, task: IndexTask, progress: Progress, taken: Taken = ignore) -> Indexed:
+        if task.may_take and (found := await self.take(task, is_checked=True)) is not None:
+            return found
+        args = {"rebuild": task.rebuild, "refs": task.refs}
+        done = await self._done("index", task, args, progress)
+        return Indexed(_checkout(done["checkout"], task.source), done["report"])
 
     async def take(
-        self, source: Source, *, place: str | None, is_checked: bool, published_as: str | None = None
+        self, task: IndexTask, *, is_checked: bool, published_as: str | None = None
     ) -> Indexed | None:
         """Take the published index of a URL that has no clone here; None if there is none, or it is older.
 
         Args:
-            source: what is indexed.
-            place: as `index`.
+            task: what is indexed.
             is_checked: whether the index must be of the commit that the git server has now.
             published_as: the key under which a worker has just published it.
 
         Raises:
             IndexingFailed: as `index`.
         """
-        if not self._settings.stores or not source.is_url:
+        if not self._settings.stores or not task.source.is_url:
             return None
-        args = {
-            "source": asdict(source),
-            "place": place,
-            "is_checked": is_checked,
-            "published_as": published_as,
-        }
-        done = await self._done("take", source, args, lambda stage, done, total: None)
-        return Indexed(_checkout(done["checkout"], source), done["report"]) if done["taken"] else None
+        args = {"is_checked": is_checked, "published_as": published_as}
+        done = await self._done("take", task, args, lambda stage, done, total: None)
+        return Indexed(_checkout(done["checkout"], task.source), done["report"]) if done["taken"] else None
 
     async def _done(
-        self, kind: str, source: Source, args: Mapping[str, Any], progress: Progress
+        self, kind: str, task: IndexTask, args: Mapping[str, Any], progress: Progress
     ) -> dict[str, Any]:
         """Run a job in a child. Raises IndexingFailed."""
+        args = {"source": asdict(task.source), "place": task.place, **args}
         job = {"kind": kind, "settings": plain_settings(self._settings), "args": args}
-        async with self._queue.slot(source):
+        async with self._queue.slot(task.source):
             child = await self._child()
             try:
                 result = await self._run(child, job, progress)

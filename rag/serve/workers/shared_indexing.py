@@ -16,12 +16,13 @@ import threading
 from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rag.errors import ConfigError, StoreError
 from rag.job_queue import Jobs, QueuedJob
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
-from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, Taken, ignore
+from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, IndexTask, Taken, ignore
 from rag.service.jobs import index_request, source_of
 from rag.settings import Settings
 from rag.types import Progress, Source
@@ -89,52 +90,37 @@ class SharedIndexers(Indexers):
         except (ConfigError, StoreError) as error:
             log.warning("job %s could not be moved to the front: %s", job_id, error)
 
-    async def index(
-        self,
-        source: Source,
-        *,
-        rebuild: bool,
-        place: str | None,
-        progress: Progress,
-        refs: Sequence[str] | None = None,
-        namespace: str = "",
-        joined: QueuedJob | None = None,
-        with_files: bool = False,
-        taken: Taken = ignore,
-    ) -> Indexed:
-        may_take = self._local is not None and not (with_files or rebuild) and refs is None
-        if may_take and self._local is not None and source not in self._taken:
-            if found := await self._local.take(source, place=place, is_checked=False):
+    async def index(self, task: IndexTask, progress: Progress, taken: Taken = ignore) -> Indexed:
+        source, local = task.source, self._local
+        if task.may_take and local is not None and source not in self._taken:
+            if found := await local.take(task, is_checked=False):
                 taken(found)
             self._taken.add(source)
-        asked = source in self._prioritized
-        self._prioritized.discard(source)
-        if joined is None:
-            request = index_request(
-                source,
-                self._settings,
-                rebuild=rebuild,
-                place=place,
-                refs=refs,
-                publish_required=False,
-            )
-            joined = await to_thread(request.enqueue, self._jobs, namespace=namespace, asked=asked)
-        if source in self._prioritized:
-            self._prioritized.discard(source)
-            await to_thread(self._ask, joined.id)
-        job = await self._ended(joined, source, progress)
-        if job.state == "done":
-            if self._local is None:
-                return Indexed(None, dict(job.result["report"]))
-            if may_take and (key := job.result.get("published")):  # it is of this commit, or of a later one
-                found = await self._local.take(source, place=place, is_checked=False, published_as=str(key))
-                if found is not None:
-                    return found
-            return await self._local.index(
-                source, rebuild=False, place=place, progress=progress, refs=refs, with_files=with_files
-            )
-        kind = "Cancelled" if job.state == "cancelled" else "Failed"
-        raise IndexingFailed(job.error or f"the job was {job.state}", kind=kind)
+        job = await self._ended(task.joined or await self._added(task), source, progress)
+        if job.state != "done":
+            kind = "Cancelled" if job.state == "cancelled" else "Failed"
+            raise IndexingFailed(job.error or f"the job was {job.state}", kind=kind)
+        if local is None:
+            return Indexed(None, dict(job.result["report"]))
+        if task.may_take and (key := job.result.get("published")):  # it is of this commit, or a later one
+            found = await local.take(task, is_checked=False, published_as=str(key))
+            if found is not None:
+                return found
+        return await local.index(replace(task, rebuild=False), progress)
+
+    async def _added(self, task: IndexTask) -> QueuedJob:
+        """Add a job to the queue, at its front if a question waits for it."""
+        asked = task.source in self._prioritized
+        self._prioritized.discard(task.source)
+        request = index_request(
+            task.source,
+            self._settings,
+            rebuild=task.rebuild,
+            place=task.place,
+            refs=task.refs,
+            publish_required=False,
+        )
+        return await to_thread(request.enqueue, self._jobs, namespace=task.namespace, asked=asked)
 
     async def _ended(self, job: QueuedJob, source: Source, progress: Progress) -> QueuedJob:
         """Follow a job, and return it when it has ended."""
@@ -152,6 +138,9 @@ class SharedIndexers(Indexers):
 
         self._followed[job.id], self._by_source[source] = changed, job.id
         try:
+            if source in self._prioritized:
+                self._prioritized.discard(source)
+                await to_thread(self._ask, job.id)
             changed(job)
             return await ended
         finally:

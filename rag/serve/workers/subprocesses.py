@@ -11,7 +11,7 @@ import asyncio
 import socket
 from collections.abc import Mapping
 
-from rag.processes import Limits, Process, closed_environment, python_command, share_of_memory, start
+from rag.processes import Process, start_module
 
 _LIMIT = 1 << 16
 _POLL_S = 0.01
@@ -88,12 +88,9 @@ async def start_child(
     own, child = socket.socketpair()
     try:
         with child:
-            process = start(
-                python_command(module),
-                environment=closed_environment(environment),
-                limits=Limits(memory_bytes=share_of_memory(), niceness=niceness),
-                stdin=child.fileno(),
-                stdout=child.fileno(),
+            pipe = child.fileno()
+            process = start_module(
+                module, environment=environment, niceness=niceness, stdin=pipe, stdout=pipe
             )
     except OSError:
         own.close()

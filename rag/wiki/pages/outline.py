@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from typing import cast
 from xml.sax.saxutils import escape, quoteattr
 
-from rag.errors import WikiStructureInvalid
 from rag.quoting import one_line
-from rag.wiki.models import Importance, WikiPage, WikiStructure
+from rag.wiki.models import WikiPage, WikiStructure
 
 MAX_XML_FILES = 40
-_MAX_XML_CHARS = 1_000_000
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -92,49 +88,3 @@ def _text(text: str) -> str:
 
 def _attribute(text: str) -> str:
     return quoteattr(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
-
-
-def parse_structure_xml(text: str) -> list[WikiPage]:
-    """Return the pages of the `<wiki_structure>` in a text; sections become parents.
-
-    A section's first page is the parent of its others. Files and relations are as written;
-    `rag.wiki.prose.page_plan` handles those that do not exist.
-
-    Raises:
-        WikiStructureInvalid: there is no such XML, or it has no pages.
-    """
-    found = re.search(r"<wiki_structure>.*?</wiki_structure>", text[:_MAX_XML_CHARS], re.DOTALL)
-    if found is None:
-        raise _invalid("there is no <wiki_structure>…</wiki_structure> in it")
-    if "<!" in found[0]:
-        raise _invalid("it has declarations, but only elements are allowed")
-    try:
-        root = ElementTree.fromstring(_NOT_XML.sub("", found[0]))
-    except ElementTree.ParseError as error:
-        raise _invalid(f"it is not XML: {error}") from error
-    pages = [page for element in root.iter("page") if (page := _page_of(element)) is not None]
-    if not pages:
-        raise _invalid("it has no pages")
-    return pages
-
-
-def _invalid(why: str) -> WikiStructureInvalid:
-    return WikiStructureInvalid(f"the plan of the pages cannot be used: {why}; ask again, or follow the code")
-
-
-def _page_of(element: ElementTree.Element) -> WikiPage | None:
-    title = " ".join((element.findtext("title") or "").split())
-    if not title:
-        return None
-    importance: Importance = "medium"
-    written = (element.findtext("importance") or "").strip().lower()
-    if written in ("high", "low"):
-        importance = cast("Importance", written)
-    return WikiPage(
-        id=(element.get("id") or title).strip(),
-        title=title,
-        description=" ".join((element.findtext("description") or "").split()),
-        importance=importance,
-        file_paths=tuple(path for e in element.iter("file_path") if (path := (e.text or "").strip())),
-        related_pages=tuple(name for e in element.iter("related") if (name := (e.text or "").strip())),
-    )

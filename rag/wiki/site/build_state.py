@@ -47,7 +47,6 @@ class StructureOptions:
     """What decides which pages a wiki has, besides the files."""
 
     max_pages: int = 60
-    plan: bool = False
     ref: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -55,7 +54,7 @@ class StructureOptions:
 
 @dataclass(slots=True)
 class WikiState:
-    """All pages by id, the copies of cited files with their blobs by file name, and a model's plan.
+    """All pages by id, the copies of cited files with their blobs by file name.
 
     `made_of` identifies all inputs of the last run, "" if the run was incomplete; `site` holds the hashes of
     the other files, `written` the pages, in order. `options` are those that decide which pages there are.
@@ -63,7 +62,6 @@ class WikiState:
 
     pages: dict[str, PageState] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
-    plan: list[WikiPage] = field(default_factory=list)
     made_of: str = ""
     site: dict[str, str] = field(default_factory=dict)
     written: tuple[WikiPage, ...] = ()

@@ -87,12 +87,11 @@ def check_wiki(engine: Engine, repository: Repository, folder: Path) -> WikiChec
         )
     options = WikiOptions(
         max_pages=state.options.max_pages,
-        plan=state.options.plan,
         prose=False,
     )
     _check_same(state, page_options(repository, options))
     builder = WikiBuilder(engine, repository, folder, options)
-    structure = builder.structure(state)
+    structure = builder.structure()
     hasher, survey = ContentHasher(structure), builder.survey
     pages = []
     for page in structure.pages:

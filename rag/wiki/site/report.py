@@ -84,7 +84,7 @@ class WikiOptions:
     """How a wiki is written.
 
     `max_pages` limits the pages that follow the code. With `prose` the engine's model writes prose where one
-    is configured; with `plan` it also chooses the pages. `concurrency` pages are requested at once; the
+    is configured. `concurrency` pages are requested at once; the
     default is one for a model on this machine, which often answers one prompt at a time, and four for others.
     No page is begun when `budget_tokens` are spent. With `copies` all cited files are copied,
     also where a forge shows them. `force` requests all prose again, and `overwrite` also overwrites files
@@ -94,7 +94,6 @@ class WikiOptions:
 
     max_pages: int = MAX_PAGES
     prose: bool = True
-    plan: bool = False
     concurrency: int | None = None
     budget_tokens: int | None = None
     copies: bool = False

@@ -34,16 +34,15 @@ def inputs_hash(engine: Engine, repository: Repository, folder: Path, options: W
     ]
     asked: list[object] = []
     if options.prose and settings.has_model:
-        templates = (template_path(settings.home, name) for name in ("wiki_page", "wiki_structure"))
-        texts = [path.read_text(encoding="utf-8") for path in templates]
-        asked = [settings.base_url, settings.model, settings.language, *texts]
+        template = template_path(settings.home, "wiki_page").read_text(encoding="utf-8")
+        asked = [settings.base_url, settings.model, settings.language, template]
     whole = {
         "program": _program(),
         "checkout": repr(repository.checkout),
         "embedder": settings.embedder,
         "files": sorted(files),
         "steering": _state_of(root / STEERING_FILE),
-        "options": [options.max_pages, options.plan, options.copies, options.mermaid is not None],
+        "options": [options.max_pages, options.copies, options.mermaid is not None],
         "asked": asked,
     }
     return sha256(json.dumps(whole))
@@ -52,9 +51,7 @@ def inputs_hash(engine: Engine, repository: Repository, folder: Path, options: W
 def page_options(repository: Repository, options: WikiOptions) -> StructureOptions:
     """Return what decides which pages a wiki has, besides the files."""
     source = repository.checkout.source
-    return StructureOptions(
-        options.max_pages, options.plan, source.ref, source.filters.include, source.filters.exclude
-    )
+    return StructureOptions(options.max_pages, source.ref, source.filters.include, source.filters.exclude)
 
 
 def is_up_to_date(state: WikiState, output: OutputFiles, options: WikiOptions) -> bool:

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,6 @@ from rag.wiki.pages.links import FileLinks, ForgeLinks, page_file
 from rag.wiki.pages.page_writer import PageWriter
 from rag.wiki.pages.structure import structure_of
 from rag.wiki.prose.budget import ModelBudget
-from rag.wiki.prose.page_plan import plan_pages
 from rag.wiki.prose.prose_writer import Cancelled, ProseWriter, concerns_all, is_valid
 from rag.wiki.prose.rendered_page import ContentHasher, render_page
 from rag.wiki.prose.unsupported_claims import cites, doubts, unknown_names
@@ -121,7 +120,7 @@ class WikiBuilder:
         if self._state.made_of == whole and is_up_to_date(self._state, self._files, self.options):
             return self._unchanged()
         self._state.made_of = ""
-        structure = self.structure(self._state)
+        structure = self.structure()
         for page in structure.pages:
             self._files.exists(f"docs/{page_file(structure, page)}")  # no model is asked before an error
         self._hasher = ContentHasher(structure)
@@ -163,7 +162,7 @@ class WikiBuilder:
             known = self._state.pages[page.id]
             result = PageResult(page, known.file, "unchanged", has_prose=known.prose is not None)
             results.append(self._report(result, number, len(self._state.written)))
-        structure = cache(partial(self.structure, self._state))
+        structure = cache(self.structure)
         return WikiReport(self.folder, structure, tuple(results), not_parsed=self._not_parsed)
 
     @property
@@ -192,36 +191,15 @@ class WikiBuilder:
                 f"{self.folder} contains documents that rag did not write; choose an empty folder with -o"
             )
 
-    def structure(self, state: WikiState) -> WikiStructure:
-        """Return the pages that the wiki should have; a model's plan is taken from the state."""
+    def structure(self) -> WikiStructure:
+        """Return the pages that the wiki should have."""
         steering = read_steering(self.survey)
-        structure = structure_of(
+        return structure_of(
             self.survey,
             max_pages=self.options.max_pages,
             steering=steering,
             searcher=self.repository.searcher,
         )
-        if not self.options.plan or steering.pages:
-            return structure
-        if not self.writes_prose and not state.plan:
-            self.notes.append("the pages follow the code, because planning them needs a model (--model)")
-            return structure
-        try:
-            planned = plan_pages(
-                self.engine,
-                self.repository,
-                structure,
-                state.plan,
-                max_pages=self.options.max_pages,
-                force=self.options.force and self.writes_prose,
-                spent=self._budget.spend,
-            )
-            state.plan = list(planned.pages)
-            return planned
-        except RagError as error:
-            self.notes.append(f"the pages follow the code, because the model's plan failed: {error}")
-            self._given_up = error if concerns_all(error) else None
-            return structure
 
     # ------------------------------------------------------------ pages
 

@@ -10,8 +10,7 @@ from rag.code.graph import RepositoryGraph
 from rag.database.store import Store
 from rag.display.graph import circular_edges, graph_plot
 from rag.display.plot import Plot
-from rag.errors import NotFound
-from rag.types import CodeDefinition
+from rag.service.call_diagram import call_diagram
 
 _MAX_FILES = 40
 """Of a repository with more files of code, folders are drawn."""
@@ -59,43 +58,16 @@ def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
     Raises:
         NotFound: the repository defines nothing with this name.
     """
-    graph = RepositoryGraph(store)
-    targets = graph.definitions(of)
-    if not targets:
-        raise NotFound(
-            f"{name} defines nothing called {of!r}; `rag search --exact` finds where a name occurs"
-        )
-    edges: Edges = Counter()
-    labels: dict[str, str] = {}
-
-    def node(path: str, named: str) -> str:
-        key = f"{path} {named}"
-        labels.setdefault(key, named or PurePosixPath(path).name)
-        return key
-
-    for target in targets:
-        node(target.path, target.qualified_name)
-    for use in graph.callers(targets):
-        if use.certain:
-            for target in _called(targets, use.path):
-                edges[node(use.path, use.within), node(target.path, target.qualified_name)] += 1
-    for target in targets:
-        for _, callee in graph.callees(target):
-            edges[node(target.path, target.qualified_name), node(callee.path, callee.qualified_name)] += 1
-    own = list(dict.fromkeys(node(target.path, target.qualified_name) for target in targets))
-    others = sorted(
-        set(labels) - set(own), key=lambda key: -sum(n for pair, n in edges.items() if key in pair)
-    )
-    chosen = [*own, *others][:limit]
-    left = len(labels) - len(chosen)
+    found = call_diagram(store, of, "callers", most=limit)
+    names = [f"{one.path} {one.name}" for one in found.nodes]
+    calls = [one for one in found.arrows if one.certain]
+    shown = {n for n, one in enumerate(found.nodes) if not one.depth}
+    shown |= {end for one in calls for end in (one.source, one.target)}
+    labels = {name: found.nodes[n].name for n, name in enumerate(names) if n in shown}
+    edges = {(names[one.source], names[one.target]): one.count for one in calls}
+    left = len(names) - len(labels) + found.left_out
     caption = f"Who calls {of}, and what it calls, as far as it is certain."
-    caption += f" Not drawn: {left:,} more." if left else ""
-    return graph_plot({key: labels[key] for key in chosen}, edges, caption)
-
-
-def _called(targets: Sequence[CodeDefinition], path: str) -> Sequence[CodeDefinition]:
-    """Return the definitions that a call in a file may mean: those of the file, if it has one."""
-    return [target for target in targets if target.path == path] or targets[:1]
+    return graph_plot(labels, edges, caption + (f" Not drawn: {left:,} more." if left else ""))
 
 
 def _imports(graph: RepositoryGraph, files: Sequence[str]) -> Edges:

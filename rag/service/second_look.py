@@ -202,25 +202,14 @@ def _recall(dialog: Dialog, prepared: Prepared) -> Recall | None:
 
 
 def _changes(dialog: Dialog) -> Changes | None:
-    """Return the comparison of two commits; None if a repository has less than two."""
-    if not all(map(_has_history, dialog.searched)):
+    """Return the comparison of two commits; None if a repository has no history here."""
+    if not all(one.checkout.commit and one.checkout.has_files for one in dialog.searched):
         return None
 
     def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:
         return [one for repository in dialog.searched for one in _changed(dialog, repository, since, until)]
 
     return changes
-
-
-def _has_history(repository: Repository) -> bool:
-    checkout = repository.checkout
-    if not (checkout.commit and checkout.has_files):
-        return False
-    try:
-        output = run_git(["rev-list", "--max-count=2", str(checkout.commit)], cwd=checkout.root)
-    except GitError:
-        return False
-    return len(output.split()) > 1
 
 
 def _changed(

@@ -171,13 +171,38 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
         return get(False)
 
 
-class CommitState:
+class _Tree:
+    """What is known of the history of a repository."""
+
+    def __init__(self, root: Path, commit: str, lineages: Path | None, *, has_history: bool = True) -> None:
+        self.root, self.commit, self.has_history = root, commit, has_history
+        self.lineage = Lineage(root, commit, lineages) if has_history else None
+        self._files_at = cache(lambda commit: files_at(root, commit))
+
+    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the blob ids at a commit; None if git does not have it."""
+        listing = self._files_at(commit) if commit and self.has_history else None
+        return None if listing is None else listing.files
+
+    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
+        files = self.files_at(commit)
+        if commit is None or files is None or self.lineage is None:
+            return None
+        return self.lineage.since(commit, files)
+
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        """Return the tokens and definitions of a text; None if its language has no grammar."""
+        text, language = parsed_as(content, language_of_path(path))
+        return _parsed(text, language)
+
+
+class CommitState(_Tree):
     """A repository as it was at a commit. `lineages` is a folder for its history of renames."""
 
     def __init__(self, root: Path, commit: str, kept: KeptFiles, *, lineages: Path | None = None) -> None:
-        self.root, self.commit, self._kept = root, commit, kept
-        self.lineage: Lineage | None = Lineage(root, commit, lineages)
-        self._files_at = cache(lambda commit: files_at(root, commit))
+        super().__init__(root, commit, lineages)
+        self._kept = kept
         self._listing = self._files_at(commit) or Listing()
 
     @property
@@ -194,24 +219,8 @@ class CommitState:
         found = read_blobs(self.root, blobs)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
 
-    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the blob ids at a commit; None if git does not have it."""
-        listing = self._files_at(commit) if commit else None
-        return None if listing is None else listing.files
 
-    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
-        files = self.files_at(commit)
-        if commit is None or files is None or self.lineage is None:
-            return None
-        return self.lineage.since(commit, files)
-
-    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
-        """Return the tokens and definitions of a text; None if its language has no grammar."""
-        return _syntax(path, content)
-
-
-class FolderState:
+class FolderState(_Tree):
     """A folder in its current state. Single paths are read from disk; git lists all files.
 
     With a store that was just refreshed nothing is read and git is not called; without files the store is all
@@ -221,11 +230,9 @@ class FolderState:
     def __init__(
         self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None, lineages: Path | None = None
     ) -> None:
-        self._checkout, self._kept = checkout, kept
-        self._has_history = checkout.commit is not None and checkout.has_files
-        self.source, self.root, self.commit = checkout.source, checkout.root, checkout.commit or ""
-        self.lineage = Lineage(self.root, self.commit, lineages) if self._has_history else None
-        self._files_at = cache(lambda commit: files_at(checkout.root, commit))
+        has_history = checkout.commit is not None and checkout.has_files
+        super().__init__(checkout.root, checkout.commit or "", lineages, has_history=has_history)
+        self._checkout, self._kept, self.source = checkout, kept, checkout.source
         self.files = _Files(checkout, store)
 
     def instead(self, path: str) -> str | None:
@@ -235,30 +242,9 @@ class FolderState:
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         """Return the bytes of these blobs from disk, else from git, else from the retained files."""
         found = self.files.contents(blobs)
-        if self._has_history and (rest := [blob for blob in blobs if blob not in found]):
+        if self.has_history and (rest := [blob for blob in blobs if blob not in found]):
             found |= read_blobs(self._checkout.root, rest)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
-
-    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the blob ids at a commit; None if git does not have it."""
-        listing = self._files_at(commit) if commit and self._has_history else None
-        return None if listing is None else listing.files
-
-    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
-        files = self.files_at(commit)
-        if commit is None or files is None or self.lineage is None:
-            return None
-        return self.lineage.since(commit, files)
-
-    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
-        """Return the tokens and definitions of a text; None if its language has no grammar."""
-        return _syntax(path, content)
-
-
-def _syntax(path: str, content: bytes) -> Sequence[Any] | None:
-    text, language = parsed_as(content, language_of_path(path))
-    return _parsed(text, language)
 
 
 @lru_cache(maxsize=_MAX_PARSED)

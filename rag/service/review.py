@@ -16,8 +16,8 @@ from typing import TypeVar
 from rag.code.file_graph import FileGraph
 from rag.corpus.acquire import acquire
 from rag.corpus.git import GitError
-from rag.corpus.history import is_shallow, merge_base, named_commit
-from rag.corpus.refs import allowed_commit, ref_not_found
+from rag.corpus.history import is_shallow, merge_base
+from rag.corpus.refs import ref_not_found
 from rag.corpus.tree_files import GraphOf, SharedFiles, TreeFiles
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import ConfigError, NotFound, SourceError, StoreCorrupt, StoreError
@@ -269,7 +269,7 @@ def _commit(engine: Engine, checkout: Checkout, ref: str) -> str:
     """Return the commit that a name means. Raises RefNotFound, SourceError."""
     root, location = checkout.root, checkout.source.location
     try:
-        found = named_commit(root, ref) if engine.refs is None else allowed_commit(root, ref, engine.refs)
+        found = engine.named_commit(root, ref)
         if found is None and is_shallow(root):
             raise SourceError(
                 f"{location} has no commit {ref!r}, and its history is cut off; `git fetch --unshallow` gets "

@@ -12,8 +12,6 @@ from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
 from rag.agent.tools import Changes, Lines, Recall, TextQuery, Tools
 from rag.corpus.git import GitError, run_git
-from rag.corpus.history import named_commit
-from rag.corpus.refs import allowed_commit
 from rag.errors import NotFound, SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.quoting import counted
@@ -236,9 +234,8 @@ def _changed(
 
 
 def _commit(dialog: Dialog, repository: Repository, ref: str) -> str:
-    root, refs = repository.checkout.root, dialog.engine.refs
     try:
-        found = named_commit(root, ref) if refs is None else allowed_commit(root, ref, refs)
+        found = dialog.engine.named_commit(repository.checkout.root, ref)
     except GitError as error:
         raise SourceError(f"git cannot read {repository.source.name}: {error.line}") from error
     if found is None:

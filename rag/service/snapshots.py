@@ -17,14 +17,13 @@ from rag.corpus.history import (
     commit_time,
     files_at,
     is_ancestor,
-    named_commit,
     path_kind,
     present,
     read_blobs,
 )
 from rag.corpus.lineage import Lineage
 from rag.corpus.read import file_bytes, parsed_as
-from rag.corpus.refs import allowed_commit, ref_not_found
+from rag.corpus.refs import ref_not_found
 from rag.corpus.worktree import is_bare
 from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
@@ -129,12 +128,7 @@ def history_of(engine: Engine, source: Source, ref: str | None) -> CommitHistory
 
 def _at(engine: Engine, source: Source, checkout: Checkout, as_of: str) -> tuple[Path, str]:
     """Return the folder and the full id of a commit, tag or branch of a source. Raises RefNotFound."""
-    commit = None
-    if checkout.commit:
-        root = checkout.root
-        commit = (
-            named_commit(root, as_of) if engine.refs is None else allowed_commit(root, as_of, engine.refs)
-        )
+    commit = engine.named_commit(checkout.root, as_of) if checkout.commit else None
     if commit is None:
         if not source.is_url:
             raise ref_not_found(checkout.root, as_of, engine.refs, source.location)

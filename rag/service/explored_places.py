@@ -1,8 +1,7 @@
 """The places that answer one part of a question to explore: exact matches, facts, names, then ranked chunks.
 
-What the rules of its kind found comes first, then what the question names, the definitions whose names are
-made of its words with their calls, and the ranked chunks. Facts in tests and documents, and facts outside of
-the paths that the question names, come last.
+What the rules of its kind found comes first, then what the question names, and the ranked chunks. Facts in
+tests and documents, and facts outside of the paths that the question names, come last.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import dropwhile, groupby, islice, zip_longest
+from itertools import dropwhile, groupby, islice
 
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
@@ -25,8 +24,8 @@ from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
 from rag.retrieval.shown_code import is_test
 from rag.retrieval.shown_definition import definition_at, label_at
-from rag.retrieval.uses import definitions_meant, uses_of_name
-from rag.service.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, short
+from rag.retrieval.uses import definitions_meant
+from rag.service.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, lines_in, short
 from rag.service.repository import Repository
 from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit
 from rag.types.question_kinds import CALLERS, LINES, LIST, MESSAGE, SETTING, TRACE
@@ -40,8 +39,6 @@ _MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
-_MAX_WORDED = 4
-"""Definitions whose names are made of the question's words."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
 _FEW_LINES = 2
@@ -115,14 +112,12 @@ def places_of(
     weights = _weights(part, result.ranked)
     hits = [lead_of_hit(repository, hit, weights) for hit in ranked]
     by_rank = [*_excerpts(repository, ranked, weights, with_weak=with_weak or asked.for_tests)]
-    worded = [] if asked.is_answered else _worded(repository, part, result.ranked[:DEPTH])
-    by_words = [one for pair in zip_longest(by_rank, worded) for one in pair if one is not None]
     defined = _definitions(repository, asked.names, asked.paths, all_of_them=asked.for_all)
     if in_code_words:
-        found.places += [*by_words, *asked.matches, *defined]
+        found.places += [*by_rank, *asked.matches, *defined]
     else:
         _add_named(repository, part, result, asked, weights, found, defined)
-        found.places += by_words
+        found.places += by_rank
     if asked.is_answered:
         found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
     elif not asked.for_tests:
@@ -288,8 +283,7 @@ def _named_better_first(repository: Repository, leads: list[Lead]) -> list[Lead]
 def _shares(repository: Repository, lead: Lead) -> tuple[float, float]:
     """Return the shares of the weighted words that the name of a definition has, and that its text has."""
     one, weights = lead.definition, lead.weights
-    read = repository.store.file_text(one.path)
-    held = term_set("\n".join(lines_of(read[0])[one.start - 1 : one.end])) if read else frozenset()
+    held = term_set("\n".join(lines_in(repository, one.path)[one.start - 1 : one.end]))
     every = math.fsum(weights.values()) or 1.0
     named = math.fsum(weights.get(term, 0.0) for term in term_set(one.name))
     return named / every, math.fsum(weights.get(term, 0.0) for term in held) / every
@@ -424,8 +418,7 @@ def _definitions(
 
 def _head(repository: Repository, one: CodeDefinition) -> list[ExploredPlace]:
     """Return the first line of a definition that has its name."""
-    read = repository.store.file_text(one.path)
-    lines = lines_of(read[0])[: one.end] if read else []
+    lines = lines_in(repository, one.path)[: one.end]
     first = next((n for n in range(one.start, len(lines) + 1) if one.name in lines[n - 1]), one.start)
     place = _of_file(repository, one.path, [first], one)
     return [place] if place else []
@@ -454,16 +447,6 @@ def _uses(
         yield from _mentions(repository, [facts.subject], paths)
 
 
-def _callers(repository: Repository, names: Sequence[str]) -> Iterator[ExploredPlace]:
-    """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
-    for name in names:
-        found = uses_of_name(repository.store, name)
-        shown = sorted(found.shown if found.targets else (), key=lambda use: not _is_code(use.path))
-        for (path, within), group in groupby(shown[:_USE_LINES], lambda use: (use.path, use.within)):
-            if place := _of_file(repository, path, [use.line for use in group], within):
-                yield place
-
-
 def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]) -> Iterator[ExploredPlace]:
     """Yield the lines that use the names, calls first; those in the named paths or in code alone if there are
     any."""
@@ -478,32 +461,10 @@ def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]
             yield from _by_definition(repository, ExploredPlace(use.hit.path, use.hit.label, shown))
 
 
-def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[ExploredPlace]:
-    """Return the definitions whose names are made of the question's words alone, such as `generate_etag` for
-    "where are ETags generated", and their calls; names of more words first.
-
-    Names are taken from the ranked chunks.
-    """
-    asked = set(terms(part))
-    found: dict[str, int] = {}
-    for hit in ranked:
-        for name in dict.fromkeys(_LONG_NAME.findall(composed(hit.text))):
-            bag = terms(name)[:-1]
-            if name not in found and len(bag) > 1 and asked.issuperset(bag):
-                found[name] = len(set(bag))
-    named = [
-        name for name in found if any(_is_code(one.path) for one in repository.store.graph.definitions(name))
-    ]
-    best = sorted(named, key=lambda name: -found[name])[:_MAX_WORDED]
-    places = [[*_definitions(repository, [name], ()), *_callers(repository, [name])] for name in best]
-    return [place for row in zip_longest(*places) for place in row if place is not None]
-
-
 def _of_file(
     repository: Repository, path: str, numbers: Sequence[int], of: CodeDefinition | str
 ) -> ExploredPlace | None:
-    read = repository.store.file_text(path)
-    lines = lines_of(read[0]) if read else []
+    lines = lines_in(repository, path)
     shown = {n: lines[n - 1] for n in numbers if 0 < n <= len(lines) and lines[n - 1].strip()}
     label = of if isinstance(of, str) else of.qualified_name
     kept = tuple((n, short(text)) for n, text in sorted(shown.items()))
@@ -540,8 +501,7 @@ def _lines_of_files(
         named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
     places = []
     for path in named:
-        read = repository.store.file_text(path)
-        lines = lines_of(read[0]) if read else []
+        lines = lines_in(repository, path)
         asked = {*terms(part), *result.sought.carried} - {term for one in paths for term in terms(one)}
         held = {n: bag for n, line in enumerate(lines, 1) if (bag := asked & term_set(line))}
         counts = Counter(term for bag in held.values() for term in bag)

@@ -33,6 +33,7 @@ class McpTool:
     """A tool: `arguments` are JSON schemas by name, those of `needed` are required.
 
     An agent sends the list to its model with each request, so that only `basic` tools are listed by default.
+    A tool that `opens` works on the repository of `repoName`, in the state of `ref`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class McpTool:
     needed: tuple[str, ...] = ()
     does: Literal["reads", "writes", "deletes"] = "reads"
     basic: bool = False
+    opens: bool = False
 
     def listed(self) -> Schema:
         """Return the tool as the protocol lists it, in few tokens."""

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rag.errors import RagError, StoreCorrupt
-from rag.mcp.catalog import instructions, listed_tools, prompts, tools
+from rag.mcp.catalog import McpTool, instructions, listed_tools, prompts, tools
 from rag.settings import ToolSet
 
 if TYPE_CHECKING:
@@ -251,15 +251,25 @@ class ClientSession:
             arguments = checked(tool, given)
             named = {PARAMETERS.get(key, key): one for key, one in arguments.items()}
             try:
-                reply = await work(progress, **named)
+                reply = await self._run(tool, work, named, progress)
             except StoreCorrupt as damage:
                 if not await self._host.repaired(damage):
                     raise
-                reply = await work(progress, **named)
+                reply = await self._run(tool, work, named, progress)
         except RagError as error:
             return {"content": [_text(self._host.message(error))], "isError": True}
         values = self._host.sent({"result": reply.text, "coverage": [], **reply.values})
         return {"content": [_text(values["result"])], "structuredContent": values, "isError": False}
+
+    async def _run(
+        self, tool: McpTool, work: Callable[..., Awaitable[Reply]], named: Json, progress: Progress
+    ) -> Reply:
+        """Run a tool, and open its repository first if it works on one."""
+        if not tool.opens:
+            return await work(progress, **named)
+        rest = {name: value for name, value in named.items() if name not in ("repo", "ref")}
+        repository = await self._host.opened(named.get("repo"), named.get("ref"), progress)
+        return await work(progress, repository, **rest)
 
     # ------------------------------------------------------------ conversations
 

@@ -12,6 +12,7 @@ from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
 from rag.agent.tools import Changes, Lines, Recall, TextQuery, Tools
 from rag.corpus.git import GitError, run_git
+from rag.corpus.history import first_parents
 from rag.errors import NotFound, SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.quoting import counted
@@ -200,8 +201,9 @@ def _recall(dialog: Dialog, prepared: Prepared) -> Recall | None:
 
 
 def _changes(dialog: Dialog) -> Changes | None:
-    """Return the comparison of two commits; None if a repository has no history here."""
-    if not all(one.checkout.commit and one.checkout.has_files for one in dialog.searched):
+    """Return the comparison of two commits; None if a repository has less than two."""
+    here = [one.checkout for one in dialog.searched if one.checkout.commit and one.checkout.has_files]
+    if len(here) < len(dialog.searched) or any(len(first_parents(one.root, 2)) < 2 for one in here):
         return None
 
     def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:

@@ -57,10 +57,14 @@ def test_near_synonyms_are_understood_and_others_are_named() -> None:
 def test_each_tool_is_a_method_with_the_arguments_of_the_list() -> None:
     for name, tool in tools().items():
         method = getattr(Toolbox, name, None) or getattr(MemoryTools, name)
-        named = {PARAMETERS.get(one, one) for one in tool.arguments}
+        opened = {"repoName", "ref"} if tool.opens else set()
+        named = {PARAMETERS.get(one, one) for one in tool.arguments if one not in opened}
+        named |= {"repository"} if tool.opens else set()
         assert list(signature(method).parameters)[:2] == ["self", "progress"]
         assert set(signature(method).parameters) - {"self", "progress"} == named
         for argument, schema in tool.arguments.items():
+            if argument in opened:
+                continue
             default = signature(method).parameters[PARAMETERS.get(argument, argument)].default
             assert schema.get("default", default) == default
 

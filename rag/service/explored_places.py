@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import dropwhile, groupby, islice
 
 from rag.analysis import term_set, terms, words
@@ -177,7 +178,7 @@ class _Part:
 
     def _named_leads(self) -> list[Lead]:
         """Return the definitions that a question names, and those around the lines that it leads to."""
-        named = list(self._meant())
+        named = self._meant
         # Where the best fact is, the definition around it says more: not for lists and calls.
         facts = _grouped(self.first[:1]) if self._is_about(MESSAGE, SETTING, TRACE) else ()
         around = list(_leads_around(self.repository, [*self.frames, *facts, *self.matches], self.weights))
@@ -186,22 +187,25 @@ class _Part:
         is_test = not _is_code(self.frames[0].path)
         return [*around, *_called(self.repository, around[:1] if is_test else (), self.weights), *named]
 
-    def _meant(self) -> Iterator[Lead]:
-        """Yield the definitions of the names in a question, or of what its "it" means, if these are few."""
+    @cached_property
+    def _meant(self) -> list[Lead]:
+        """The definitions of the names in a question, or of what its "it" means, if these are few."""
         subject = self.result.sought.subject if self.result.sought.bare else None
         pointed = [subject.name] if subject is not None and subject.symbol else []
         listed = [self.facts.subject] if self.facts is not None and self.callers_are_named else []
         tests = _NAMED_CALLERS if self.for_tests else _NAMED_TESTS
         uses = NO_USES if self._lists_uses else (_NAMED_CALLERS, 0 if self.result.changed else tests)
-        for name in [*pointed, *listed, *self.names]:
-            meant = definitions_meant(self.repository.store, name)
-            if 0 < len(meant) <= _MAX_TARGETS:
-                yield Lead(meant[0], self.weights, uses=uses, is_named=True, meant=tuple(meant))
+        every = [definitions_meant(self.repository.store, name) for name in (*pointed, *listed, *self.names)]
+        return [
+            Lead(meant[0], self.weights, uses=uses, is_named=True, meant=tuple(meant))
+            for meant in every
+            if 0 < len(meant) <= _MAX_TARGETS
+        ]
 
     def _uses(self) -> Iterator[ExploredPlace]:
         """Yield the lines that use names, if these are asked for, or the uses are not named with a
         definition; of a name that the repository does not define only a few."""
-        store, led = self.repository.store, {one.definition for one in self._meant()}
+        store, led = self.repository.store, {one.definition for one in self._meant}
         for name in () if self._is_about(CALLERS) else self.names:
             defined = store.graph.definitions(name)
             is_known = len(self.names) == 1 or defined or len(lines_with(store, name)) <= _MAX_USES

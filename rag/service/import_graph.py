@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rag.code.graph import RepositoryGraph
+from rag.code.parts import main_parts
 from rag.database.store import Store
 from rag.display.graph import circular_edges, graph_plot
 from rag.display.plot import Plot
@@ -27,11 +28,12 @@ def imports_plot(store: Store, name: str, limit: int) -> Plot:
     edges = _imports(graph, files)
     what, group_of = "files", {path: path for path in files}
     if len(files) > _MAX_FILES:
-        what, group_of = "folders", _folders(files, limit)
+        parts = main_parts(dict.fromkeys(files, 1), limit)
+        what, group_of = "folders", {path: part or "." for part, held in parts.items() for path in held}
     joined: Edges = Counter()
     for (source, target), count in edges.items():
-        one, other = group_of[source], group_of[target]
-        if one != other:
+        one, other = group_of.get(source), group_of.get(target)
+        if one and other and one != other:
             joined[one, other] += count
     weight: Counter[str] = Counter()
     for (source, target), count in joined.items():
@@ -113,22 +115,6 @@ def _reached(node: str, after: Mapping[str, set[str]]) -> set[str]:
         found |= new
         work += new
     return found
-
-
-def _folders(files: Iterable[str], limit: int) -> dict[str, str]:
-    """Return the folder that each file is drawn as: the largest are split while there is room."""
-    depth = dict.fromkeys(files, 1)
-    while True:
-        folder = {path: "/".join(path.split("/")[:-1][:n]) or "." for path, n in depth.items()}
-        size = Counter(folder.values())
-        for name, _ in size.most_common():
-            inner = [path for path, of in folder.items() if of == name]
-            deeper = {"/".join(path.split("/")[:-1][: depth[path] + 1]) or "." for path in inner}
-            if deeper != {name} and len(size) - 1 + len(deeper) <= limit:
-                depth |= {path: depth[path] + 1 for path in inner}
-                break
-        else:
-            return folder
 
 
 def _short(paths: Sequence[str]) -> dict[str, str]:

@@ -453,13 +453,13 @@ def test_instructions_are_written_once_and_removed_with_the_last_agent_that_read
 
 
 def test_the_instructions_name_only_tools_that_exist() -> None:
-    from rag.mcp.catalog import TOOLS
+    from rag.mcp.catalog import tools
     from rag.resources import shipped
 
     text = shipped("templates/agent_instructions.md").read_text(encoding="utf-8")
     named = re.findall(r"`(\w+)`", text.replace("`rag`", "").replace("`grep`", ""))
     for name in named:
-        assert name in TOOLS
+        assert name in tools()
     assert named[0] == "explore"
     assert "`grep` is cheaper" in text
 

@@ -21,10 +21,12 @@ from servers.provider import ProviderServer
 
 from rag.errors import ConfigError
 from rag.mcp import stdio
-from rag.mcp.catalog import BASIC, TOOLS
+from rag.mcp.catalog import tools as all_tools
 from rag.mcp.host import Host
 from rag.settings import ToolSet
 
+TOOLS = list(all_tools())
+BASIC = [name for name, one in all_tools().items() if one.basic]
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 SOON_S = 120.0
@@ -121,7 +123,7 @@ def test_a_message_that_is_too_long_is_read_to_its_end(monkeypatch: pytest.Monke
 def test_without_a_repository_requests_fail_and_lists_are_answered() -> None:
     found = replies(message("tools/list", 1), message("resources/list", 2), message("no/such", 3))
     by_id = {one["id"]: one for one in found}
-    assert [tool["name"] for tool in by_id[1]["result"]["tools"]] == list(BASIC)
+    assert [tool["name"] for tool in by_id[1]["result"]["tools"]] == BASIC
     assert by_id[2]["error"]["message"] == by_id[3]["error"]["message"] == "there is no repository"
 
 

@@ -25,6 +25,8 @@ SHIPPED = (
     "data/encodings/9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "data/prices.toml",
     "data/NOTICE",
+    "templates/look.toml",
+    "templates/mcp.toml",
 )
 PACKAGED = (
     "serve/page/static/index.html",

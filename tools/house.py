@@ -202,7 +202,7 @@ def _written() -> Iterator[Path]:
     for path in sorted(PACKAGE.rglob("*")):
         if path.suffix in {".py", ".js", ".html"} and "vendor" not in path.parts:
             yield path
-    yield from sorted((ROOT / "templates").glob("*.j2"))
+    yield from sorted(path for path in (ROOT / "templates").glob("*") if path.suffix in (".j2", ".toml"))
     yield from sorted((ROOT / "docs").rglob("*.md"))
     yield from sorted(ROOT.glob("*.md"))
 

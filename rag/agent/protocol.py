@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from rag.resources import shipped
 from rag.types import ToolCall
 
 
@@ -28,8 +31,8 @@ class ToolSpec:
     about: str
     parameters: dict[str, str]
     line: str
-    numbers: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    numbers: Sequence[str] = ()
+    flags: Sequence[str] = ()
 
     def kind(self, name: str) -> tuple[str, type]:
         """Return the type of a parameter, in JSON's words and in Python."""
@@ -47,6 +50,13 @@ class ToolSpec:
         parameters = {"type": "object", "properties": properties, "required": required}
         function = {"name": self.name, "description": self.about, "parameters": parameters}
         return {"type": "function", "function": function}
+
+
+@cache
+def tool_specs() -> tuple[ToolSpec, ...]:
+    """Return all tools, as `templates/look.toml` describes them."""
+    found = tomllib.loads(shipped("templates/look.toml").read_text(encoding="utf-8"))
+    return tuple(ToolSpec(name, **one) for name, one in found.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from rag.agent.budget import MAX_READ_RESULT
-from rag.agent.protocol import StepRequest, ToolSpec
+from rag.agent.protocol import StepRequest, ToolSpec, tool_specs
 from rag.agent.results import NEAR_LINES, Found, FoundPart, failed, rest_of_lines
 from rag.answer.references import with_places
 from rag.corpus.ignore import Patterns
@@ -32,51 +32,6 @@ from rag.retrieval.question import last_part
 from rag.retrieval.shown_definition import definition_at, hit_of_lines, line_of
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.types import Citation, DialogTurn, FileOutline, Hit, PatternMatches
-
-_ONLY = "only in this file, folder or glob"
-_SEARCH = ToolSpec(
-    "search",
-    "Search for the lines that match best, by words and names that the code may use.",
-    {"query": ""},
-    "words",
-)
-_FIND = ToolSpec(
-    "find_text",
-    "Find every line with an exact text or a regular expression; alternatives (a|b) are counted each. "
-    "A text without capital letters ignores case.",
-    {"text": "", "regex": "", "path": _ONLY},
-    "text",
-    flags=("regex",),
-)
-_READ = ToolSpec(
-    "read",
-    "Read lines of a file, at most 120 at a time.",
-    {"path": "", "start": "", "end": ""},
-    "path:10-40",
-    numbers=("start", "end"),
-)
-_OUTLINE = ToolSpec(
-    "outline",
-    "List the definitions of a file, or the files of a folder or glob.",
-    {"path": ""},
-    "src/app.py",
-)
-_DEFINITION = ToolSpec(
-    "definition",
-    "Show where a function, class or constant is defined.",
-    {"name": "name or Class.name"},
-    "name",
-)
-_CALLERS = ToolSpec(
-    "callers", "List the lines that call or use a definition.", {"name": "", "path": _ONLY}, "name"
-)
-_RECALL = ToolSpec("recall_turns", "Search earlier questions and their answers.", {"query": ""}, "words")
-_CHANGES = ToolSpec(
-    "changed_since",
-    "List the files that changed since a commit, tag or branch, or between two of them.",
-    {"since": "", "until": ""},
-    "v1.2",
-)
 
 MAX_READ = 120
 """The most lines of one `read`."""
@@ -154,8 +109,8 @@ class Tools:
     @property
     def specs(self) -> list[ToolSpec]:
         """The tools as a model sees them."""
-        own = [_SEARCH, _FIND, _READ, _OUTLINE, _DEFINITION, _CALLERS]
-        return own + [_RECALL] * (self.recall is not None) + [_CHANGES] * (self.changes is not None)
+        missing = {"recall_turns": self.recall is None, "changed_since": self.changes is None}
+        return [spec for spec in tool_specs() if not missing.get(spec.name)]
 
     def run(self, request: StepRequest, seen: Lines) -> Found:
         """Run a step; what cannot be found or read is an error in the result. `seen` lines were shown before.

@@ -9,24 +9,9 @@ from typing import Any
 
 from rag.errors import ConfigError
 from rag.lines import place_parts, range_in
-from rag.mcp.catalog import McpTool
+from rag.mcp.catalog import McpTool, spellings
 
 _RANGES = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*")
-_SPELLINGS = {
-    "start_line": ("start", "startLine", "line_start", "from_line", "offset", "line"),
-    "end_line": ("end", "endLine", "line_end", "to_line"),
-    "conversation": ("conversationId", "conversation_id"),
-    "symbol": ("name", "symbol_name", "function", "function_name", "identifier"),
-    "name": ("symbol", "symbol_name", "identifier", "query"),
-    "path": ("file", "file_path", "filePath", "filename", "uri", "glob"),
-    "query": ("question", "pattern", "q", "text", "search"),
-    "question": ("query", "q", "prompt"),
-    "repoName": ("repo", "repository", "repo_name", "repoNames"),
-    "limit": ("k", "max_results", "maxResults", "top_k"),
-    "budget": ("max_tokens", "maxTokens", "budget_tokens"),
-    "ref": ("branch", "commit", "revision"),
-}
-"""Other names of arguments, accepted where the tool has the argument and not one of that name."""
 _MAX_NAMED = 12
 _WHOLE_NUMBER = re.compile(r"-?\d{1,9}")
 MAX_LINES_SEEN = 50_000
@@ -125,7 +110,7 @@ def _spelled(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, An
     for name, value in arguments.items():
         own = name
         if name not in known:
-            own = next((one for one in known if name in _SPELLINGS.get(one, ())), name)
+            own = next((one for one in known if name in spellings().get(one, ())), name)
         if found.get(own) is not None and value not in (None, found[own]):
             raise ConfigError(f"`{own}` is given twice, as {found[own]} and {value}")
         if found.get(own) is None:

@@ -20,6 +20,7 @@ from rag.service.facts import (
 )
 from rag.service.freshness import About, checked, turns_about, turns_about_symbol
 from rag.service.read_lines import repository_path
+from rag.service.repository import Repository
 from rag.settings import FactScope
 from rag.types import Conversation, DialogTurn, worst
 
@@ -134,17 +135,16 @@ class MemoryTools:
     async def turns_about(
         self,
         progress: Progress,
+        repository: Repository,
         path: str | None = None,
         line: int | None = None,
         symbol: str | None = None,
-        repo: str | None = None,
         limit: int = 10,
     ) -> Reply:
         """Return the newest answers that cite a file, a line of it, or the definitions of a symbol."""
         if (path is None) == (symbol is None) or (line is not None and path is None):
             raise ConfigError("pass either `path`, with or without `line`, or `symbol`")
         engine = self._host.engine
-        repository = await self._host.opened(repo, None, progress)
 
         def found() -> list[About]:
             if path is not None:

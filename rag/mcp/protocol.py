@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rag.errors import RagError, StoreCorrupt
-from rag.mcp.catalog import TOOLS, listed_tools
-from rag.mcp.prompts import PROMPTS
+from rag.mcp.catalog import McpTool, instructions, listed_tools, prompts, tools
 from rag.settings import ToolSet
 
 if TYPE_CHECKING:
@@ -43,29 +42,10 @@ PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL = (
 CANCELLED, _NOT_FOUND = -32800, -32002
 UNEXPECTED = "the server failed; its log has the reason"
 _TURNS_URI = "turns://conversations/"
-_PARAMETERS = {"repoName": "repo", "maxChars": "max_chars", "range": "range_"}
+PARAMETERS = {"repoName": "repo", "maxChars": "max_chars", "range": "range_"}
 """Arguments of tools whose parameters have other names: DeepWiki's, and one of Python's functions."""
 _MAX_SHOWN = 200
 _LEAST_PROGRESS = 0.01
-
-_INSTRUCTIONS: Mapping[ToolSet, str] = {
-    "basic": """\
-Find and understand code, and know what was answered before.
-- explore: start here. The places for a question, within a token budget; ask it again for more. For
-  "overview": what the repository is, its parts, how to run and test it.
-- read_span: read lines around a place. search_code: every line with a string; filters.
-- find_symbol, who_calls: definitions and callers of one name.
-- ask_question: an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
-""",
-    "all": """\
-- review: what a change makes false. check: what is not true any more in a text about the code.
-- read_wiki_structure, read_wiki_contents: the structure of a repository.
-- recall_turns, check_turns, turns_about: earlier answers, and whether they are still true.
-- facts, remember, forget: what is known about a repository.
-""",
-}
-"""What the tools are for; those of `all` follow the basic ones."""
-_CHEAPER = "For one known file or one rare word, plain reading or grep is cheaper."
 
 Report = Callable[[Json], Awaitable[None]]
 """Sends a message to the client before the reply."""
@@ -161,13 +141,13 @@ def _product() -> Json:
     return {"name": "rag", "version": version("rag-turns")}
 
 
-def answered_at_once(request: ClientMessage, names: str, tools: ToolSet) -> Json | None:
+def answered_at_once(request: ClientMessage, names: str, offered: ToolSet) -> Json | None:
     """Return the result of a request that needs no repository; None for another one.
 
     Args:
         request: the request.
         names: the names of the repositories, for `initialize`.
-        tools: the tools that are listed, and the prompts that need no others.
+        offered: the tools that are listed, and the prompts that need no others.
     """
     match request.method:
         case "initialize":
@@ -176,14 +156,14 @@ def answered_at_once(request: ClientMessage, names: str, tools: ToolSet) -> Json
                 "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
                 "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {}},
                 "serverInfo": _product(),
-                "instructions": f"{_instructions(tools)}\nRepositories: {names}.",
+                "instructions": f"{instructions(offered)}\nRepositories: {names}.",
             }
         case "ping":
             return {}
         case "tools/list":
-            return {"tools": listed_tools(tools)}
+            return {"tools": listed_tools(offered)}
         case "prompts/list":
-            return {"prompts": [one.listed() for one in PROMPTS.values() if one.is_offered(tools)]}
+            return {"prompts": [one.listed() for one in prompts().values() if offered == "all" or one.basic]}
         case "prompts/get":
             return _prompt(request)
         case "resources/templates/list":
@@ -197,14 +177,9 @@ def answered_at_once(request: ClientMessage, names: str, tools: ToolSet) -> Json
     return None
 
 
-def _instructions(tools: ToolSet) -> str:
-    more = _INSTRUCTIONS["all"] if tools == "all" else ""
-    return f"{_INSTRUCTIONS['basic']}{more}{_CHEAPER}"
-
-
 def _prompt(request: ClientMessage) -> Json:
     name, given = request.text("name"), request.mapping("arguments")
-    prompt = PROMPTS.get(name)
+    prompt = prompts().get(name)
     if prompt is None:
         raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name[:_MAX_SHOWN]}")
     odd = [
@@ -214,7 +189,7 @@ def _prompt(request: ClientMessage) -> Json:
     if odd or missing:
         wrong = f"needs `{missing[0]}`" if missing else f"has no text argument `{odd[0][:_MAX_SHOWN]}`"
         raise ProtocolError(INVALID_PARAMS, f"the prompt {name} {wrong}")
-    content = {"type": "text", "text": prompt.text(**given)}
+    content = {"type": "text", "text": prompt.filled(given)}
     return {"description": prompt.about, "messages": [{"role": "user", "content": content}]}
 
 
@@ -266,7 +241,7 @@ class ClientSession:
         from rag.mcp.arguments import checked
 
         name, given = request.text("name"), request.mapping("arguments")
-        tool = TOOLS.get(name)
+        tool = tools().get(name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_SHOWN]}")
         work: Callable[..., Awaitable[Reply]] = next(
@@ -274,17 +249,27 @@ class ClientSession:
         )
         try:
             arguments = checked(tool, given)
-            named = {_PARAMETERS.get(key, key): one for key, one in arguments.items()}
+            named = {PARAMETERS.get(key, key): one for key, one in arguments.items()}
             try:
-                reply = await work(progress, **named)
+                reply = await self._run(tool, work, named, progress)
             except StoreCorrupt as damage:
                 if not await self._host.repaired(damage):
                     raise
-                reply = await work(progress, **named)
+                reply = await self._run(tool, work, named, progress)
         except RagError as error:
             return {"content": [_text(self._host.message(error))], "isError": True}
         values = self._host.sent({"result": reply.text, "coverage": [], **reply.values})
         return {"content": [_text(values["result"])], "structuredContent": values, "isError": False}
+
+    async def _run(
+        self, tool: McpTool, work: Callable[..., Awaitable[Reply]], named: Json, progress: Progress
+    ) -> Reply:
+        """Run a tool, and open its repository first if it works on one."""
+        if not tool.opens:
+            return await work(progress, **named)
+        rest = {name: value for name, value in named.items() if name not in ("repo", "ref")}
+        repository = await self._host.opened(named.get("repo"), named.get("ref"), progress)
+        return await work(progress, repository, **rest)
 
     # ------------------------------------------------------------ conversations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rag import types
 from rag.errors import ConfigError, ProviderError, RagError
@@ -28,7 +29,7 @@ from rag.review.values import Review
 from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.service import Dialog, Repository
 from rag.service.claims import CheckedText, agent_texts, check_texts
-from rag.service.explore import Exploration, explore
+from rag.service.explore import explore
 from rag.service.explored_definitions import ExploredPlace
 from rag.service.freshness import checked
 from rag.service.read_lines import read_lines
@@ -88,24 +89,21 @@ class Toolbox:
             lines += ["", f"{more:,} more: pass offset={offset + limit}"]
         return Reply("\n".join(["Available repositories:", "", *lines]))
 
-    async def read_wiki_structure(
-        self, progress: Progress, repo: str | None = None, ref: str | None = None
-    ) -> Reply:
+    async def read_wiki_structure(self, progress: Progress, repository: Repository) -> Reply:
         """Return the pages of a repository's wiki as an outline."""
-        structure, repository = await self._wiki(repo, ref, progress)
-        name = repo or self._host.repository(None).name
-        return Reply(structure_outline(structure, name), {"coverage": [to_json(repository.coverage)]})
+        structure = await self._wiki(repository, progress)
+        outline = structure_outline(structure, repository.coverage.repository)
+        return Reply(outline, {"coverage": [to_json(repository.coverage)]})
 
     async def read_wiki_contents(
         self,
         progress: Progress,
-        repo: str | None = None,
-        ref: str | None = None,
+        repository: Repository,
         page: int = 1,
         max_chars: int = _WIKI_CHARS,
     ) -> Reply:
         """Return whole pages of the wiki from `page` on, up to about `max_chars`, and the next page."""
-        structure, repository = await self._wiki(repo, ref, progress)
+        structure = await self._wiki(repository, progress)
         total = len(structure.pages)
         if page > total:
             raise ConfigError(f"there is no page {page}; pages are numbered from 1 to {total}")
@@ -176,17 +174,14 @@ class Toolbox:
     async def explore(
         self,
         progress: Progress,
+        repository: Repository,
         question: str,
         in_code_words: Sequence[str] = (),
         budget: int = EXPLORE_TOKENS,
         seen: Sequence[str] = (),
-        repo: str | None = None,
-        ref: str | None = None,
     ) -> Reply:
         """Return the relevant places for a question, without the lines that the client was sent before."""
-        check_question(question)
         known: dict[str, set[int]] = lines_seen(seen)
-        repository = await self._host.opened(repo, ref, progress)
         coverage, generation = repository.coverage, str(repository.store.header["id"])
         for path, numbers in self._sent_lines.of(coverage.repository, generation).items():
             known.setdefault(path, set()).update(numbers)
@@ -194,21 +189,19 @@ class Toolbox:
         engine = self._host.engine
         note = self._new_coverage(repository, "note", f"\n{coverage.note}") if coverage.note else ""
 
-        def found_in() -> Exploration:
-            room = budget - (engine.counter.count(note) + 1 if note else 0)
-            return explore(
-                repository,
-                question,
-                counter=engine.counter,
-                budget_tokens=room,
-                seen=known,
-                in_code_words=in_code_words,
-                next_places=_NEXT_PLACES,
-                on_missing=engine.on_missing_files,
-                around=engine.reads_around,
-            )
-
-        found = await self._host.run(found_in)
+        find = partial(
+            explore,
+            repository,
+            question,
+            counter=engine.counter,
+            budget_tokens=budget - (engine.counter.count(note) + 1 if note else 0),
+            seen=known,
+            in_code_words=in_code_words,
+            next_places=_NEXT_PLACES,
+            on_missing=engine.on_missing_files,
+            around=engine.reads_around,
+        )
+        found = await self._host.run(find)
         self._sent_lines.add(coverage.repository, generation, found.places)
         shown = [_lines_shown(place) for place in found.places]
         return Reply(found.text + note, {"shown": shown, "more": len(found.more), "coverage": []})
@@ -216,11 +209,10 @@ class Toolbox:
     async def search_code(
         self,
         progress: Progress,
+        repository: Repository,
         query: str,
         in_code_words: Sequence[str] = (),
-        repo: str | None = None,
         limit: int = 10,
-        ref: str | None = None,
         mode: types.SearchMode = "question",
         ignore_case: bool = False,
         path: str = "",
@@ -229,12 +221,8 @@ class Toolbox:
     ) -> Reply:
         """Return the chunks that are most relevant to a question, or the lines that match a pattern."""
         check_question(query)
-        only = types.SearchFilter(
-            paths=(path,) if path else (),
-            languages=(language,) if language else (),
-            kinds=(kind,) if kind else (),
-        )
-        repository = await self._host.opened(repo, ref, progress)
+        given = ((path,) if path else (), (language,) if language else (), (kind,) if kind else ())
+        only = types.SearchFilter(*given)
         dialog = Dialog(self._host.engine, [repository])
         asked = SearchQuery(query, mode, ignore_case, limit, only, in_code_words=in_code_words)
         found = await self._host.run(dialog.find, asked)
@@ -251,14 +239,12 @@ class Toolbox:
     async def read_span(
         self,
         progress: Progress,
+        repository: Repository,
         path: str,
-        repo: str | None = None,
         start_line: int = 1,
         end_line: int | None = None,
-        ref: str | None = None,
     ) -> Reply:
         """Return lines of a file as indexed."""
-        repository = await self._host.opened(repo, ref, progress)
         last = min(end_line or start_line + _MAX_LINES - 1, start_line + _MAX_LINES - 1)
         if last < start_line:
             raise ConfigError(f"{start_line}-{end_line} is not a range of lines; lines are numbered from 1")
@@ -272,11 +258,8 @@ class Toolbox:
             text += f"\n\nGo on with start_line={stop + 1}, or give end_line."
         return self._found(text, [span.place], repository)
 
-    async def find_symbol(
-        self, progress: Progress, name: str, repo: str | None = None, ref: str | None = None
-    ) -> Reply:
+    async def find_symbol(self, progress: Progress, repository: Repository, name: str) -> Reply:
         """Return the definitions of a symbol."""
-        repository = await self._host.opened(repo, ref, progress)
         hits = await self._host.run(definitions, repository.store, name)
         unread = "" if hits else await self._unread(repository, name, 0)
         shown = hits[:MAX_RESULTS]
@@ -286,11 +269,8 @@ class Toolbox:
             text += f"\n\nThe first {len(shown)} of {len(hits):,} definitions; `Outer.name` names fewer."
         return self._found(text, [hit.place for hit in shown], repository)
 
-    async def who_calls(
-        self, progress: Progress, symbol: str, repo: str | None = None, ref: str | None = None
-    ) -> Reply:
+    async def who_calls(self, progress: Progress, repository: Repository, symbol: str) -> Reply:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
-        repository = await self._host.opened(repo, ref, progress)
         found = await self._host.run(uses_of_name, repository.store, symbol)
         unread = await self._unread(repository, symbol, len(found.found))
         places = [f"{path}:{ranges(lines)}" for (path, *_), lines in _by_definition(found)]
@@ -381,13 +361,10 @@ class Toolbox:
         note = await self._host.run(lambda: uses_note(repository, last_part(name), count, around=around))
         return f"; {note}" if note else ""
 
-    async def _wiki(
-        self, name: str | None, ref: str | None, progress: Progress
-    ) -> tuple[WikiStructure, Repository]:
+    async def _wiki(self, repository: Repository, progress: Progress) -> WikiStructure:
         """Return the structure of a repository's wiki, cached for the state of its index."""
-        repository = await self._host.opened(name, ref, progress)
         await progress(0.5, 1.0, "reading the structure")
-        return await self._host.run(self._host.wiki, repository, is_long=True), repository
+        return await self._host.run(self._host.wiki, repository, is_long=True)
 
     def _places(self, found: Sequence[types.Citation | types.CodeFact]) -> list[Json]:
         """Return the JSON of places, with the names of their repositories and their URLs."""

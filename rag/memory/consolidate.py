@@ -9,7 +9,6 @@ one, consolidation starts with the first turn.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ from rag.memory.extractive_summary import newest_that_fit, turn_lines
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES
 from rag.memory.recent_turns import turn_tokens
-from rag.memory.statements import is_flagged
+from rag.memory.stated_facts import FACT_LINE, by_model
 from rag.parsing import stored_number, stored_text
 from rag.ports import MemoryStore, RecordStore, TokenCounter
 from rag.types import Conversation, DialogTurn
@@ -30,10 +29,9 @@ BATCH_TOKENS = 6_000
 """The maximum size of new turns in a prompt; a single turn may be larger."""
 
 Writer = Callable[[str, Sequence[DialogTurn]], str]
-"""Returns a model's reply, given the summary and new turns; see `read_reply`."""
+"""Returns a model's reply, given the summary and new turns: a summary, and lines with facts."""
 
 _HEADING = re.compile(r"^\W*(summary|facts)\W*$", re.IGNORECASE)
-_FACT = re.compile(r"^\s*+(?:(?:[-*•]|\d+[.)])\s*+)?\[(\d+)\]\s*(\S.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +79,9 @@ def consolidate(
         _store(store, conversation, summary, new[-1].order or 0)
         return Consolidated(summary, len(complete))
     for batch in _batches(complete, counter):
-        written, named = read_reply(writer(summary, batch))
-        summary = _beginning(written, summary_tokens, counter) or summary
-        found = [fact for n, text in named for fact in _fact(n, text, batch, conversation)]
+        reply = writer(summary, batch)
+        summary = _beginning(summary_in(reply), summary_tokens, counter) or summary
+        found = by_model(reply, batch, [source.location for source in conversation.sources])
         facts += Facts(store, namespace=namespace).add([replace(one, state="proposed") for one in found])
         _store(store, conversation, summary, batch[-1].order or 0)
     return Consolidated(summary, len(complete), tuple(facts))
@@ -110,40 +108,14 @@ def forget_summary(store: RecordStore, conversation: str, order: int | None, *, 
     return store.delete_records([conversation], shelf=SUMMARIES, namespace=namespace) > 0
 
 
-def read_reply(reply: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return a model's summary and the facts it extracted, each with the number of its turn.
-
-    Lines such as `- [3] The token lives an hour.` are facts, below a heading or not; the rest is the summary.
-    """
-    lines, facts = [], []
-    for line in reply.strip().splitlines():
-        if named := _FACT.match(line):
-            facts.append((int(named[1]), named[2].strip()))
-        elif not _HEADING.match(line):
-            lines.append(line.rstrip())
-    return re.sub(r"^\W*summary\W*:\W*", "", "\n".join(lines).strip(), flags=re.IGNORECASE), facts
-
-
-def _fact(number: int, text: str, turns: Sequence[DialogTurn], conversation: Conversation) -> list[Fact]:
-    """Return the fact with the citations of its turn; none if it is flagged, or the turn not shown."""
-    turn = next((one for one in turns if one.number == number), None)
-    if turn is None or is_flagged(text, turn.support):
-        return []
-    return fact_from_turn(text, turn, conversation)
-
-
-def fact_from_turn(text: str, turn: DialogTurn, conversation: Conversation) -> list[Fact]:
-    """Return a fact with the citations of a turn's answer, in the repository that it cites most.
-
-    None if turn and conversation have no repository.
-    """
-    used = [one for one in turn.citations if one.used] or list(turn.citations)
-    about = Counter(one.location for one in used) or Counter(s.location for s in conversation.sources[:1])
-    if not about:
-        return []
-    location = about.most_common(1)[0][0]
-    cited = tuple(one for one in used if one.location == location)
-    return [Fact(text, location, turn=turn.id, citations=cited)]
+def summary_in(reply: str) -> str:
+    """Return the summary in a model's reply: what is no heading, and no fact (see `by_model`)."""
+    lines = [
+        line.rstrip()
+        for line in reply.strip().splitlines()
+        if not (FACT_LINE.match(line) or _HEADING.match(line))
+    ]
+    return re.sub(r"^\W*summary\W*:\W*", "", "\n".join(lines).strip(), flags=re.IGNORECASE)
 
 
 def _batches(turns: Sequence[DialogTurn], counter: TokenCounter) -> list[list[DialogTurn]]:

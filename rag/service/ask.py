@@ -1,7 +1,7 @@
 """Answer a question: search, ask the model, store the turn.
 
-The loop is a generator of steps (`_ask`). It yields each step that takes time; `converse` executes it in the
-calling thread, `aconverse` in an event loop and its threads.
+The loop is a generator of steps (`_Asking`). It yields each step that takes time; `converse` executes it in
+the calling thread, `aconverse` in an event loop and its threads.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def converse(
         ProviderError: the model failed; `quotes` is the extractive answer, which is not stored.
         ConfigError: the question is empty or too long, or the prompt cannot be rendered; no turn is stored.
     """
-    steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
+    steps = _Run(_Asking(dialog, question, generator, keep_broken, cache).steps())
     while (step := steps.next()) is not None:
         try:
             match step:
@@ -203,7 +203,7 @@ async def aconverse(
     numbered, none of them `used`; and the sources again before a piece that changes their numbers. Without
     `shows_sources` it receives the turn alone: making the sources takes a twentieth of the server's own time.
     """
-    steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
+    steps = _Run(_Asking(dialog, question, generator, keep_broken, cache).steps())
     sent: tuple[Citation, ...] = ()
     while (step := steps.next()) is not None:
         try:
@@ -271,104 +271,6 @@ class _Run:
             raise GeneratorExit from None
 
 
-def _ask(
-    dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
-) -> _Steps[None]:
-    """Store the question, answer it, and end its turn however the answer ends."""
-    dialog.spending = Spending(dialog.engine.counter)
-    try:
-        if generator.model != QUOTING and question.strip():
-            asked: DialogTurn | None = yield _Store(partial(dialog.ask, question))
-            if asked:
-                yield _Notify(asked)
-        yield from _answer(dialog, question, generator, keep_broken, cache)
-    except BaseException as error:
-        if dialog.history.asked:
-            yield _Store(partial(dialog.fail, error))
-        raise
-
-
-def _answer(
-    dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
-) -> _Steps[None]:
-    """The loop: look for a cached answer, search and prepare, let the model answer, store the turn."""
-    form = form_of_look(dialog, generator)
-    dialog.leads = form == "tools"
-    try:
-        lookup, given, prepared, rewording = yield from _look_up_and_prepare(
-            dialog, question, generator, cache
-        )
-    except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched
-        yield _Work(partial(dialog.rebuild, damage))
-        lookup, given, prepared, rewording = yield from _look_up_and_prepare(
-            dialog, question, generator, cache
-        )
-    answer = None
-    if generator.model == QUOTING:
-        answer = yield _Work(partial(dialog.small_talk, prepared))
-    written: _Written = "without tools"
-    while written == "without tools":
-        is_missing = not dialog.leads and _is_missing(prepared) and not dialog.options.is_json
-        if given or answer or is_missing:
-            prepared, answer = given or (prepared, answer or dialog.not_found(prepared))
-            yield _Show(answer.text)
-            yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
-            return
-        written = yield from _written(dialog, prepared, rewording, generator, form, keep_broken)
-        if written == "without tools":  # the server refuses them, or the context has no room for results
-            form = "" if is_tool_calling(generator) else form_of_look(dialog, generator)
-            dialog.leads = False
-            prepared = yield _Prepare(rewording)
-    if isinstance(written, _Writing):
-        answer = yield _Store(written.remember)
-        if lookup:
-            yield _Work(partial(lookup.keep, written.prepared, answer))
-        yield _Show(answer)
-
-
-def _written(
-    dialog: Dialog,
-    prepared: Prepared,
-    rewording: Rewording,
-    generator: TextGenerator,
-    form: Form,
-    keep_broken: bool,
-) -> _Steps[_Written]:
-    """Let the model look and write the answer, see `_Written`."""
-    look: ToolLook | TextLook | None = yield _Work(partial(begin_look, dialog, prepared, form))
-    if look is None and dialog.leads:
-        return "without tools"
-    if look is not None:
-        fresh = partial(dialog.prepare, prepared.question, rewording=rewording, looked=look)
-        try:
-            if isinstance(look, ToolLook):
-                writing = _Writing(dialog, look.begun(), generator)
-                if (yield from _answered_in_look(look, writing, keep_broken)):
-                    return writing
-            else:
-                yield from _look_in_text(dialog, look)
-        except _Interrupted as interrupted:
-            yield from _quoted(dialog, look, fresh, generator.model, interrupted.error)
-            return "interrupted"
-        if isinstance(look, ToolLook) and not look.has_found:
-            return "without tools"
-        prepared = yield _Work(fresh)
-    writing = _Writing(dialog, prepared, generator)
-    try:
-        yield _Notify(writing.sources)
-        if warned := writing.warning:
-            yield _Show(warned)
-        yield writing.request()
-        if shown := writing.rest():
-            yield _Show(shown)
-    except BaseException as error:
-        writing.stopped(error)
-        yield _Store(partial(writing.broke_off, error, keep_broken))
-        writing.failed(error)
-        raise
-    return writing
-
-
 class _Interrupted(Exception):
     """A look was interrupted before the answer began, by `error`: what was found is quoted."""
 
@@ -377,141 +279,228 @@ class _Interrupted(Exception):
         self.error = error
 
 
-def _answered_in_look(look: ToolLook, writing: _Writing, keep_broken: bool) -> _Steps[bool]:
-    """Let the model look and write the answer in one conversation; return False if that is not possible.
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A question with all that its answer depends on, and the steps of the loop."""
 
-    That is, if its server refuses tools, or fails after the first steps and before a word of the answer.
-    """
-    try:
-        while True:
-            yield _Notify(writing.sources)
-            yield writing.request()
-            pending = look.read(writing.calls, writing.text)
-            if pending is None:
-                break
-            for one in pending:
-                yield _Show((yield _Work(partial(look.run, *one))))
-            if note := writing.go_on(look.begun()):
-                yield _Show(note)
-        if shown := writing.rest():
-            yield _Show(shown)
-        if look.has_found:
-            look.close()
-            writing.prepared = replace(look.begun(), steps=tuple(look.steps))
-        return True
-    except BaseException as error:
-        writing.stopped(error)
-        if not writing.has_text:
-            has_begun = look.has_found or look.ended
-            if isinstance(error, ProviderError) and (has_begun or not writing.calls_tools):
-                look.end("the model failed", str(error))
-                if look.has_found:
-                    yield _Show(look.close())
-                return False
-            if not isinstance(error, Exception) and look.has_found:
-                raise _Interrupted(error) from error
-        yield _Store(partial(writing.broke_off, error, keep_broken))
-        writing.failed(error)
-        raise
+    dialog: Dialog
+    question: str
+    generator: TextGenerator
+    keep_broken: bool
+    cache: bool | None
 
-
-def _look_in_text(dialog: Dialog, look: TextLook) -> _Steps[None]:
-    """Let the model look again in lines of text, until it has enough or a limit is reached."""
-    try:
-        while not look.ended:
-            try:
-                reply = yield from _completed(dialog, look.prompt())
-            except ProviderError as error:
-                look.end("the model failed", str(error))
-                continue
-            for pending in look.read(reply):
-                if look.ended:
-                    break
-                yield _Show((yield _Work(partial(look.run, pending))))
-    except BaseException as error:
-        if isinstance(error, Exception) or not look.has_found:
+    def steps(self) -> _Steps[None]:
+        """Store the question, answer it, and end its turn however the answer ends."""
+        self.dialog.spending = Spending(self.dialog.engine.counter)
+        try:
+            if self.generator.model != QUOTING and self.question.strip():
+                asked: DialogTurn | None = yield _Store(partial(self.dialog.ask, self.question))
+                if asked:
+                    yield _Notify(asked)
+            yield from self._answered()
+        except BaseException as error:
+            if self.dialog.history.asked:
+                yield _Store(partial(self.dialog.fail, error))
             raise
-        raise _Interrupted(error) from error
-    yield _Show(look.close())
 
+    def _answered(self) -> _Steps[None]:
+        """The loop: look for a cached answer, search and prepare, let the model answer, store the turn."""
+        form = form_of_look(self.dialog, self.generator)
+        self.dialog.leads = form == "tools"
+        try:
+            lookup, given, prepared, rewording = yield from self._look_up_and_prepare()
+        except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched
+            yield _Work(partial(self.dialog.rebuild, damage))
+            lookup, given, prepared, rewording = yield from self._look_up_and_prepare()
+        answer = None
+        if self.generator.model == QUOTING:
+            answer = yield _Work(partial(self.dialog.small_talk, prepared))
+        written: _Written = "without tools"
+        while written == "without tools":
+            is_missing = not self.dialog.leads and _is_missing(prepared) and not self.dialog.options.is_json
+            if given or answer or is_missing:
+                prepared, answer = given or (prepared, answer or self.dialog.not_found(prepared))
+                yield _Show(answer.text)
+                yield _Show((yield _Store(partial(self.dialog.remember, prepared, answer))))
+                return
+            written = yield from self._written(prepared, rewording, form)
+            if written == "without tools":  # the server refuses them, or the context has no room for results
+                form = "" if is_tool_calling(self.generator) else form_of_look(self.dialog, self.generator)
+                self.dialog.leads = False
+                prepared = yield _Prepare(rewording)
+        if isinstance(written, _Writing):
+            answer = yield _Store(written.remember)
+            if lookup:
+                yield _Work(partial(lookup.keep, written.prepared, answer))
+            yield _Show(answer)
 
-def _completed(dialog: Dialog, prompt: str, limits: Mapping[str, Any] | None = None) -> _Steps[str]:
-    """Return the model's reply to a short prompt; an interrupted request is counted as well."""
-    try:
-        reply: str = yield _Complete(prompt, limits or {})
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            dialog.spending.add(None, dialog.engine.counter.count(prompt), "")
-        raise
-    return reply
+    def _written(self, prepared: Prepared, rewording: Rewording, form: Form) -> _Steps[_Written]:
+        """Let the model look and write the answer, see `_Written`."""
+        look: ToolLook | TextLook | None = yield _Work(partial(begin_look, self.dialog, prepared, form))
+        if look is None and self.dialog.leads:
+            return "without tools"
+        if look is not None:
+            fresh = partial(self.dialog.prepare, prepared.question, rewording=rewording, looked=look)
+            try:
+                if isinstance(look, ToolLook):
+                    writing = _Writing(self, look.begun())
+                    if (yield from self._answered_in_look(look, writing)):
+                        return writing
+                else:
+                    yield from self._look_in_text(look)
+            except _Interrupted as interrupted:
+                yield from self._quoted(look, fresh, interrupted.error)
+                return "interrupted"
+            if isinstance(look, ToolLook) and not look.has_found:
+                return "without tools"
+            prepared = yield _Work(fresh)
+        writing = _Writing(self, prepared)
+        try:
+            yield _Notify(writing.sources)
+            if warned := writing.warning:
+                yield _Show(warned)
+            yield writing.request()
+            if shown := writing.rest():
+                yield _Show(shown)
+        except BaseException as error:
+            writing.stopped(error)
+            yield _Store(partial(writing.broke_off, error))
+            writing.failed(error)
+            raise
+        return writing
 
+    def _answered_in_look(self, look: ToolLook, writing: _Writing) -> _Steps[bool]:
+        """Let the model look and write the answer in one conversation; return False if that is not possible.
 
-def _quoted(
-    dialog: Dialog, look: ToolLook | TextLook, fresh: Callable[[], Prepared], model: str, error: BaseException
-) -> _Steps[None]:
-    """Store the quotes of what was found before an interrupt; show them unless the caller has left."""
-    look.close()
-    prepared: Prepared = yield _Work(fresh)
-    quotes = quotes_so_far(noted(dialog.repositories, prepared), dialog.engine.counter)
-    quotes = replace(quotes, usage=_spent(dialog, model))
-    if not isinstance(error, KeyboardInterrupt):
-        yield _Store(partial(dialog.remember, prepared, quotes))
-        raise error
-    yield _Show(quotes.text)
-    yield _Show((yield _Store(partial(dialog.remember, prepared, quotes))))
+        That is, if its server refuses tools, or fails after the first steps and before a word of the answer.
+        """
+        try:
+            while True:
+                yield _Notify(writing.sources)
+                yield writing.request()
+                pending = look.read(writing.calls, writing.text)
+                if pending is None:
+                    break
+                for one in pending:
+                    yield _Show((yield _Work(partial(look.run, *one))))
+                if note := writing.go_on(look.begun()):
+                    yield _Show(note)
+            if shown := writing.rest():
+                yield _Show(shown)
+            if look.has_found:
+                look.close()
+                writing.prepared = replace(look.begun(), steps=tuple(look.steps))
+            return True
+        except BaseException as error:
+            writing.stopped(error)
+            if not writing.has_text:
+                has_begun = look.has_found or look.ended
+                if isinstance(error, ProviderError) and (has_begun or not writing.calls_tools):
+                    look.end("the model failed", str(error))
+                    if look.has_found:
+                        yield _Show(look.close())
+                    return False
+                if not isinstance(error, Exception) and look.has_found:
+                    raise _Interrupted(error) from error
+            yield _Store(partial(writing.broke_off, error))
+            writing.failed(error)
+            raise
 
+    def _look_in_text(self, look: TextLook) -> _Steps[None]:
+        """Let the model look again in lines of text, until it has enough or a limit is reached."""
+        try:
+            while not look.ended:
+                try:
+                    reply = yield from self._completed(look.prompt())
+                except ProviderError as error:
+                    look.end("the model failed", str(error))
+                    continue
+                for pending in look.read(reply):
+                    if look.ended:
+                        break
+                    yield _Show((yield _Work(partial(look.run, pending))))
+        except BaseException as error:
+            if isinstance(error, Exception) or not look.has_found:
+                raise
+            raise _Interrupted(error) from error
+        yield _Show(look.close())
 
-def _look_up_and_prepare(
-    dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
-) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared, Rewording]]:
-    """Look up a cached answer and prepare the question; return also how a model has reworded it.
+    def _completed(self, prompt: str, limits: Mapping[str, Any] | None = None) -> _Steps[str]:
+        """Return the model's reply to a short prompt; an interrupted request is counted as well."""
+        try:
+            reply: str = yield _Complete(prompt, limits or {})
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self.dialog.spending.add(None, self.dialog.engine.counter.count(prompt), "")
+            raise
+        return reply
 
-    A question that needs its conversation is reworded before the look-up, any other one only if it is needed.
-    """
-    check_question(question)
-    alone: bool = yield _Work(partial(is_alone, dialog, question))
-    rewording = Rewording() if alone else (yield from _reworded(dialog, question, generator))
-    lookup: LookUp | None = None
-    is_plain = dialog.subject is None and dialog.options == GenerationOptions()
-    if is_plain and (is_wanted(dialog.engine.settings) if cache is None else cache):
-        standalone = rewording.standalone
-        lookup = yield _Work(partial(look_up, dialog, question, standalone, generator, wanted=True))
-    given: CacheHit | None = (yield _Work(lookup.unchanged)) if lookup else None
-    if not given and alone:
-        rewording = yield from _reworded(dialog, question, generator)
-    prepared: Prepared = given.prepared if given else (yield _Prepare(rewording))
-    if lookup and not given:
-        given = yield _Work(partial(lookup.still, prepared))
-    return lookup, given, prepared, rewording
+    def _quoted(
+        self, look: ToolLook | TextLook, fresh: Callable[[], Prepared], error: BaseException
+    ) -> _Steps[None]:
+        """Store the quotes of what was found before an interrupt; show them unless the caller has left."""
+        look.close()
+        prepared: Prepared = yield _Work(fresh)
+        quotes = quotes_so_far(noted(self.dialog.repositories, prepared), self.dialog.engine.counter)
+        quotes = replace(quotes, usage=self.spent())
+        if not isinstance(error, KeyboardInterrupt):
+            yield _Store(partial(self.dialog.remember, prepared, quotes))
+            raise error
+        yield _Show(quotes.text)
+        yield _Show((yield _Store(partial(self.dialog.remember, prepared, quotes))))
 
+    def _look_up_and_prepare(
+        self,
+    ) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared, Rewording]]:
+        """Look up a cached answer and prepare the question; return also how a model has reworded it.
 
-def _reworded(dialog: Dialog, question: str, generator: TextGenerator) -> _Steps[Rewording]:
-    """Return the question as the model rewords it; an empty rewording without a model, or if it fails."""
-    if dialog.rewording is not None:
-        return dialog.rewording
-    if not is_completing(generator):
-        return Rewording()
-    prompt: str | None = yield _Work(partial(reword_prompt, dialog, question))
-    if not prompt:
-        return Rewording()
-    began = time.perf_counter()
-    try:
-        limits = {"answer_tokens": MAX_TOKENS, "within_s": MAX_SECONDS}
-        reply = yield from _completed(dialog, prompt, limits)
-    except ProviderError as error:
-        dialog.not_rewritten(error)
-        return Rewording(seconds=time.perf_counter() - began)
-    took = time.perf_counter() - began
-    found: Rewording = yield _Work(partial(reworded, dialog, question, reply, took))
-    return found
+        A question that needs its conversation is reworded before the look-up, any other one only if it is
+        needed.
+        """
+        check_question(self.question)
+        alone: bool = yield _Work(partial(is_alone, self.dialog, self.question))
+        rewording = Rewording() if alone else (yield from self._reworded())
+        lookup: LookUp | None = None
+        is_plain = self.dialog.subject is None and self.dialog.options == GenerationOptions()
+        if is_plain and (is_wanted(self.dialog.engine.settings) if self.cache is None else self.cache):
+            standalone = rewording.standalone
+            lookup = yield _Work(partial(look_up, self.dialog, self.question, standalone, self.generator))
+        given: CacheHit | None = (yield _Work(lookup.unchanged)) if lookup else None
+        if not given and alone:
+            rewording = yield from self._reworded()
+        prepared: Prepared = given.prepared if given else (yield _Prepare(rewording))
+        if lookup and not given:
+            given = yield _Work(partial(lookup.still, prepared))
+        return lookup, given, prepared, rewording
 
+    def _reworded(self) -> _Steps[Rewording]:
+        """Return the question as the model rewords it; an empty rewording without a model, or if it fails."""
+        if self.dialog.rewording is not None:
+            return self.dialog.rewording
+        if not is_completing(self.generator):
+            return Rewording()
+        prompt: str | None = yield _Work(partial(reword_prompt, self.dialog, self.question))
+        if not prompt:
+            return Rewording()
+        began = time.perf_counter()
+        try:
+            limits = {"answer_tokens": MAX_TOKENS, "within_s": MAX_SECONDS}
+            reply = yield from self._completed(prompt, limits)
+        except ProviderError as error:
+            self.dialog.not_rewritten(error)
+            return Rewording(seconds=time.perf_counter() - began)
+        took = time.perf_counter() - began
+        found: Rewording = yield _Work(partial(reworded, self.dialog, self.question, reply, took))
+        return found
 
-def _spent(dialog: Dialog, model: str) -> Usage:
-    """Return the tokens of all requests of a question, with their cost if the model's price is known."""
-    usage = dialog.spending.usage
-    if usage.cost_usd is not None:
-        return usage
-    return replace(usage, cost_usd=cost(model, usage, home=dialog.engine.settings.home))
+    def spent(self) -> Usage:
+        """Return the tokens of all requests of a question, with their cost if the price is known."""
+        usage = self.dialog.spending.usage
+        if usage.cost_usd is not None:
+            return usage
+        return replace(
+            usage, cost_usd=cost(self.generator.model, usage, home=self.dialog.engine.settings.home)
+        )
 
 
 def _is_missing(prepared: Prepared) -> bool:
@@ -567,12 +556,12 @@ _CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the reque
 class _Writing:
     """An answer while it is generated: the text so far, shown without invented references."""
 
-    def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
+    def __init__(self, asking: _Asking, prepared: Prepared) -> None:
         self.prepared = prepared
         self.options = prepared.options
-        is_quoting = generator.model == QUOTING and not self.options.is_json
+        is_quoting = asking.generator.model == QUOTING and not self.options.is_json
         self.warning = warning_paragraph(prepared.warning) if is_quoting else ""
-        self._dialog, self._generator = dialog, generator
+        self._asking, self._dialog, self._generator = asking, asking.dialog, asking.generator
         self.calls: tuple[ToolCall, ...] = ()
         self._held, self._hold = "", 0
         self._is_asking = False
@@ -684,7 +673,7 @@ class _Writing:
         before, self._numbered = self._numbered, len(self._filter.numbers)
         return before != self._numbered
 
-    def broke_off(self, error: BaseException, keep_broken: bool) -> None:
+    def broke_off(self, error: BaseException) -> None:
         """Store an answer that has no end: as "partial" if it was stopped, as "failed" if the model failed.
 
         Without a word of text, or if the generator needs no model, there is nothing to keep.
@@ -693,7 +682,9 @@ class _Writing:
             self._show(self._cited(self._end.feed(self._held)))
             self._held = ""
         was_stopped = not isinstance(error, Exception) and self._dialog.history.keeps_stopped
-        if not self._raw or not (keep_broken or (was_stopped and self._generator.model != QUOTING)):
+        if not self._raw or not (
+            self._asking.keep_broken or (was_stopped and self._generator.model != QUOTING)
+        ):
             self._dialog.fail(error, "".join(self._shown), self._generator.model)
             return
         with suppress(NotFound):  # the turn was deleted in the meantime
@@ -704,7 +695,7 @@ class _Writing:
         if isinstance(error, ProviderError):
             prepared = noted(self._dialog.repositories, self.prepared)
             quotes = fallback_answer(prepared, self._dialog.engine.counter)
-            quotes = replace(quotes, usage=_spent(self._dialog, self._generator.model))
+            quotes = replace(quotes, usage=self._asking.spent())
             error.quotes = replace(quotes, trace=trace(self.prepared, quotes))
 
     def _finished(self, *, complete: bool) -> Answer:

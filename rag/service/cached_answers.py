@@ -99,20 +99,15 @@ def answers_of(engine: Engine) -> AnswerCache:
     return AnswerCache(engine.turns, namespace=engine.settings.namespace)
 
 
-def look_up(
-    dialog: Dialog, question: str, standalone: str, generator: TextGenerator, *, wanted: bool | None
-) -> LookUp | None:
-    """Return the look-up of a question; None if caching is off or not possible for it.
+def look_up(dialog: Dialog, question: str, standalone: str, generator: TextGenerator) -> LookUp | None:
+    """Return the look-up of a question; None if caching is not possible for it.
 
     Args:
         dialog: the conversation.
         question: the question as typed.
         standalone: its standalone form, written by a model; "" for none.
         generator: the generator of the answer.
-        wanted: whether to use the cache; None follows the settings.
     """
-    if not (is_wanted(dialog.engine.settings) if wanted is None else wanted):
-        return None
     locations = [repository.source.location for repository in dialog.repositories]
     if not question.strip() or dialog.only or len(set(locations)) < len(locations):
         return None  # citations cannot distinguish two versions of a repository

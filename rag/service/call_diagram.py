@@ -90,7 +90,14 @@ class _Calls:
 
 
 def call_diagram(
-    store: Store, name: str, view: CallView, *, path: str = "", start: int = 1, end: int | None = None
+    store: Store,
+    name: str,
+    view: CallView,
+    *,
+    path: str = "",
+    start: int = 1,
+    end: int | None = None,
+    most: int = MAX_NODES,
 ) -> CallDiagram:
     """Return the calls around a definition.
 
@@ -101,11 +108,12 @@ def call_diagram(
         path: of its file, if it is known.
         start: the first line of the definition, or a line in it; only with `path`.
         end: the last line; without a name, a definition that begins until there is found too.
+        most: how many nodes it has at most.
 
     Raises:
         NotFound: the repository defines nothing with this name, or nothing at these lines.
     """
-    drawing = _Drawing(store)
+    drawing = _Drawing(store, most)
     subject, others = drawing.subject(name, _Lines(path, start, start if end is None else end))
     found = drawing.callers(subject) if view == "callers" else drawing.flow(subject)
     return replace(found, others=tuple(drawing.node(one, 0) for one in others[:_MAX_OTHERS]))
@@ -114,8 +122,8 @@ def call_diagram(
 class _Drawing:
     """Draws diagrams of one store."""
 
-    def __init__(self, store: Store) -> None:
-        self._graph = store.graph
+    def __init__(self, store: Store, most: int) -> None:
+        self._graph, self._most = store.graph, most
         self._files = store.files()
         self._leads: dict[CodeDefinition, list[tuple[CodeUse, CodeDefinition]]] = {}
 
@@ -152,7 +160,7 @@ class _Drawing:
     def callers(self, subject: CodeDefinition) -> CallDiagram:
         """Return who calls a definition, and what it calls itself."""
         callers, callees = self._callers(subject), self._callees(subject)
-        room = MAX_NODES - 1
+        room = self._most - 1
         shown = callers[: max(_MIN_CALLERS, room - len(callees))][:room]
         below = callees[: room - len(shown)]
         nodes = [one.node for one in shown] + [self.node(subject, 0)] + [one.node for one in below]
@@ -183,7 +191,7 @@ class _Drawing:
         depths = {subject: 0}
         chosen: dict[CodeDefinition, list[tuple[CodeUse, CodeDefinition]]] = defaultdict(list)
         pending = self._following(subject)
-        while pending and len(depths) < MAX_NODES:
+        while pending and len(depths) < self._most:
             best = max(
                 pending,
                 key=lambda one: self._reach(one) - _DEPTH_COST * depths[pending[one][1]],

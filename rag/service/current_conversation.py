@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rag.database.locate import stores
 from rag.errors import NotFound, StoreError
 from rag.service.engine import Engine
 from rag.types import Conversation, Source
+
+_Identity = tuple[str, str | None]
 
 
 def current_conversation(engine: Engine, folder: Path) -> Conversation:
@@ -21,10 +23,9 @@ def current_conversation(engine: Engine, folder: Path) -> Conversation:
         NotFound: there is none, or none about the indexed repository that contains the folder.
     """
     about: dict[str, Conversation] = {}
-    for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
-        for source in conversation.sources:
-            if not source.is_url:
-                about.setdefault(os.path.realpath(source.location), conversation)
+    for conversation, sources in _conversations(engine):
+        for location, _ in sources:
+            about.setdefault(location, conversation)
     indexed = _indexed_folders(engine.settings.home)
     for place in (folder, *folder.parents):
         if (found := about.get(str(place))) is not None:
@@ -45,9 +46,8 @@ def conversation_about(engine: Engine, sources: Sequence[Source]) -> Conversatio
     Raises:
         NotFound: there is none.
     """
-    wanted = {_identity(source) for source in sources}
-    for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
-        if {_identity(source) for source in conversation.sources} == wanted:
+    for conversation, about in _conversations(engine):
+        if about == {_identity(source) for source in sources}:
             return conversation
     raise NotFound(
         f"there is no conversation about {', '.join(map(str, sources))} yet; start one without -c, or "
@@ -61,14 +61,19 @@ def conversation_within(engine: Engine, sources: Sequence[Source]) -> Conversati
     Raises:
         NotFound: there is none.
     """
-    allowed = {_identity(source) for source in sources}
-    for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
-        if conversation.sources and {_identity(source) for source in conversation.sources} <= allowed:
+    for conversation, about in _conversations(engine):
+        if about and about <= {_identity(source) for source in sources}:
             return conversation
     raise NotFound("there is no conversation about repositories of this group yet; start one without -c")
 
 
-def _identity(source: Source) -> tuple[str, str | None]:
+def _conversations(engine: Engine) -> Iterator[tuple[Conversation, set[_Identity]]]:
+    """Yield the conversations with the repositories that they are about, the last written first."""
+    for one in engine.turns.conversations(namespace=engine.settings.namespace):
+        yield one, {_identity(source) for source in one.sources}
+
+
+def _identity(source: Source) -> _Identity:
     location = source.location
     return (location if source.is_url else os.path.realpath(location), source.ref)
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rag import backends
 from rag.corpus.acquire import acquire, changed_since_clone, fetched_ago_s, fetched_folder, is_in_place
 from rag.corpus.git import pinned_connection
+from rag.corpus.history import named_commit
+from rag.corpus.refs import allowed_commit
 from rag.database.locate import mark_used, store_path
 from rag.database.parts import FileState, belongs, file_state, segment_files
 from rag.database.store import Store
@@ -79,6 +81,10 @@ class Engine(OpenBackends):
         """Whether a name may be looked up in the git repository around a folder that is asked about."""
         self._verified: dict[Path, Generation] = {}
         """The verified states of stores."""
+
+    def named_commit(self, root: Path, ref: str) -> str | None:
+        """Return the id of a branch, tag or commit; None if there is none that may be read."""
+        return named_commit(root, ref) if self.refs is None else allowed_commit(root, ref, self.refs)
 
     @cached_property
     def shared(self) -> SharedStores | None:

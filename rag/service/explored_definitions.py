@@ -130,8 +130,7 @@ def _encloses(one: CodeDefinition, other: CodeDefinition) -> bool:
 def shown_lead(repository: Repository, lead: Lead, window: int) -> ExploredPlace | None:
     """Return a definition whole, or at most `window` lines of it and its head; None if it has no lines."""
     one = lead.definition
-    read = repository.store.file_text(one.path)
-    lines = lines_of(read[0])[: one.end] if read else []
+    lines = lines_in(repository, one.path)[: one.end]
     count = sum(1 for line in lines[one.start - 1 :] if line.strip())
     chosen: Iterable[int] = range(one.start, len(lines) + 1)
     notes: list[str] = []
@@ -226,6 +225,12 @@ def _best_window(lines: Sequence[str], lead: Lead, window: int) -> int:
         if score == best:
             tied.append(start)
     return tied[len(tied) // 2]
+
+
+def lines_in(repository: Repository, path: str) -> list[str]:
+    """Return the lines of an indexed file; none if there is no such file."""
+    read = repository.store.file_text(path)
+    return lines_of(read[0]) if read else []
 
 
 def short(line: str, sought: Set[str] = frozenset()) -> str:

@@ -1,8 +1,7 @@
 """The places that answer one part of a question to explore: exact matches, facts, names, then ranked chunks.
 
-What the rules of its kind found comes first, then what the question names, the definitions whose names are
-made of its words with their calls, and the ranked chunks. Facts in tests and documents, and facts outside of
-the paths that the question names, come last.
+What the rules of its kind found comes first, then what the question names, and the ranked chunks. Facts in
+tests and documents, and facts outside of the paths that the question names, come last.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import dropwhile, groupby, islice, zip_longest
+from functools import cached_property
+from itertools import dropwhile, groupby, islice
 
 from rag.analysis import term_set, terms, words
 from rag.code.languages import kind_of_path
@@ -25,10 +25,10 @@ from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
 from rag.retrieval.shown_code import is_test
 from rag.retrieval.shown_definition import definition_at, label_at
-from rag.retrieval.uses import definitions_meant, uses_of_name
-from rag.service.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, short
+from rag.retrieval.uses import definitions_meant
+from rag.service.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, lines_in, short
 from rag.service.repository import Repository
-from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit
+from rag.types import CodeDefinition, CodeFact, Hit
 from rag.types.question_kinds import CALLERS, LINES, LIST, MESSAGE, SETTING, TRACE
 
 DEPTH = 24
@@ -40,8 +40,6 @@ _MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
-_MAX_WORDED = 4
-"""Definitions whose names are made of the question's words."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
 _FEW_LINES = 2
@@ -53,8 +51,6 @@ _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
 that are named, and the most tests, if the question does not ask for them."""
 _MAX_CALLED = 6
 """What a failing test calls that is considered."""
-_CLEARLY_MORE = 0.1
-"""The share of the words that the name of the second definition has more than that of the first."""
 _LINES_OF_TEST = 4
 """Lines of a file of tests that come before those of other files, if the question asks for tests."""
 _MANY_CALLERS = 8
@@ -101,148 +97,151 @@ def places_of(
     Ranked chunks with few of the words are left out unless `with_weak`. The names of a part that is
     `in_code_words` are guesses: what they name comes after what the words find.
     """
-    asked = _asked(repository, part, result)
-    facts, first, last = result.code_facts, asked.facts, asked.last_facts
-    found = FoundPlaces(remarks=list(result.remarks), asks_for_all=asked.for_all)
-    if facts is not None and first:
-        note = f" ({facts.note})" if facts.note else ""
-        found.remarks.append(f"{facts.summary}{note}.")
-    if facts is not None and first and not asked.callers_are_named:
-        found.facts += _definitions(repository, [facts.subject], ())
-        found.facts += _grouped(first, most=None if facts.kind == LINES else _FEW_LINES)
-        found.facts += _members(repository, first if facts.kind == LIST else ())
-    ranked = result.ranked[:_AFTER_FACTS] if asked.is_answered else result.ranked
-    weights = _weights(part, result.ranked)
-    hits = [lead_of_hit(repository, hit, weights) for hit in ranked]
-    by_rank = [*_excerpts(repository, ranked, weights, with_weak=with_weak or asked.for_tests)]
-    worded = [] if asked.is_answered else _worded(repository, part, result.ranked[:DEPTH])
-    by_words = [one for pair in zip_longest(by_rank, worded) for one in pair if one is not None]
-    defined = _definitions(repository, asked.names, asked.paths, all_of_them=asked.for_all)
-    if in_code_words:
-        found.places += [*by_words, *asked.matches, *defined]
-    else:
-        _add_named(repository, part, result, asked, weights, found, defined)
-        found.places += by_words
-    if asked.is_answered:
-        found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
-    elif not asked.for_tests:
-        best = _code_leads(hits, ranked)
-        found.leads += best if in_code_words else _named_better_first(repository, best)
-    found.places += _grouped(last)
-    order = _tests_first(result) if asked.for_tests else _named_first(asked.paths)
-    for places in (found.facts, found.places):
-        places.sort(key=order)
-    if not asked.frames:
-        found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, asked.paths))
-    return found
+    return _Part(repository, part, result).places(with_weak=with_weak, in_code_words=in_code_words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a part of a question names, and which kind of places it asks for.
+class _Part:
+    """A part of a question: what it names, which kind of places it asks for, and the places.
 
-    `frames` are the lines of files in the output of a program, those that decide first; `last_facts` come
+    `frames` are the lines of files in the output of a program, those that decide first; the `last` facts come
     after all other places.
     """
 
-    names: Sequence[str]
-    paths: Sequence[str]
-    matches: Sequence[ExploredPlace]
-    frames: Sequence[ExploredPlace]
-    facts: Sequence[CodeFact]
-    last_facts: Sequence[CodeFact]
-    callers_are_named: bool
-    for_all: bool
-    for_tests: bool
-    is_answered: bool
+    def __init__(self, repository: Repository, text: str, result: RetrievalResult) -> None:
+        question = result.sought.question
+        self.repository, self.text, self.result, self.facts = repository, text, result, result.code_facts
+        self.weights = _weights(text, result.ranked)
+        self.names, literals = _names_and_literals(repository, text, result)
+        self.paths = [path for path in question.paths if path not in self.names]
+        self.matches = list(_matches(repository, literals))
+        self.first, self.last = _facts_by_order(result, named=bool(self.names))
+        self.frames = self._frames()
+        self.for_tests = "tests" in question.asks and not self.frames
+        self.for_all = bool(_ASKS_FOR_ALL.search(text)) and not self.frames and not self.for_tests
+        self.is_answered = bool(self.first) or (bool(self.matches) and len(words(text)) == 1)
+        self.callers_are_named = self._is_about(CALLERS) and len(self.first) > _MANY_CALLERS
+
+    def places(self, *, with_weak: bool, in_code_words: bool) -> FoundPlaces:
+        """Return the places, see `places_of`."""
+        repository, facts, result = self.repository, self.facts, self.result
+        found = FoundPlaces(remarks=list(result.remarks), asks_for_all=self.for_all)
+        if facts is not None and self.first:
+            note = f" ({facts.note})" if facts.note else ""
+            found.remarks.append(f"{facts.summary}{note}.")
+        if facts is not None and self.first and not self.callers_are_named:
+            found.facts += _definitions(repository, [facts.subject], ())
+            found.facts += _grouped(self.first, most=None if facts.kind == LINES else _FEW_LINES)
+            found.facts += _members(repository, self.first if facts.kind == LIST else ())
+        ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
+        hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
+        by_rank = _excerpts(repository, ranked, self.weights, with_weak=with_weak or self.for_tests)
+        defined = _definitions(repository, self.names, self.paths, all_of_them=self.for_all)
+        if in_code_words:
+            found.places += [*by_rank, *self.matches, *defined]
+        else:
+            found.leads += self._named_leads()
+            found.places += [*self.matches, *defined, *self._uses(), *self._lines_of_files(), *by_rank]
+        if self.is_answered:
+            found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
+        elif not self.for_tests:
+            found.leads += _code_leads(hits, ranked)
+        found.places += _grouped(self.last)
+        order = _tests_first(result) if self.for_tests else _named_first(self.paths)
+        for places in (found.facts, found.places):
+            places.sort(key=order)
+        if not self.frames:
+            found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, self.paths))
+        return found
+
+    def _is_about(self, *kinds: str) -> bool:
+        """Whether the rules of one of these kinds found facts."""
+        return self.facts is not None and self.facts.kind in kinds
+
+    def _frames(self) -> list[ExploredPlace]:
+        """Return the lines of code that the output of a program names, the last ones first, and those in
+        tests after the others; [] for a question that asks for lines."""
+        question = self.result.sought.question
+        if question.lines or self._is_about(LINES):
+            return []
+        known = self.repository.store.known_files() if question.places else {}
+        found = []
+        for named, line in reversed(question.places):
+            files = [path for path in known if is_path(path, named)]
+            place = _of_file(self.repository, files[0], [line], "") if len(files) == 1 else None
+            found += [place] if place is not None else []
+        return sorted(found, key=lambda place: not _is_code(place.path))
+
+    @property
+    def _lists_uses(self) -> bool:
+        """Whether the uses of its names are asked for and not among the facts."""
+        return self.for_all and not self._is_about(CALLERS)
+
+    def _named_leads(self) -> list[Lead]:
+        """Return the definitions that a question names, and those around the lines that it leads to."""
+        named = self._meant
+        # Where the best fact is, the definition around it says more: not for lists and calls.
+        facts = _grouped(self.first[:1]) if self._is_about(MESSAGE, SETTING, TRACE) else ()
+        around = list(_leads_around(self.repository, [*self.frames, *facts, *self.matches], self.weights))
+        if not self.frames:
+            return [*named, *around]
+        is_test = not _is_code(self.frames[0].path)
+        return [*around, *_called(self.repository, around[:1] if is_test else (), self.weights), *named]
+
+    @cached_property
+    def _meant(self) -> list[Lead]:
+        """The definitions of the names in a question, or of what its "it" means, if these are few."""
+        subject = self.result.sought.subject if self.result.sought.bare else None
+        pointed = [subject.name] if subject is not None and subject.symbol else []
+        listed = [self.facts.subject] if self.facts is not None and self.callers_are_named else []
+        tests = _NAMED_CALLERS if self.for_tests else _NAMED_TESTS
+        uses = NO_USES if self._lists_uses else (_NAMED_CALLERS, 0 if self.result.changed else tests)
+        every = [definitions_meant(self.repository.store, name) for name in (*pointed, *listed, *self.names)]
+        return [
+            Lead(meant[0], self.weights, uses=uses, is_named=True, meant=tuple(meant))
+            for meant in every
+            if 0 < len(meant) <= _MAX_TARGETS
+        ]
+
+    def _uses(self) -> Iterator[ExploredPlace]:
+        """Yield the lines that use names, if these are asked for, or the uses are not named with a
+        definition; of a name that the repository does not define only a few."""
+        store, led = self.repository.store, {one.definition for one in self._meant}
+        for name in () if self._is_about(CALLERS) else self.names:
+            defined = store.graph.definitions(name)
+            is_known = len(self.names) == 1 or defined or len(lines_with(store, name)) <= _MAX_USES
+            if is_known and (self._lists_uses or led.isdisjoint(defined)):
+                yield from _mentions(self.repository, name, self.paths)
+        if self.facts is not None and self.facts.kind == LIST and self.facts.subject not in self.names:
+            yield from _mentions(self.repository, self.facts.subject, self.paths)
+
+    def _lines_of_files(self) -> list[ExploredPlace]:
+        """Return the lines of code with the question's words in the files that it names, or else in the file
+        that most of the best ranked chunks are in; rare words weigh more.
+        """
+        if self.frames or (self.first and not self.paths):
+            return []
+        known = self.repository.store.known_files()
+        named = sorted(path for path in known if any(is_path(path, one) for one in self.paths))[:_NAMED_FILES]
+        if not named:
+            best = Counter(hit.path for hit in self.result.ranked[:_BEST])
+            named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
+        asked = {*terms(self.text), *self.result.sought.carried}
+        asked -= {term for one in self.paths for term in terms(one)}
+        return [place for path in named for place in _lines_with_words(self.repository, path, asked)]
 
 
-def _asked(repository: Repository, part: str, result: RetrievalResult) -> _Asked:
-    names, literals = _names_and_literals(repository, part, result)
-    matches, facts = list(_matches(repository, literals)), result.code_facts
-    first, last = _facts_by_order(result, named=bool(names))
-    frames = _frames(repository, result)
-    for_tests = "tests" in result.sought.question.asks and not frames
-    return _Asked(
-        names=names,
-        paths=[path for path in result.sought.question.paths if path not in names],
-        matches=matches,
-        frames=frames,
-        facts=first,
-        last_facts=last,
-        callers_are_named=facts is not None and facts.kind == CALLERS and len(first) > _MANY_CALLERS,
-        for_all=bool(_ASKS_FOR_ALL.search(part)) and not frames and not for_tests,
-        for_tests=for_tests,
-        is_answered=bool(first) or (bool(matches) and len(words(part)) == 1),
-    )
-
-
-def _frames(repository: Repository, result: RetrievalResult) -> list[ExploredPlace]:
-    """Return the lines of code that the output of a program names, the last ones first, and those in tests
-    after the others; [] for a question that asks for lines."""
-    question, facts = result.sought.question, result.code_facts
-    if question.lines or (facts is not None and facts.kind == LINES):
-        return []
-    known = repository.store.known_files() if question.places else {}
-    found = []
-    for named, line in reversed(question.places):
-        files = [path for path in known if is_path(path, named)]
-        place = _of_file(repository, files[0], [line], "") if len(files) == 1 else None
-        found += [place] if place is not None else []
-    return sorted(found, key=lambda place: not _is_code(place.path))
-
-
-def _add_named(
-    repository: Repository,
-    part: str,
-    result: RetrievalResult,
-    asked: _Asked,
-    weights: Mapping[str, float],
-    found: FoundPlaces,
-    defined: Sequence[ExploredPlace],
-) -> None:
-    """Add what a question names: lines of files, definitions and their uses, quoted strings."""
-    facts = result.code_facts
-    lists_uses = asked.for_all and (facts is None or facts.kind != CALLERS)  # else they are facts
-    names = [facts.subject, *asked.names] if facts is not None and asked.callers_are_named else asked.names
-    tests = _NAMED_CALLERS if asked.for_tests else _NAMED_TESTS
-    uses = NO_USES if lists_uses else (_NAMED_CALLERS, 0 if result.changed else tests)
-    leading = [*_named_leads(repository, names, result, weights, uses)]
-    around = [*asked.frames, *_fact_lines(facts, asked.facts), *asked.matches]
-    if asked.frames:
-        shown = [*_leads_around(repository, around, weights)]
-        called = _called(repository, shown[:1], weights) if not _is_code(asked.frames[0].path) else ()
-        found.leads += [*shown, *called, *leading]
-    else:
-        found.leads += [*leading, *_leads_around(repository, around, weights)]
-    found.places += [*asked.matches, *defined]
-    led = {one.definition for one in leading}
-    found.places += _uses(repository, asked.names, asked.paths, facts, lists_uses, led)
-    if not asked.frames and (asked.paths or not asked.facts):
-        found.places += _lines_of_files(repository, part, result, asked.paths)
-
-
-def _named_leads(
-    repository: Repository,
-    names: Sequence[str],
-    result: RetrievalResult,
-    weights: Mapping[str, float],
-    uses: tuple[int, int],
-) -> Iterator[Lead]:
-    """Yield the definitions of the names in a question, or of what its "it" means, if these are few."""
-    subject = result.sought.subject if result.sought.bare else None
-    pointed = [subject.name] if subject is not None and subject.symbol else []
-    for name in [*pointed, *names]:
-        meant = definitions_meant(repository.store, name)
-        if 0 < len(meant) <= _MAX_TARGETS:
-            yield Lead(meant[0], weights, uses=uses, is_named=True, meant=tuple(meant))
-
-
-def _fact_lines(facts: CodeFacts | None, first: Sequence[CodeFact]) -> list[ExploredPlace]:
-    """Return where the best fact is, if the definition around it says more: not for lists and calls."""
-    if facts is None or facts.kind not in (MESSAGE, SETTING, TRACE):
-        return []
-    return [*_grouped(first[:1])]
+def _lines_with_words(repository: Repository, path: str, asked: Set[str]) -> Iterator[ExploredPlace]:
+    """Yield the lines of code in a file that have most of the words, in their order."""
+    lines = lines_in(repository, path)
+    held = {n: bag for n, line in enumerate(lines, 1) if (bag := asked & term_set(line))}
+    counts = Counter(term for bag in held.values() for term in bag)
+    scores = {n: sum(1 / math.log2(1 + counts[term]) for term in bag) for n, bag in held.items()}
+    scores = {n: score for n, score in scores.items() if _is_line_of_code(lines[n - 1])}
+    enough = max(scores.values(), default=0.0) * _SHARE_OF_BEST
+    best = sorted((n for n in scores if scores[n] >= enough), key=lambda n: (-scores[n], n))
+    for number in sorted(best[:_FILE_LINES]):
+        label = label_at(repository.store, path, number)
+        yield ExploredPlace(path, label, ((number, short(lines[number - 1], asked)),))
 
 
 def _leads_around(
@@ -273,26 +272,6 @@ def _code_leads(found: Sequence[Lead], ranked: Sequence[Hit]) -> list[Lead]:
         if hit.kind == "code" and not is_test(hit.kind, lead.definition.scope, lead.definition.name)
     ]
     return (code or list(found))[:_MAX_LEADS]
-
-
-def _named_better_first(repository: Repository, leads: list[Lead]) -> list[Lead]:
-    """Return definitions with the second one first if its name has clearly more of the words, and its text no
-    less: chunks that are ranked alike are parts of one function and of the ones that it calls."""
-    if len(leads) < 2 or leads[0].definition == leads[1].definition:
-        return leads
-    (named, held), (other_named, other_held) = (_shares(repository, lead) for lead in leads[:2])
-    is_better = other_named >= named + _CLEARLY_MORE and other_held >= held
-    return [leads[1], leads[0], *leads[2:]] if is_better else leads
-
-
-def _shares(repository: Repository, lead: Lead) -> tuple[float, float]:
-    """Return the shares of the weighted words that the name of a definition has, and that its text has."""
-    one, weights = lead.definition, lead.weights
-    read = repository.store.file_text(one.path)
-    held = term_set("\n".join(lines_of(read[0])[one.start - 1 : one.end])) if read else frozenset()
-    every = math.fsum(weights.values()) or 1.0
-    named = math.fsum(weights.get(term, 0.0) for term in term_set(one.name))
-    return named / every, math.fsum(weights.get(term, 0.0) for term in held) / every
 
 
 def _named_first(paths: Sequence[str]) -> Callable[[ExploredPlace], int]:
@@ -424,86 +403,29 @@ def _definitions(
 
 def _head(repository: Repository, one: CodeDefinition) -> list[ExploredPlace]:
     """Return the first line of a definition that has its name."""
-    read = repository.store.file_text(one.path)
-    lines = lines_of(read[0])[: one.end] if read else []
+    lines = lines_in(repository, one.path)[: one.end]
     first = next((n for n in range(one.start, len(lines) + 1) if one.name in lines[n - 1]), one.start)
     place = _of_file(repository, one.path, [first], one)
     return [place] if place else []
 
 
-def _uses(
-    repository: Repository,
-    names: Sequence[str],
-    paths: Sequence[str],
-    facts: CodeFacts | None,
-    lists_uses: bool,
-    leading: Set[CodeDefinition],
-) -> Iterator[ExploredPlace]:
-    """Yield the lines that use names, if these are asked for, or the uses are not named with a definition; of
-    a name that the repository does not define only a few."""
-    defined = repository.store.graph.definitions
-    is_single = len(names) == 1
-    if facts is None or facts.kind != CALLERS:
-        for name in names:
-            wanted = lists_uses or leading.isdisjoint(defined(name))
-            if wanted and (
-                is_single or defined(name) or len(lines_with(repository.store, name)) <= _MAX_USES
-            ):
-                yield from _mentions(repository, [name], paths)
-    if facts is not None and facts.kind == LIST and facts.subject not in names:
-        yield from _mentions(repository, [facts.subject], paths)
-
-
-def _callers(repository: Repository, names: Sequence[str]) -> Iterator[ExploredPlace]:
-    """Yield the calls of the names, one place for those in the same definition; calls in tests last."""
-    for name in names:
-        found = uses_of_name(repository.store, name)
-        shown = sorted(found.shown if found.targets else (), key=lambda use: not _is_code(use.path))
-        for (path, within), group in groupby(shown[:_USE_LINES], lambda use: (use.path, use.within)):
-            if place := _of_file(repository, path, [use.line for use in group], within):
-                yield place
-
-
-def _mentions(repository: Repository, names: Sequence[str], paths: Sequence[str]) -> Iterator[ExploredPlace]:
-    """Yield the lines that use the names, calls first; those in the named paths or in code alone if there are
+def _mentions(repository: Repository, name: str, paths: Sequence[str]) -> Iterator[ExploredPlace]:
+    """Yield the lines that use a name, calls first; those in the named paths or in code alone if there are
     any."""
-    for name in names:
-        found, sought = lines_with(repository.store, name), term_set(name)
-        found = [use for use in found if _in_paths(use.hit.path, paths)] or found
-        code = [use for use in found if use.hit.kind == "code"]
-        for use in (code or found)[:_MAX_USES]:
-            lines = lines_of(use.hit.text)
-            numbers = use.lines[:_USE_LINES]
-            shown = tuple((n, short(lines[n - use.hit.start], sought)) for n in numbers)
-            yield from _by_definition(repository, ExploredPlace(use.hit.path, use.hit.label, shown))
-
-
-def _worded(repository: Repository, part: str, ranked: Sequence[Hit]) -> list[ExploredPlace]:
-    """Return the definitions whose names are made of the question's words alone, such as `generate_etag` for
-    "where are ETags generated", and their calls; names of more words first.
-
-    Names are taken from the ranked chunks.
-    """
-    asked = set(terms(part))
-    found: dict[str, int] = {}
-    for hit in ranked:
-        for name in dict.fromkeys(_LONG_NAME.findall(composed(hit.text))):
-            bag = terms(name)[:-1]
-            if name not in found and len(bag) > 1 and asked.issuperset(bag):
-                found[name] = len(set(bag))
-    named = [
-        name for name in found if any(_is_code(one.path) for one in repository.store.graph.definitions(name))
-    ]
-    best = sorted(named, key=lambda name: -found[name])[:_MAX_WORDED]
-    places = [[*_definitions(repository, [name], ()), *_callers(repository, [name])] for name in best]
-    return [place for row in zip_longest(*places) for place in row if place is not None]
+    found, sought = lines_with(repository.store, name), term_set(name)
+    found = [use for use in found if _in_paths(use.hit.path, paths)] or found
+    code = [use for use in found if use.hit.kind == "code"]
+    for use in (code or found)[:_MAX_USES]:
+        lines = lines_of(use.hit.text)
+        numbers = use.lines[:_USE_LINES]
+        shown = tuple((n, short(lines[n - use.hit.start], sought)) for n in numbers)
+        yield from _by_definition(repository, ExploredPlace(use.hit.path, use.hit.label, shown))
 
 
 def _of_file(
     repository: Repository, path: str, numbers: Sequence[int], of: CodeDefinition | str
 ) -> ExploredPlace | None:
-    read = repository.store.file_text(path)
-    lines = lines_of(read[0]) if read else []
+    lines = lines_in(repository, path)
     shown = {n: lines[n - 1] for n in numbers if 0 < n <= len(lines) and lines[n - 1].strip()}
     label = of if isinstance(of, str) else of.qualified_name
     kept = tuple((n, short(text)) for n, text in sorted(shown.items()))
@@ -525,35 +447,6 @@ def _is_code(path: str) -> bool:
 
 
 # ---------------------------------------------------------------- the lines that matter
-
-
-def _lines_of_files(
-    repository: Repository, part: str, result: RetrievalResult, paths: Sequence[str]
-) -> list[ExploredPlace]:
-    """Return the lines of code with the question's words in the files that it names, or else in the file that
-    most of the best ranked chunks are in; rare words weigh more.
-    """
-    known = repository.store.known_files()
-    named = sorted(path for path in known if any(is_path(path, one) for one in paths))[:_NAMED_FILES]
-    if not named:
-        best = Counter(hit.path for hit in result.ranked[:_BEST])
-        named = [path for path, count in best.most_common(1) if count >= _OF_BEST]
-    places = []
-    for path in named:
-        read = repository.store.file_text(path)
-        lines = lines_of(read[0]) if read else []
-        asked = {*terms(part), *result.sought.carried} - {term for one in paths for term in terms(one)}
-        held = {n: bag for n, line in enumerate(lines, 1) if (bag := asked & term_set(line))}
-        counts = Counter(term for bag in held.values() for term in bag)
-        scores = {n: sum(1 / math.log2(1 + counts[term]) for term in bag) for n, bag in held.items()}
-        scores = {n: score for n, score in scores.items() if _is_line_of_code(lines[n - 1])}
-        enough = max(scores.values(), default=0.0) * _SHARE_OF_BEST
-        scores = {n: score for n, score in scores.items() if score >= enough}
-        best_lines = sorted(scores, key=lambda n: (-scores[n], n))[:_FILE_LINES]
-        for number in sorted(best_lines):
-            label = label_at(repository.store, path, number)
-            places.append(ExploredPlace(path, label, ((number, short(lines[number - 1], asked)),)))
-    return places
 
 
 def _excerpts(

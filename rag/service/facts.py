@@ -14,8 +14,9 @@ from typing import get_args
 from rag.corpus.secrets import find_secret
 from rag.errors import ConfigError, NotFound, SourceError
 from rag.memory.asked import is_settled
-from rag.memory.consolidate import Consolidated, consolidate, fact_from_turn, watermark
+from rag.memory.consolidate import Consolidated, consolidate, watermark
 from rag.memory.facts import NOT_BOUND, Fact, Facts, FactState, fresh_facts, held_at, the_fact
+from rag.memory.stated_facts import fact_of, sources_used
 from rag.memory.statements import on_same_subject
 from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_consolidate
@@ -209,16 +210,17 @@ def add_fact(
     """
     if not text.strip():
         raise ConfigError("a fact needs words; say, for instance, what a function does")
-    found: list[Fact] = []
+    found: Fact | None = None
     if turn is not None and turn.conversation_id:
-        found = fact_from_turn(text, turn, engine.conversation_of(turn))
+        locations = [one.location for one in engine.conversation_of(turn).sources]
+        found = fact_of(text, "", sources_used(turn), turn, locations)
     elif source is not None:
-        found = [Fact(text, source.location)]
-    if not found:
+        found = Fact(text, source.location)
+    if found is None:
         raise ConfigError("say which repository the fact is about, or which turn states it (--turn)")
     every = facts_of(engine)
     replaced = [every.fact(one) for one in supersedes]
-    fact = found[0] if found[0].commit else replace(found[0], valid_from=_commit_of(engine, found[0], source))
+    fact = found if found.commit else replace(found, valid_from=_commit_of(engine, found, source))
     fact, contents = bind(engine, replace(fact, valid_from=fact.commit), source)
     return _stored(engine, fact, scope, replaced, contents)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rag.code.graph import RepositoryGraph
+from rag.code.parts import main_parts
 from rag.database.store import Store
 from rag.display.graph import circular_edges, graph_plot
 from rag.display.plot import Plot
-from rag.errors import NotFound
-from rag.types import CodeDefinition
+from rag.service.call_diagram import call_diagram
 
 _MAX_FILES = 40
 """Of a repository with more files of code, folders are drawn."""
@@ -28,11 +28,12 @@ def imports_plot(store: Store, name: str, limit: int) -> Plot:
     edges = _imports(graph, files)
     what, group_of = "files", {path: path for path in files}
     if len(files) > _MAX_FILES:
-        what, group_of = "folders", _folders(files, limit)
+        parts = main_parts(dict.fromkeys(files, 1), limit)
+        what, group_of = "folders", {path: part or "." for part, held in parts.items() for path in held}
     joined: Edges = Counter()
     for (source, target), count in edges.items():
-        one, other = group_of[source], group_of[target]
-        if one != other:
+        one, other = group_of.get(source), group_of.get(target)
+        if one and other and one != other:
             joined[one, other] += count
     weight: Counter[str] = Counter()
     for (source, target), count in joined.items():
@@ -59,43 +60,16 @@ def calls_plot(store: Store, name: str, of: str, limit: int) -> Plot:
     Raises:
         NotFound: the repository defines nothing with this name.
     """
-    graph = RepositoryGraph(store)
-    targets = graph.definitions(of)
-    if not targets:
-        raise NotFound(
-            f"{name} defines nothing called {of!r}; `rag search --exact` finds where a name occurs"
-        )
-    edges: Edges = Counter()
-    labels: dict[str, str] = {}
-
-    def node(path: str, named: str) -> str:
-        key = f"{path} {named}"
-        labels.setdefault(key, named or PurePosixPath(path).name)
-        return key
-
-    for target in targets:
-        node(target.path, target.qualified_name)
-    for use in graph.callers(targets):
-        if use.certain:
-            for target in _called(targets, use.path):
-                edges[node(use.path, use.within), node(target.path, target.qualified_name)] += 1
-    for target in targets:
-        for _, callee in graph.callees(target):
-            edges[node(target.path, target.qualified_name), node(callee.path, callee.qualified_name)] += 1
-    own = list(dict.fromkeys(node(target.path, target.qualified_name) for target in targets))
-    others = sorted(
-        set(labels) - set(own), key=lambda key: -sum(n for pair, n in edges.items() if key in pair)
-    )
-    chosen = [*own, *others][:limit]
-    left = len(labels) - len(chosen)
+    found = call_diagram(store, of, "callers", most=limit)
+    names = [f"{one.path} {one.name}" for one in found.nodes]
+    calls = [one for one in found.arrows if one.certain]
+    shown = {n for n, one in enumerate(found.nodes) if not one.depth}
+    shown |= {end for one in calls for end in (one.source, one.target)}
+    labels = {name: found.nodes[n].name for n, name in enumerate(names) if n in shown}
+    edges = {(names[one.source], names[one.target]): one.count for one in calls}
+    left = len(names) - len(labels) + found.left_out
     caption = f"Who calls {of}, and what it calls, as far as it is certain."
-    caption += f" Not drawn: {left:,} more." if left else ""
-    return graph_plot({key: labels[key] for key in chosen}, edges, caption)
-
-
-def _called(targets: Sequence[CodeDefinition], path: str) -> Sequence[CodeDefinition]:
-    """Return the definitions that a call in a file may mean: those of the file, if it has one."""
-    return [target for target in targets if target.path == path] or targets[:1]
+    return graph_plot(labels, edges, caption + (f" Not drawn: {left:,} more." if left else ""))
 
 
 def _imports(graph: RepositoryGraph, files: Sequence[str]) -> Edges:
@@ -141,22 +115,6 @@ def _reached(node: str, after: Mapping[str, set[str]]) -> set[str]:
         found |= new
         work += new
     return found
-
-
-def _folders(files: Iterable[str], limit: int) -> dict[str, str]:
-    """Return the folder that each file is drawn as: the largest are split while there is room."""
-    depth = dict.fromkeys(files, 1)
-    while True:
-        folder = {path: "/".join(path.split("/")[:-1][:n]) or "." for path, n in depth.items()}
-        size = Counter(folder.values())
-        for name, _ in size.most_common():
-            inner = [path for path, of in folder.items() if of == name]
-            deeper = {"/".join(path.split("/")[:-1][: depth[path] + 1]) or "." for path in inner}
-            if deeper != {name} and len(size) - 1 + len(deeper) <= limit:
-                depth |= {path: depth[path] + 1 for path in inner}
-                break
-        else:
-            return folder
 
 
 def _short(paths: Sequence[str]) -> dict[str, str]:

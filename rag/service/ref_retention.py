@@ -2,9 +2,7 @@
 
 Each ref or URL has an entry `HOME/refs/NAME.json` with its source, its clone, and the bytes of clone and
 store. The file's mtime is the time of last use. Only sources with an entry are ever removed; those indexed by
-the command line have none. Older servers wrote no entries, so the first server that starts in a home writes
-them for all stores that requests could have created (`adopt`). That happens only once, so that later indexes
-of the command line stay exempt.
+the command line have none.
 
 A server holds a shared lock on the entries it uses, and evicts an entry only under an exclusive lock, so two
 servers with one home do not remove what the other reads; the system releases the locks of a dead process. The
@@ -20,7 +18,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,7 @@ from typing import Any
 
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
-from rag.database.locate import last_used, remove, stores
+from rag.database.locate import remove
 from rag.database.lock import building
 from rag.database.parts import segment_files, size_on_disk
 from rag.errors import ConfigError, SourceError, StoreError
@@ -36,8 +34,6 @@ from rag.resources import make_private
 from rag.types import Filters, Source
 
 _MAX_ENTRY_BYTES = 1 << 16
-_ADOPTED = ".adopted"
-"""A file that marks that the stores of older servers have entries."""
 _IN_USE_S = 600.0
 """A source used within this time is not evicted, as it may be in use by a request."""
 
@@ -86,31 +82,6 @@ class RefRetention:
         self._names: dict[Source, str] = {}
         """The names of the entries in use."""
         self._lock = threading.Lock()
-
-    def adopt(self, requestable: Callable[[str, str | None], Iterable[Source]]) -> list[Source]:
-        """Write entries for stores of older servers, once per home; return the sources evicted.
-
-        The time of last use is the time when the store was written.
-
-        Args:
-            requestable: returns the sources that a request could have meant by a location and ref.
-
-        Raises:
-            OSError: an entry cannot be written.
-        """
-        with self._lock:
-            if (self._folder / _ADOPTED).exists():
-                return []
-            make_private(self._folder)
-            for path, header in stores(self._home):
-                if isinstance(header, StoreError):
-                    continue
-                ref = header.get("ref")
-                for source in requestable(str(header.get("location")), None if ref is None else str(ref)):
-                    if self._store_file(source) == path and not self._entry(self._name(source)).exists():
-                        self._adopt_store(source, path)
-            (self._folder / _ADOPTED).touch(mode=0o600)
-            return self._evict(self._max_entries, self._max_bytes)
 
     def begin(self, source: Source) -> list[Source]:
         """Register a source that is about to be fetched and indexed; return the sources evicted for it.
@@ -282,15 +253,6 @@ class RefRetention:
                     return handle
             os.close(handle)
 
-    def _adopt_store(self, source: Source, path: Path) -> None:
-        written = last_used(path)
-        handle = self._locked_entry(self._name(source), source)
-        try:
-            self._write(handle, source, self._size(source))
-            os.utime(handle, times=(written, written))
-        finally:
-            os.close(handle)
-
     def _write(self, handle: int, source: Source, size: int) -> None:
         record = {
             "location": source.location,
@@ -341,10 +303,7 @@ class RefRetention:
     # ------------------------------------------------------------ files
 
     def _clone(self, source: Source) -> Path:
-        folder = Path(source.location)
-        if not source.is_url and not is_bare(folder) and (top := work_tree(folder)) is not None:
-            source = Source(str(top), source.ref)
-        return clone_folder(source, self._home)
+        return clone_of(source, self._home)
 
     def _has_other_owner(self, source: Source) -> bool:
         """Whether the command line created a store or clone of it."""
@@ -364,6 +323,14 @@ class RefRetention:
         count, size = len(self._entries()), self._total()
         advice = "try again later, or raise max_refs and max_refs_bytes in the server's settings"
         return RetentionFull(f"{what}; {advice}", count=count, size_bytes=size)
+
+
+def clone_of(source: Source, home: Path) -> Path:
+    """Return the folder of a source's clone, which the folders of one repository share."""
+    folder = Path(source.location)
+    if not source.is_url and not is_bare(folder) and (top := work_tree(folder)) is not None:
+        source = Source(str(top), source.ref)
+    return clone_folder(source, home)
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from rag.answer_cache.cache import AnswerCache
 from rag.code.file_graph import FileGraph
 from rag.corpus.acquire import acquire
 from rag.corpus.git import GitError
-from rag.corpus.history import is_shallow, merge_base, named_commit
-from rag.corpus.refs import allowed_commit, ref_not_found
+from rag.corpus.history import is_shallow, merge_base
+from rag.corpus.refs import ref_not_found
 from rag.corpus.tree_files import GraphOf, SharedFiles, TreeFiles
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import ConfigError, NotFound, SourceError, StoreCorrupt, StoreError
@@ -34,7 +35,6 @@ from rag.review.values import (
     StaleStatement,
     StatementKind,
 )
-from rag.service.cached_answers import answers_of
 from rag.service.engine import Engine
 from rag.service.facts import facts_of
 from rag.service.retention import KeptFiles
@@ -269,7 +269,7 @@ def _commit(engine: Engine, checkout: Checkout, ref: str) -> str:
     """Return the commit that a name means. Raises RefNotFound, SourceError."""
     root, location = checkout.root, checkout.source.location
     try:
-        found = named_commit(root, ref) if engine.refs is None else allowed_commit(root, ref, engine.refs)
+        found = engine.named_commit(root, ref)
         if found is None and is_shallow(root):
             raise SourceError(
                 f"{location} has no commit {ref!r}, and its history is cut off; `git fetch --unshallow` gets "
@@ -355,7 +355,7 @@ def _stored(engine: Engine, source: Source) -> list[tuple[StatementKind, DialogT
     ordered = sorted(turns, key=lambda turn: (str(turn.user_query_timestamp), turn.order or 0, turn.id))
     found: list[tuple[StatementKind, DialogTurn]] = [("turn", turn) for turn in ordered]
     found += [("fact", fact.as_turn()) for fact in facts_of(engine).list(location) if fact.citations]
-    for entry in reversed(answers_of(engine).entries()):
+    for entry in reversed(AnswerCache(engine.turns, namespace=engine.settings.namespace).entries()):
         if any(citation.location == location for citation in entry.citations):
             turn = DialogTurn(
                 id=entry.turn or entry.key, user_query=UserQuery(entry.question), citations=entry.citations

@@ -12,8 +12,7 @@ from rag.agent.text_look import TextLook
 from rag.agent.tool_look import ToolLook
 from rag.agent.tools import Changes, Lines, Recall, TextQuery, Tools
 from rag.corpus.git import GitError, run_git
-from rag.corpus.history import named_commit
-from rag.corpus.refs import allowed_commit
+from rag.corpus.history import first_parents
 from rag.errors import NotFound, SourceError
 from rag.ports import TextGenerator, is_completing, is_tool_calling
 from rag.quoting import counted
@@ -203,24 +202,14 @@ def _recall(dialog: Dialog, prepared: Prepared) -> Recall | None:
 
 def _changes(dialog: Dialog) -> Changes | None:
     """Return the comparison of two commits; None if a repository has less than two."""
-    if not all(map(_has_history, dialog.searched)):
+    here = [one.checkout for one in dialog.searched if one.checkout.commit and one.checkout.has_files]
+    if len(here) < len(dialog.searched) or any(len(first_parents(one.root, 2)) < 2 for one in here):
         return None
 
     def changes(since: str, until: str | None) -> Sequence[tuple[str, str]]:
         return [one for repository in dialog.searched for one in _changed(dialog, repository, since, until)]
 
     return changes
-
-
-def _has_history(repository: Repository) -> bool:
-    checkout = repository.checkout
-    if not (checkout.commit and checkout.has_files):
-        return False
-    try:
-        output = run_git(["rev-list", "--max-count=2", str(checkout.commit)], cwd=checkout.root)
-    except GitError:
-        return False
-    return len(output.split()) > 1
 
 
 def _changed(
@@ -247,9 +236,8 @@ def _changed(
 
 
 def _commit(dialog: Dialog, repository: Repository, ref: str) -> str:
-    root, refs = repository.checkout.root, dialog.engine.refs
     try:
-        found = named_commit(root, ref) if refs is None else allowed_commit(root, ref, refs)
+        found = dialog.engine.named_commit(repository.checkout.root, ref)
     except GitError as error:
         raise SourceError(f"git cannot read {repository.source.name}: {error.line}") from error
     if found is None:

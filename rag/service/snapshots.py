@@ -17,14 +17,13 @@ from rag.corpus.history import (
     commit_time,
     files_at,
     is_ancestor,
-    named_commit,
     path_kind,
     present,
     read_blobs,
 )
 from rag.corpus.lineage import Lineage
 from rag.corpus.read import file_bytes, parsed_as
-from rag.corpus.refs import allowed_commit, ref_not_found
+from rag.corpus.refs import ref_not_found
 from rag.corpus.worktree import is_bare
 from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
@@ -129,12 +128,7 @@ def history_of(engine: Engine, source: Source, ref: str | None) -> CommitHistory
 
 def _at(engine: Engine, source: Source, checkout: Checkout, as_of: str) -> tuple[Path, str]:
     """Return the folder and the full id of a commit, tag or branch of a source. Raises RefNotFound."""
-    commit = None
-    if checkout.commit:
-        root = checkout.root
-        commit = (
-            named_commit(root, as_of) if engine.refs is None else allowed_commit(root, as_of, engine.refs)
-        )
+    commit = engine.named_commit(checkout.root, as_of) if checkout.commit else None
     if commit is None:
         if not source.is_url:
             raise ref_not_found(checkout.root, as_of, engine.refs, source.location)
@@ -171,13 +165,38 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
         return get(False)
 
 
-class CommitState:
+class _Tree:
+    """What is known of the history of a repository."""
+
+    def __init__(self, root: Path, commit: str, lineages: Path | None, *, has_history: bool = True) -> None:
+        self.root, self.commit, self.has_history = root, commit, has_history
+        self.lineage = Lineage(root, commit, lineages) if has_history else None
+        self._files_at = cache(lambda commit: files_at(root, commit))
+
+    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the blob ids at a commit; None if git does not have it."""
+        listing = self._files_at(commit) if commit and self.has_history else None
+        return None if listing is None else listing.files
+
+    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
+        files = self.files_at(commit)
+        if commit is None or files is None or self.lineage is None:
+            return None
+        return self.lineage.since(commit, files)
+
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        """Return the tokens and definitions of a text; None if its language has no grammar."""
+        text, language = parsed_as(content, language_of_path(path))
+        return _parsed(text, language)
+
+
+class CommitState(_Tree):
     """A repository as it was at a commit. `lineages` is a folder for its history of renames."""
 
     def __init__(self, root: Path, commit: str, kept: KeptFiles, *, lineages: Path | None = None) -> None:
-        self.root, self.commit, self._kept = root, commit, kept
-        self.lineage: Lineage | None = Lineage(root, commit, lineages)
-        self._files_at = cache(lambda commit: files_at(root, commit))
+        super().__init__(root, commit, lineages)
+        self._kept = kept
         self._listing = self._files_at(commit) or Listing()
 
     @property
@@ -194,24 +213,8 @@ class CommitState:
         found = read_blobs(self.root, blobs)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
 
-    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the blob ids at a commit; None if git does not have it."""
-        listing = self._files_at(commit) if commit else None
-        return None if listing is None else listing.files
 
-    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
-        files = self.files_at(commit)
-        if commit is None or files is None or self.lineage is None:
-            return None
-        return self.lineage.since(commit, files)
-
-    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
-        """Return the tokens and definitions of a text; None if its language has no grammar."""
-        return _syntax(path, content)
-
-
-class FolderState:
+class FolderState(_Tree):
     """A folder in its current state. Single paths are read from disk; git lists all files.
 
     With a store that was just refreshed nothing is read and git is not called; without files the store is all
@@ -221,11 +224,9 @@ class FolderState:
     def __init__(
         self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None, lineages: Path | None = None
     ) -> None:
-        self._checkout, self._kept = checkout, kept
-        self._has_history = checkout.commit is not None and checkout.has_files
-        self.source, self.root, self.commit = checkout.source, checkout.root, checkout.commit or ""
-        self.lineage = Lineage(self.root, self.commit, lineages) if self._has_history else None
-        self._files_at = cache(lambda commit: files_at(checkout.root, commit))
+        has_history = checkout.commit is not None and checkout.has_files
+        super().__init__(checkout.root, checkout.commit or "", lineages, has_history=has_history)
+        self._checkout, self._kept, self.source = checkout, kept, checkout.source
         self.files = _Files(checkout, store)
 
     def instead(self, path: str) -> str | None:
@@ -235,30 +236,9 @@ class FolderState:
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         """Return the bytes of these blobs from disk, else from git, else from the retained files."""
         found = self.files.contents(blobs)
-        if self._has_history and (rest := [blob for blob in blobs if blob not in found]):
+        if self.has_history and (rest := [blob for blob in blobs if blob not in found]):
             found |= read_blobs(self._checkout.root, rest)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
-
-    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the blob ids at a commit; None if git does not have it."""
-        listing = self._files_at(commit) if commit and self._has_history else None
-        return None if listing is None else listing.files
-
-    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
-        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
-        files = self.files_at(commit)
-        if commit is None or files is None or self.lineage is None:
-            return None
-        return self.lineage.since(commit, files)
-
-    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
-        """Return the tokens and definitions of a text; None if its language has no grammar."""
-        return _syntax(path, content)
-
-
-def _syntax(path: str, content: bytes) -> Sequence[Any] | None:
-    text, language = parsed_as(content, language_of_path(path))
-    return _parsed(text, language)
 
 
 @lru_cache(maxsize=_MAX_PARSED)

@@ -18,13 +18,12 @@ from typing import Literal
 
 from rag.backends import FETCHED
 from rag.backends.shelf.disk_cache import DiskCache
-from rag.corpus.acquire import clone_folder, locked
-from rag.corpus.worktree import is_bare, work_tree
+from rag.corpus.acquire import locked
 from rag.database.locate import disk_bytes, last_used, remove, store_files, stores
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
 from rag.resources import user_path
-from rag.service.ref_retention import reserved
+from rag.service.ref_retention import clone_of, reserved
 from rag.settings import Settings
 from rag.types import Source
 
@@ -173,7 +172,7 @@ def _indexes(home: Path) -> tuple[list[StorageItem], dict[Path, list[StorageItem
         )
         found.append(item)
         if source is not None:
-            clones.setdefault(_clone_of(source, home), []).append(item)
+            clones.setdefault(clone_of(source, home), []).append(item)
     return found, clones
 
 
@@ -228,13 +227,6 @@ def _rest(settings: Settings) -> Iterator[StorageItem]:
         size, used = sum(map(_size, paths)), max(map(_written, paths))
         can = kind in ("vectors", "renames")
         yield StorageItem(kind, name, str(home / name), size, used, can, _ADVICE.get(kind, ""))
-
-
-def _clone_of(source: Source, home: Path) -> Path:
-    folder = Path(source.location)
-    if not source.is_url and not is_bare(folder) and (top := work_tree(folder)) is not None:
-        source = Source(str(top), source.ref)
-    return clone_folder(source, home)
 
 
 def _entries(folder: Path) -> list[Path]:

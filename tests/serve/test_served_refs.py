@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -210,25 +209,6 @@ def test_what_refs_take_on_disk_is_bounded_and_what_was_cited_can_be_checked(tmp
             after = {"question": "And when do they expire?", "conversation": conversation}
             served.wait_until(lambda after=after: served.post("/api/ask", after).status == 200)
         assert refused.status in (200, 429, 503)
-
-
-def test_refs_that_an_older_server_indexed_are_bounded_at_the_start(tmp_path, sample_repo) -> None:
-    root, other = sample_repo.resolve(), tmp_path / "other"
-    git(tmp_path, "clone", "--quiet", "--template=", str(root), str(other))
-    for tag in ("v0", "v1", "v2"):
-        git(sample_repo, "tag", tag)
-    engine = Engine(Settings(home=tmp_path / "rag-home", memory="memory:"))
-    left = [Source(str(root), tag) for tag in ("v0", "v1", "v2")]
-    exempt = [Source(str(root)), Source(str(other.resolve()), "main")]
-    for age, source in enumerate([*left, *exempt]):
-        engine.repository(source)
-        engine.release(source)
-        os.utime(engine.store_file(source), (1_000.0 + age, 1_000.0 + age))
-    with serving(tmp_path, repositories=(("sample", Source(str(root))),), max_refs=1) as served:
-        there = [source.ref for source in left if engine.store_file(source).exists()]
-        assert there == ["v2"]
-        assert served.service.registry._retention.totals()[0] == 1
-        assert all(engine.store_file(source).exists() for source in exempt)
 
 
 @pytest.mark.parametrize("pattern", ["heads", "refs/", "refs/heads main", "refs/heads~1", ""])

@@ -11,9 +11,9 @@ from command import rag
 from conftest import git
 
 from rag.memory.facts import Fact, Facts
+from rag.memory.stated_facts import by_model, by_rule
 from rag.service import Engine
 from rag.service.facts import add_fact, facts_of
-from rag.service.propose_facts import by_model, by_rule
 from rag.settings import Settings
 from rag.types import AssistantResponse, Citation, DialogTurn, Source, Span
 from tests.servers.provider import ProviderServer

@@ -15,7 +15,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rag.database.locate import store_files
 from rag.service import Engine
 from rag.service.ref_retention import RefRetention, RetentionFull
 from rag.settings import Settings
@@ -121,44 +120,6 @@ def test_what_the_command_line_indexed_is_never_removed(home: Home) -> None:
         home.now += LONG_S
     assert home.engine.store_file(home.source("v4")).exists()
     assert home.on_disk() == (2, 2)
-
-
-def any_source(location: str, ref: str | None) -> list[Source]:
-    return [Source(location, ref)] if ref else []
-
-
-def test_what_older_servers_left_is_counted_and_evicted_by_its_age(home: Home) -> None:
-    for age, tag in enumerate(TAGS):
-        home.engine.repository(home.source(tag))
-        for file in store_files(home.engine.store_file(home.source(tag))):
-            if file.exists() and ".part." not in file.name:  # parts are shared with the first one
-                os.utime(file, (1_000.0 + age, 1_000.0 + age))
-    server = home.server()
-    assert server.adopt(any_source) == [home.source("v0"), home.source("v1")]
-    assert home.on_disk() == (3, 3)
-    count, size = server.totals()
-    assert count == 3 and home.size() <= size < 2 * home.size()
-    assert home.job(server, home.source("v0")) == [home.source("v2")]
-
-
-def test_what_the_command_line_indexes_after_the_first_start_is_never_removed(home: Home) -> None:
-    home.engine.repository(home.source("v0"))
-    assert home.server(max_entries=1).adopt(any_source) == []
-    for tag in TAGS[1:4]:
-        home.engine.repository(home.source(tag))
-    server = home.server(max_entries=1)
-    assert server.adopt(any_source) == []
-    assert server.totals()[0] == 1
-    assert home.job(server, home.source("v4")) == [home.source("v0")]
-    assert home.on_disk() == (4, 4)
-
-
-def test_what_requests_cannot_name_is_not_counted(home: Home) -> None:
-    home.engine.repository(home.source("v0"))
-    (home.home / "stores" / "foreign.pkl").write_bytes(b"not a store")
-    server = home.server(max_entries=1)
-    assert server.adopt(lambda location, ref: []) == []
-    assert server.totals() == (0, 0)
 
 
 def test_two_servers_never_remove_what_the_other_uses(home: Home) -> None:

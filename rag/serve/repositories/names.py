@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from rag.errors import RagError, SourceError
+from rag.errors import RagError
 from rag.request_context import note_repository
 from rag.serve.access.keys import Caller
 from rag.serve.errors import Forbidden, ServeError, TooMany, UnknownRepository
@@ -185,15 +185,6 @@ class RepositoryNames:
             self._released(dropped.source)
         entry = self._entries[name] = ServedRepository(name, source, is_listed=False)
         return entry
-
-    def _requestable(self, location: str, ref: str | None) -> list[Source]:
-        """Return the unlisted sources that requests may name at this location and ref."""
-        listed = [source for _, source in self._settings.repositories]
-        found = [replace(one, ref=ref) for one in listed if ref is not None and one.location == location]
-        with suppress(ServeError, SourceError):
-            if "://" in location and self._allowed_url(location) == location:
-                found.append(Source(location, ref))
-        return [source for source in dict.fromkeys(found) if source not in listed]
 
     def _is_trusted(self, source: Source) -> bool:
         """Whether the operator chose its location, at any ref, rather than a request."""

@@ -290,10 +290,6 @@ class RepositoryRegistry(RepositoryNames):
         """Start indexing the list. Repositories with a store on disk can be asked before that."""
         self._indexers = await self._opened_indexers()
         self._checks = TreeChecks(self._engine, recheck_s=max(_RECHECK_S, self._settings.refresh_s))
-        try:
-            await to_thread(self._retention.adopt, self._requestable)
-        except OSError as error:
-            self._notice(f"cannot count the refs and URLs that an older server indexed: {error}")
         for entry in self.entries():
             self.index(entry)
         self._probing = asyncio.create_task(self._find_stored())

@@ -5,8 +5,8 @@ jobs are followed again when it is back; nothing is added twice, as a store has 
 
 If the servers share stores in another place than the data folder, a job that is done has published one. Each
 server then takes it; one that has a clone or a folder updates its own index, which begins with the published
-one (`rag.service.shared_stores`). If the place cannot be used, the job is done all the same, and each server
-indexes what has changed itself.
+one (`rag.service.shared_stores`). If the place cannot be used, the job is done all the same, and
+each server indexes what has changed itself.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "code_spans": lambda words: [markdown.code_spans(line) for line in words.split("\n")],
         "plain_title": definitions.plain_title,
         "without_credentials": without_credentials,
-        "read_reply": consolidate.read_reply,
+        "summary_in": consolidate.summary_in,
         "digest": lambda words: extractive_summary.digest(words.split("\n\n")),
         "parse_request": lambda words: deepwiki_prompts.parse_request([("user", words)]),
         "chain": lambda words: thread_matching.chain("a", [(words, words)]),

@@ -16,6 +16,7 @@ PageKind = Literal[
     "overview",
     "architecture",
     "flow",
+    "subject",
     "package",
     "api",
     "extending",
@@ -26,7 +27,8 @@ PageKind = Literal[
     "carried",
     "asked",
 ]
-"""A "package" is a concept: code that belongs together. "carried" is code that is listed on one page."""
+"""A "subject" is what the program deals with; a "package" is a concept, code that belongs together.
+ "carried" is code that is listed on one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class WikiPage:
     @property
     def takes_prose(self) -> bool:
         """Whether a model writes prose for a page of this kind."""
-        return self.kind in ("overview", "architecture", "flow", "package", "asked")
+        return self.kind in ("overview", "architecture", "flow", "subject", "package", "asked")
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,8 @@ def concept_titles(
         title = title or ("" if folder else names.largest_folders(concept)) or names.most_central(concept)
         named = posixpath.basename(folder) if is_own else title.partition(",")[0]
         heading = headings.pop(_key(named), "")
-        title = heading or _readable(title, known, project) or concept.files[0].path
-        if not (is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
+        title = concept.title or heading or _readable(title, known, project) or concept.files[0].path
+        if not (concept.title or is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
             title = _with_topic(title, names.topic(folder), known, project)
         if title in others:
             title = f"{title} ({folder or concept.files[0].path})"

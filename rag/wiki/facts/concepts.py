@@ -48,9 +48,10 @@ _PLAIN_STEMS = frozenset("init index main mod lib util utils common test types d
 
 @dataclass(slots=True)
 class Concept:
-    """Code files that belong together, the most central first."""
+    """Code files that belong together, the most central first. `title` is "" where their names give one."""
 
     files: list[File] = field(default_factory=list)
+    title: str = ""
 
     @property
     def lines(self) -> int:

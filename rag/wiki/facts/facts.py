@@ -20,6 +20,7 @@ from rag.code.symbols import File, Symbol
 from rag.identifiers import CAMEL, UPPER
 from rag.wiki.facts.extension_points import ExtensionPoint, extension_points, registering
 from rag.wiki.facts.sections import Section, sections_in
+from rag.wiki.facts.subjects import WikiSubject, subjects
 
 
 class WikiFacts:
@@ -61,6 +62,11 @@ class WikiFacts:
         found = exports(self.survey, self.own)
         order = {one.symbol: number for number, one in enumerate(found)}
         return sorted(found, key=lambda one: (-self._shown(one.symbol), order[one.symbol]))
+
+    @cached_property
+    def subjects(self) -> Sequence[WikiSubject]:
+        """What the program deals with."""
+        return subjects(self.survey, self.roles["own"], self.documented, self.importance)
 
     @cached_property
     def extension_points(self) -> Sequence[ExtensionPoint]:

@@ -52,7 +52,7 @@ def concept_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -
     _link_first(context, paths, types, cited)
     for number, symbol in enumerate(types):
         head = "## Main types\n\n" if number == 0 else ""
-        yield Part(head + _type(context, symbol, cited), code(symbol.name))
+        yield Part(head + type_text(context, symbol, cited), code(symbol.name))
     yield from _documents(context, page, cited)
     yield from _files(context, paths, {*types}, cited)
     yield from _tests(context, paths, cited)
@@ -110,7 +110,8 @@ def _facts(context: PageContext, page: WikiPage, paths: Sequence[str], cited: Ci
 # ---------------------------------------------------------------- types
 
 
-def _type(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
+def type_text(context: PageContext, symbol: Symbol, cited: CitationWriter) -> str:
+    """Return a type with its fields and methods, under its own heading."""
     file = context.survey.files[symbol.path]
     parts = [f"### {title(symbol.name)}", f"{context.definition(cited, symbol)}"]
     declared = fields_of(file, symbol)

@@ -36,6 +36,9 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     survey = context.survey
     if caption := project_description(survey):
         yield Part(context.quoted(cited, caption))
+    subjects = [p for p in context.structure.pages if p.kind == "subject"]
+    if subjects:
+        yield Part("## What it deals with\n\n" + context.page_list(cited, subjects), "the list of subjects")
     concepts = [p for p in context.concepts if not p.parent]
     if concepts:
         yield Part("## The main parts\n\n" + context.page_list(cited, concepts), "the list of concepts")
@@ -50,7 +53,8 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     if starts:
         note = f"\n\n{_MAX_STARTS:,} of {len(starts):,} entry points." if len(starts) > _MAX_STARTS else ""
         yield Part("## Where it starts\n\n" + "\n".join(starts[:_MAX_STARTS]) + note, "entry points")
-    others = [p for p in context.structure.pages if p not in concepts and p.id != page.id]
+    listed = {page.id, *(one.id for one in (*subjects, *concepts))}
+    others = [p for p in context.structure.pages if p.id not in listed]
     yield Part("## Pages\n\n" + context.page_list(cited, others), "the list of pages")
     yield Part("## Languages\n\n" + _languages(context), "languages")
 

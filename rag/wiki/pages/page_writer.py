@@ -21,12 +21,14 @@ from rag.wiki.pages.reference_pages import (
     glossary_parts,
     testing_parts,
 )
+from rag.wiki.pages.subject_page import subject_parts
 
 Body = Callable[[PageContext, WikiPage, CitationWriter], Iterator[Part]]
 _BODIES: Mapping[PageKind, tuple[Body, int]] = {
     "overview": (overview_parts, 2),
     "architecture": (architecture_parts, 1),
     "flow": (flow_parts, 3),
+    "subject": (subject_parts, 4),
     "package": (concept_parts, 8),
     "asked": (concept_parts, 8),
     "api": (api_parts, 1),

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.code.entry_points import MANIFESTS
+from rag.code.parts import main_parts
 from rag.code.project_summary import package_quote, project_description, readmes
 from rag.code.roles import Role, is_carried
 from rag.code.survey import Survey
+from rag.code.symbols import File
 from rag.markdown import documented, sentence
 from rag.quoting import counted
 from rag.retrieval.search import search
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 MAX_PAGES = 60
 _MAX_RELATED = 6
 _MAX_FOUND_FILES = 12
+_MAX_SUBJECT_FILES, _MAX_PARTS, _MIN_PART_LINES = 40, 14, 300
 
 
 def wiki_structure(
@@ -113,7 +116,9 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     }
     room = max(1, max_pages - len(guides))
     used = {"index", *guides}
-    found = _concept_pages(facts, concepts(surveyed, facts.roles["own"], room), guides, used)
+    about = _subject_pages(facts, used)[: room // 2]
+    groups = _parts(facts, room - len(about)) if about else concepts(surveyed, facts.roles["own"], room)
+    found = [*about, *_concept_pages(facts, groups, guides, used)]
     before = [guides.pop(name) for name in ("overview", "architecture", "flow") if name in guides]
     after = list(guides.values())
     while len(before) + len(found) + len(after) > max_pages:
@@ -203,12 +208,43 @@ def _carried_pages(facts: WikiFacts) -> list[WikiPage]:
     ]
 
 
+def _subject_pages(facts: WikiFacts, used: set[str]) -> list[WikiPage]:
+    """Return a page for each subject of the program: the code of all its layers about it."""
+    pages = []
+    for subject in facts.subjects:
+        paths = tuple(dict.fromkeys(symbol.path for symbol in subject.symbols))
+        summary = next((symbol.summary for symbol in subject.types if symbol.summary), None)
+        about = f"{sentence(documented(summary.text), 320).rstrip('.')}. " if summary else ""
+        if subject.verbs:
+            about += f"What the code does with them: {', '.join(subject.verbs)}"
+        about = about or f"{counted(len(subject.symbols), 'definition')} in {counted(len(paths), 'file')}"
+        name = new_id(subject.title, used)
+        pages.append(WikiPage(name, subject.title, about, "high", paths[:_MAX_SUBJECT_FILES], kind="subject"))
+    return pages
+
+
+def _parts(facts: WikiFacts, most: int) -> list[Concept]:
+    """Return the parts of the program, which are its folders, the largest first; the rest is one more."""
+    files = {file.path: file for file in facts.roles["own"]}
+    lines = {path: len(file.lines) for path, file in files.items()}
+    parts = main_parts(lines, max(1, min(most, _MAX_PARTS)), with_files=True)
+    found = [Concept(sorted((files[path] for path in paths), key=_largest_first)) for paths in parts.values()]
+    found = sorted((one for one in found if one.lines >= _MIN_PART_LINES), key=lambda one: -one.lines)
+    taken = {file.path for concept in found for file in concept.files}
+    rest = sorted((file for path, file in files.items() if path not in taken), key=_largest_first)
+    return [*found, *([Concept(rest, "Other code")] if rest else [])]
+
+
+def _largest_first(file: File) -> tuple[int, str]:
+    return -len(file.lines), file.path
+
+
 def _concept_pages(
     facts: WikiFacts, found: Sequence[Concept], guides: Mapping[str, WikiPage], used: set[str]
 ) -> list[WikiPage]:
     paths = [file.path for concept in found for file in concept.files]
     known = CompoundWords(facts.survey, {word for path in paths for word in path_words(path)})
-    others = {page.title for page in guides.values()}
+    others = {page.title for page in guides.values()} | {subject.title for subject in facts.subjects}
     titles = concept_titles(found, facts.survey.of_kind("doc"), known, facts.survey.name, others)
     ids = [new_id(title, used) for title in titles]
     page_of = {file.path: name for name, concept in zip(ids, found, strict=True) for file in concept.files}
@@ -395,6 +431,7 @@ def sections_of(pages: Sequence[WikiPage]) -> list[WikiSection]:
     own = {page.id: f"section-{page.id}" for page in parents}
     kinds = (
         ("Overview", ("overview", "architecture", "flow")),
+        ("Subjects", ("subject",)),
         ("Code", ("package",)),
         ("Topics", ("asked",)),
         ("Reference", ("api", "extending", "configuration", "testing", "glossary")),

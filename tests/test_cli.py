@@ -525,24 +525,24 @@ def test_stores_are_listed_and_removed_by_their_source(sample_repo, other_repo):
     listed = rag("index", "--list", "--json").json
     assert {row["source"] for row in listed} == {str(sample_repo), str(other_repo)}
     assert str(sample_repo) in rag("index", "--list").out
-    assert rag("index", "--remove", other_repo).code == 0
+    assert rag("storage", "prune", other_repo, "--yes").code == 0
     assert [row["source"] for row in rag("index", "--list", "--json").json] == [str(sample_repo)]
-    gone = rag("index", "--remove", other_repo)
+    gone = rag("storage", "prune", other_repo, "--yes")
     assert gone.code == 2
-    assert "rag index --list" in gone.err
+    assert "`rag storage` lists" in gone.err
 
 
 def test_a_store_can_be_removed_when_its_folder_or_its_bytes_are_gone(sample_repo, other_repo, tmp_path):
     rag("index", other_repo)
     shutil.rmtree(other_repo)
-    assert rag("index", "--remove", other_repo, "--json").json["removed"] == 1
+    assert len(rag("storage", "prune", other_repo, "--json", "--yes").json["removed"]) == 1
     store = Path(rag("index", sample_repo, "--json").json["store"])
     store.write_bytes(b"rubbish")
     assert "error" in rag("index", "--list", "--json").json[0]
     assert rag("index", "--list").code == 0
-    assert rag("index", "--remove", store, "--json").json["removed"] == 1
+    assert len(rag("storage", "prune", store, "--json", "--yes").json["removed"]) == 1
     assert not store.exists()
-    assert rag("index", "--remove", tmp_path / "never" / "there").code == 2
+    assert rag("storage", "prune", tmp_path / "never" / "there", "--yes").code == 2
 
 
 # ---------------------------------------------------------------- turns

@@ -11,14 +11,7 @@ import typer
 from rag.cli import completion, options
 from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen, named, title
-from rag.cli.terminal import (
-    NOTHING_FOUND,
-    errors_as_exit_codes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-)
+from rag.cli.terminal import NOTHING_FOUND, opened_engine, out, out_json, result, say, wants_json
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.schema import to_json
@@ -30,9 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN_OF_AN_ID = 8
 
-app = typer.Typer(
-    help="Store facts about a repository, and check which are still true.", no_args_is_help=False
-)
+app = options.group("Store facts about a repository, and check which are still true.", default="list")
 
 FactId = Annotated[str, typer.Argument(help="The id of the fact, or its first characters.")]
 Supersedes = Annotated[
@@ -59,13 +50,6 @@ Repository = Annotated[
 ]
 
 
-@app.callback(invoke_without_command=True)
-def _default(context: typer.Context) -> None:
-    """Store facts about a repository, and check which are still true."""
-    if context.invoked_subcommand is None:
-        list_facts()
-
-
 @app.command("list")
 def list_facts(
     repo: Repository = None,
@@ -75,7 +59,6 @@ def list_facts(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """List the confirmed facts with the state of their places, oldest first.
 
@@ -85,7 +68,7 @@ def list_facts(
     """
     from rag.service.facts import check_facts, facts_at, facts_of, sources_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = facts_of(engine)
         if at is None:
             known = of.list(_location(repo), scope=_scope(scope), closed=every)
@@ -93,8 +76,8 @@ def list_facts(
         else:
             known = of.all(_location(repo), scope=_scope(scope))
             facts = facts_at(engine, known, sources_of(engine, known), at) if known else []
-        _show(facts, json=json)
-        if not facts and not json:
+        _show(facts)
+        if not facts and not wants_json():
             held = f" held at {at}" if at is not None else ""
             typer.echo(
                 f'No facts{held or " yet"}; add one with `rag facts add "…"`, or confirm what was'
@@ -106,7 +89,6 @@ def list_facts(
 def proposed(
     repo: Repository = None,
     rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected ones instead.")] = False,
-    json: options.Json = False,
 ) -> None:
     """List the proposed facts, oldest first: found in conversations, not confirmed yet.
 
@@ -114,14 +96,14 @@ def proposed(
     """
     from rag.service.facts import facts_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = facts_of(engine)
         facts = of.list(_location(repo), state="rejected" if rejected else "proposed")
-        _show(facts, json=json, known=of.list())
-        if not facts and not json:
+        _show(facts, known=of.list())
+        if not facts and not wants_json():
             what = "rejected" if rejected else "proposed"
             typer.echo(f"No facts are {what}; `rag facts propose` looks for some in a conversation")
-        elif not rejected and not json:
+        elif not rejected and not wants_json():
             say("rag: `rag facts confirm ID` keeps one, `rag facts reject ID` does not")
 
 
@@ -131,9 +113,6 @@ def propose(
         str | None, typer.Argument(help="The number or id of a turn. Default: all.", metavar="TURN")
     ] = None,
     conversation: Of = None,
-    *,
-    json: options.Json = False,
-    yes: options.Yes = False,
 ) -> None:
     """Look for facts in a conversation: decisions, conventions, constraints and definitions.
 
@@ -144,13 +123,13 @@ def propose(
     from rag.service.facts import facts_of
     from rag.service.propose_facts import propose_facts
 
-    with errors_as_exit_codes(), opened_engine(yes=yes) as engine:
+    with opened_engine() as engine:
         turns = chosen(engine, which, conversation)
         of = engine.conversation_of(turns[0]) if which else named(engine, conversation)
         found = propose_facts(engine, of, turns)
         every = facts_of(engine)
-        _show([every.with_candidates(fact) for fact in found], json=json, known=every.list())
-        if not json:
+        _show([every.with_candidates(fact) for fact in found], known=every.list())
+        if not wants_json():
             new = counted(len(found), "new proposal")
             say(f"rag: {new} in {counted(len(turns), 'turn')} of {visible(title(of))}")
 
@@ -163,7 +142,6 @@ def confirm(
     fact: FactId,
     supersedes: Supersedes = None,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """Confirm a proposed fact: from now on every prompt about its repository shows it.
 
@@ -173,25 +151,22 @@ def confirm(
     """
     from rag.service.facts import confirm_fact, facts_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         kept = confirm_fact(engine, fact, scope=_scope(scope), supersedes=supersedes or ())
-        _show([kept], json=json, one=True, known=facts_of(engine).list())
+        _show([kept], one=True, known=facts_of(engine).list())
 
 
 @app.command()
-def reject(fact: FactId, json: options.Json = False) -> None:
+def reject(fact: FactId) -> None:
     """Reject a proposed fact, so that it is not proposed again.
 
     rag facts reject 3f2c
     """
     from rag.service.facts import reject_fact
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         gone = reject_fact(engine, fact)
-        if json:
-            out_json(to_json(gone))
-        else:
-            out(f"rejected: {visible(gone.text)}")
+        result(to_json(gone), f"rejected: {visible(gone.text)}")
 
 
 @app.command()
@@ -202,15 +177,9 @@ def add(
         typer.Option("--turn", metavar="TURN", help="The turn that the fact comes from: its number or id."),
     ] = None,
     conversation: Of = None,
-    repo: Annotated[
-        str | None,
-        typer.Option(
-            "--repo", "-r", metavar="SOURCE", help="The repository, if the fact comes from no turn."
-        ),
-    ] = None,
+    repo: options.Repository = None,
     supersedes: Supersedes = None,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """Store a fact. It depends on the places that it names, and with --turn on the lines that the turn cites.
 
@@ -224,7 +193,7 @@ def add(
     """
     from rag.service.facts import add_fact, facts_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         stated = chosen(engine, turn, conversation)[0] if turn is not None else None
         fact = add_fact(
             engine,
@@ -234,23 +203,20 @@ def add(
             scope=_scope(scope),
             supersedes=supersedes or (),
         )
-        _show([fact], json=json, one=True, known=facts_of(engine).list())
+        _show([fact], one=True, known=facts_of(engine).list())
 
 
 @app.command()
-def forget(fact: FactId, scope: Scope = None, json: options.Json = False) -> None:
+def forget(fact: FactId, scope: Scope = None) -> None:
     """Delete a fact. The facts that it superseded are valid again.
 
     rag facts forget 3f2c
     """
     from rag.service.facts import forget_fact
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         gone = forget_fact(engine, fact, scope=_scope(scope))
-        if json:
-            out_json(to_json(gone))
-        else:
-            out(f"forgot: {gone.text}")
+        result(to_json(gone), f"forgot: {gone.text}")
 
 
 @app.command()
@@ -258,7 +224,6 @@ def check(
     repo: Repository = None,
     as_of: AsOf = None,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """Check which facts are still true: the state of the lines they depend on.
 
@@ -268,20 +233,19 @@ def check(
     """
     from rag.service.facts import check_facts, facts_of, sources_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         facts = facts_of(engine).list(_location(repo), scope=_scope(scope))
         if not facts:
             say("rag: there are no facts to check")
             raise typer.Exit(NOTHING_FOUND)
         found = check_facts(engine, facts, sources_of(engine, facts), as_of=as_of)
-        _show(found, json=json)
+        _show(found)
 
 
 def prefer(
     key: Annotated[str | None, typer.Argument(help="The name of the preference. Default: list all.")] = None,
     value: Annotated[str | None, typer.Argument(help="The value: JSON or text.", metavar="VALUE")] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove the preference.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Show or change your preferences, which are part of every prompt. `language` is the language of answers.
 
@@ -294,7 +258,7 @@ def prefer(
     from rag.memory.preferences import Preferences
     from rag.service.recall import USER
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         kept = Preferences(engine.turns, namespace=engine.settings.namespace)
         if forget and (key is None or value is not None):
             raise ConfigError("--forget needs a key and no value: `rag prefer KEY --forget`")
@@ -306,15 +270,15 @@ def prefer(
             kept.save(USER, key, _value(value))
         every = kept.get_all(USER)
         shown = every if key is None or forget else {key: every[key]} if key in every else {}
-        if json:
+        if wants_json():
             out_json(shown)
-        for name, preferred in shown.items() if not json else ():
+        for name, preferred in shown.items() if not wants_json() else ():
             text = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
             out(f"{visible(name)}: {visible(text)}")
         if key is not None and not shown and not forget:
             say(f"rag: there is no preference {visible(key)}")
             raise typer.Exit(NOTHING_FOUND)
-        if not every and not json and not forget:
+        if not every and not wants_json() and not forget:
             say("rag: there are no preferences yet; for example `rag prefer language zh-CN`")
 
 
@@ -345,9 +309,9 @@ def _scope(text: str | None) -> FactScope | None:
     return known[text] if text is not None else None
 
 
-def _show(facts: Sequence[Fact], *, json: bool, one: bool = False, known: Sequence[Fact] = ()) -> None:
+def _show(facts: Sequence[Fact], *, one: bool = False, known: Sequence[Fact] = ()) -> None:
     """Print facts, or the JSON of the list or of the only one; `known` are those that one may replace."""
-    if json:
+    if wants_json():
         out_json(to_json(facts[0]) if one else [to_json(fact) for fact in facts])
         return
     by_id = {fact.id: fact for fact in known}

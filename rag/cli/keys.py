@@ -13,7 +13,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import listing, result, say, wants_json
 from rag.errors import BackendMissing, ConfigError, SettingsError
 from rag.parsing import parse_age, parse_expiry
 from rag.quoting import counted
@@ -98,7 +98,6 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
     *,
     rights: KeyRights,
-    json: options.Json = False,
 ) -> None:
     """Create a key, and print it once. Only its hash is stored.
 
@@ -108,38 +107,27 @@ def add(
     """
     with _keys() as keys:
         key = rights.create(keys, name)
-        if json:
-            out_json({"name": name, "key": key})
-        else:
-            out(key)
+        result({"name": name, "key": key}, key)
+        if not wants_json():
             say("rag: only its hash is stored; send it as `Authorization: Bearer`")
 
 
 @app.command("list")
-def list_keys(*, json: options.Json = False) -> None:
+def list_keys() -> None:
     """List the keys: whose they are, and when they expire. The keys themselves are not stored.
 
     rag keys list
     """
     with _keys() as keys:
         found, now = keys.read(), now_utc()
-        if json:
-            out_json([_as_json(key, now) for key in found.keys])
-        elif found.keys:
-            names = ("key", "namespace", "project", "team", "expires")
-            rows = [
-                (
-                    key.name,
-                    key.namespace or "(default)",
-                    key.sharing.project,
-                    key.sharing.team,
-                    _until(key, now),
-                )
-                for key in found.keys
-            ]
-            table("", names, rows)
-        elif not found.damaged:
-            say("rag: there are no keys; add one with `rag keys add NAME`")
+        rows = [
+            (one.name, one.namespace or "(default)", one.sharing.project, one.sharing.team, _until(one, now))
+            for one in found.keys
+        ]
+        columns = ("key", "namespace", "project", "team", "expires")
+        empty = "there are no keys; add one with `rag keys add NAME`"
+        if rows or not found.damaged or wants_json():
+            listing([_as_json(key, now) for key in found.keys], columns, rows, empty)
         if found.damaged:
             raise SettingsError("; ".join(found.damaged))
 
@@ -161,7 +149,9 @@ def renew(
 
         until = None if expires == _NEVER else _expiry(expires)
         renew_key(keys, name, until)
-        out(f"the key {name} expires: {_time(until)}")
+        result(
+            {"name": name, "expires": until and until.isoformat()}, f"the key {name} expires: {_time(until)}"
+        )
 
 
 @app.command()
@@ -178,7 +168,6 @@ def rotate(
         str | None,
         typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`. Default: as before."),
     ] = None,
-    json: options.Json = False,
 ) -> None:
     """Replace a key by a new one with the same name and rights, and print it once.
 
@@ -189,12 +178,10 @@ def rotate(
 
         until = None if overlap is None else now_utc() + _age(overlap)
         key = rotate_key(keys, name, previous_until=until, expires=_expiry(expires))
-        if json:
-            out_json({"name": name, "key": key, "previous_until": until and until.isoformat()})
-            return
-        out(key)
-        state = "refused from now on" if until is None else f"accepted until {_time(until)}"
-        say(f"rag: the previous key is {state}")
+        result({"name": name, "key": key, "previous_until": until and until.isoformat()}, key)
+        if not wants_json():
+            state = "refused from now on" if until is None else f"accepted until {_time(until)}"
+            say(f"rag: the previous key is {state}")
 
 
 @app.command()
@@ -207,7 +194,7 @@ def remove(name: KeyName) -> None:
         from rag.serve.access.key_changes import remove_key
 
         remove_key(keys, name)
-        out(f"the key {name} is removed")
+        result({"name": name, "removed": True}, f"the key {name} is removed")
 
 
 @app.command("import")
@@ -222,24 +209,23 @@ def import_(
         from rag.serve.access.key_changes import import_keys
 
         found = import_keys(keys, file)
-        out(f"imported {counted(len(found), 'key')}: {', '.join(found)}")
+        result({"imported": found}, f"imported {counted(len(found), 'key')}: {', '.join(found)}")
 
 
 @contextmanager
 def _keys(*, importing: bool = False) -> Iterator[KeyRecords]:
     """Open the keys in the turn store of the servers."""
-    with errors_as_exit_codes():
-        try:
-            from rag.serve.config import opened_keys, with_shared_memory
-        except ImportError as error:
-            raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
-        settings = settings_from()
-        if with_shared_memory(settings).memory.startswith("memory:"):
-            raise ConfigError(
-                "the turn store memory: ends with its process, so it has no keys; name another with --memory"
-            )
-        with opened_keys(settings, importing=importing) as keys:
-            yield keys
+    try:
+        from rag.serve.config import opened_keys, with_shared_memory
+    except ImportError as error:
+        raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
+    settings = settings_from()
+    if with_shared_memory(settings).memory.startswith("memory:"):
+        raise ConfigError(
+            "the turn store memory: ends with its process, so it has no keys; name another with --memory"
+        )
+    with opened_keys(settings, importing=importing) as keys:
+        yield keys
 
 
 def _until(key: Key, now: datetime) -> str:

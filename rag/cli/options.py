@@ -25,6 +25,19 @@ _CONVERSATION = "Conversation"
 _FILTER = "Filter"
 
 
+def group(text: str, *, default: str = "") -> typer.Typer:
+    """Return a group of commands with this help; without one, the default or else the help is shown."""
+    app = typer.Typer(help=text)
+
+    @app.callback(invoke_without_command=True)
+    def without_command(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            commands: Any = context.command
+            commands.commands[default].callback() if default else typer.echo(context.get_help())
+
+    return app
+
+
 class WordsCommand(TyperCommand):
     """A command of `[SOURCE] QUESTION`, whose usage line says so."""
 
@@ -102,11 +115,19 @@ NoRefresh = Annotated[
         rich_help_panel=_INDEX,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RepositoryArgument = typer.Argument(
     help="A path or a git URL. Default: the current directory.", autocompletion=completion.repository
 )
+Repository = Annotated[
+    str | None,
+    typer.Option(
+        "--repo",
+        "-r",
+        metavar="SOURCE",
+        help="The repository: a path or a git URL. Default: that of the current directory.",
+        autocompletion=completion.repository,
+    ),
+]
 Repositories = Annotated[
     list[str] | None,
     typer.Option(

@@ -670,6 +670,27 @@ def test_a_turn_that_is_not_there_is_told_beside_those_that_are(conversation):
     assert (unmarked.code, unmarked.out) == (1, "") and "no turn of" in unmarked.err
 
 
+def test_json_and_yes_may_stand_before_a_command(sample_repo):
+    assert rag("--json", "turns").json == []
+    assert rag("-y", "cache", "clear", "--json").json == {"cleared": 0}
+    refused = rag("chat", sample_repo, "--json")
+    assert refused.code == 2 and "`rag chat` has no JSON output" in refused.err
+
+
+@pytest.mark.parametrize("name", ["serve", "mcp"])
+def test_what_is_served_may_be_named_without_an_option(tmp_path, name):
+    done = rag(name, f"app={tmp_path / 'nowhere'}")
+    assert done.code == 2 and str(tmp_path / "nowhere") in done.err
+
+
+def test_a_setting_that_was_removed_is_named_with_its_line():
+    home = Path(os.environ["RAG_HOME"])
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text('language = "en"\ngit_timeout_s = 5\n')
+    done = rag("turns")
+    assert done.code == 2 and "config.toml, line 2, sets git_timeout_s, which is not a setting" in done.err
+
+
 def test_memory_alone_says_what_there_is():
     done = rag("memory")
     assert done.code == 0 and "persistence" in done.out and "sweep" in done.out

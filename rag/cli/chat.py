@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
-from rag.cli.terminal import opened_engine, out, say
+from rag.cli.terminal import opened_engine, out, refuse_json, say
 from rag.errors import RagError
 from rag.quoting import counted, visible
 from rag.resources import make_private
@@ -45,6 +45,7 @@ def chat(
 
     rag chat -c
     """
+    refuse_json("rag chat")
     sources = [*(repo or []), *([source] if source else [])]
     with opened_engine() as engine:
         dialog = open_dialog(engine, sources, index=index, conversation=conversation)

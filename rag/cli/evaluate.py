@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
     from rag.evaluation.trees import Tree
 
 
-class Mine(StrEnum):
-    """The source of mined questions."""
-
-    commits = "commits"
-    docstrings = "docstrings"
-
-
 @dataclass(frozen=True, kw_only=True)
 class QuestionOptions:
     """Which questions are asked, and of which repositories."""
@@ -46,9 +38,10 @@ class QuestionOptions:
         ),
     ] = None
     mine: Annotated[
-        Mine | None,
+        Literal["commits", "docstrings"] | None,
         typer.Option(
             "--mine",
+            metavar="commits|docstrings",
             help="Take questions from the repository itself: commit titles or docstrings.",
         ),
     ] = None

@@ -9,7 +9,7 @@ import typer
 from rag.cli import options
 from rag.cli.ask import split_words
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import NOTHING_FOUND, opened_engine, out, out_json, say, wants_json
+from rag.cli.terminal import nothing, opened_engine, out, out_json, wants_json
 from rag.errors import ConfigError
 from rag.schema import to_json
 from rag.service.explore import explore_page
@@ -71,5 +71,4 @@ def explore(
     else:
         out(found.text)
     if not found.places:
-        say("rag: nothing found" if page == 1 else "rag: no more places")
-        raise typer.Exit(NOTHING_FOUND)
+        nothing("nothing found" if page == 1 else "rag: no more places")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json as json_
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import completion, options
 from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen, named, title
-from rag.cli.terminal import NOTHING_FOUND, opened_engine, out, out_json, result, say, wants_json
+from rag.cli.terminal import nothing, opened_engine, out, out_json, result, say, wants_json
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.schema import to_json
+from rag.settings import FactScope
 from rag.types import Source
 
 if TYPE_CHECKING:
     from rag.memory.facts import Fact
-    from rag.settings import FactScope
 
 _SHOWN_OF_AN_ID = 8
 
@@ -31,7 +31,7 @@ Supersedes = Annotated[
     typer.Option("--supersedes", metavar="FACT", help="The id of a fact that this one replaces. Repeatable."),
 ]
 Scope = Annotated[
-    str | None,
+    FactScope | None,
     typer.Option(
         "--scope",
         metavar="SCOPE",
@@ -71,10 +71,10 @@ def list_facts(
     with opened_engine() as engine:
         of = facts_of(engine)
         if at is None:
-            known = of.list(_location(repo), scope=_scope(scope), closed=every)
+            known = of.list(_location(repo), scope=scope, closed=every)
             facts = check_facts(engine, known, sources_of(engine, known))
         else:
-            known = of.all(_location(repo), scope=_scope(scope))
+            known = of.all(_location(repo), scope=scope)
             facts = facts_at(engine, known, sources_of(engine, known), at) if known else []
         _show(facts)
         if not facts and not wants_json():
@@ -152,7 +152,7 @@ def confirm(
     from rag.service.facts import confirm_fact, facts_of
 
     with opened_engine() as engine:
-        kept = confirm_fact(engine, fact, scope=_scope(scope), supersedes=supersedes or ())
+        kept = confirm_fact(engine, fact, scope=scope, supersedes=supersedes or ())
         _show([kept], one=True, known=facts_of(engine).list())
 
 
@@ -200,7 +200,7 @@ def add(
             text,
             turn=stated,
             source=_source(repo),
-            scope=_scope(scope),
+            scope=scope,
             supersedes=supersedes or (),
         )
         _show([fact], one=True, known=facts_of(engine).list())
@@ -215,7 +215,7 @@ def forget(fact: FactId, scope: Scope = None) -> None:
     from rag.service.facts import forget_fact
 
     with opened_engine() as engine:
-        gone = forget_fact(engine, fact, scope=_scope(scope))
+        gone = forget_fact(engine, fact, scope=scope)
         result(to_json(gone), f"forgot: {gone.text}")
 
 
@@ -234,10 +234,9 @@ def check(
     from rag.service.facts import check_facts, facts_of, sources_of
 
     with opened_engine() as engine:
-        facts = facts_of(engine).list(_location(repo), scope=_scope(scope))
+        facts = facts_of(engine).list(_location(repo), scope=scope)
         if not facts:
-            say("rag: there are no facts to check")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing("there are no facts to check")
         found = check_facts(engine, facts, sources_of(engine, facts), as_of=as_of)
         _show(found)
 
@@ -264,8 +263,7 @@ def prefer(
             raise ConfigError("--forget needs a key and no value: `rag prefer KEY --forget`")
         if key is not None and forget:
             if not kept.delete(USER, key):
-                say(f"rag: there is no preference {visible(key)}")
-                raise typer.Exit(NOTHING_FOUND)
+                nothing(f"there is no preference {visible(key)}")
         elif key is not None and value is not None:
             kept.save(USER, key, _value(value))
         every = kept.get_all(USER)
@@ -276,8 +274,7 @@ def prefer(
             text = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
             out(f"{visible(name)}: {visible(text)}")
         if key is not None and not shown and not forget:
-            say(f"rag: there is no preference {visible(key)}")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"there is no preference {visible(key)}")
         if not every and not wants_json() and not forget:
             say("rag: there are no preferences yet; for example `rag prefer language zh-CN`")
 
@@ -298,15 +295,6 @@ def _source(repo: str | None) -> Source | None:
 def _location(repo: str | None) -> str | None:
     source = _source(repo)
     return None if source is None else source.location
-
-
-def _scope(text: str | None) -> FactScope | None:
-    from rag.settings import FactScope
-
-    known: dict[str, FactScope] = {scope: scope for scope in get_args(FactScope)}
-    if text is not None and text not in known:
-        raise ConfigError(f"--scope is one of {', '.join(known)}, not {text!r}")
-    return known[text] if text is not None else None
 
 
 def _show(facts: Sequence[Fact], *, one: bool = False, known: Sequence[Fact] = ()) -> None:

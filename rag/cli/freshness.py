@@ -14,7 +14,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.selectors import Of, OfArgument, chosen, named, number, place_in, title
-from rag.cli.terminal import NOTHING_FOUND, opened_engine, out, out_json, say, wants_json
+from rag.cli.terminal import NOTHING_FOUND, nothing, opened_engine, out, out_json, say, wants_json
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
 from rag.schema import add_diffs, checked_citations, checked_turn, to_json
@@ -52,8 +52,7 @@ def check(
         of = named(engine, conversation)
         turns = engine.turns.turns(of.id, namespace=engine.settings.namespace)
         if not turns:
-            say(f"rag: the conversation {title(of)} has no turns")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"the conversation {title(of)} has no turns")
         found = checked(engine, turns, of.sources, as_of=as_of, refresh=True)
         diffs = differences(engine, found, of.sources, as_of=as_of) if diff else {}
         if wants_json():
@@ -104,8 +103,7 @@ def about(
             if wrote:
                 out(f"   wrote {inside}{place[len(path) :]}")
         if not found:
-            say(f"rag: no answer cites {inside}{place[len(path) :]} of {source.name}")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"no answer cites {inside}{place[len(path) :]} of {source.name}")
 
 
 @options.grouped

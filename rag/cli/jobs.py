@@ -16,7 +16,7 @@ from rag.errors import ConfigError, ProviderError
 from rag.quoting import visible
 
 if TYPE_CHECKING:
-    from rag.job_queue import Jobs, JobState, QueuedJob
+    from rag.job_queue import Jobs, QueuedJob
     from rag.settings import Settings
 
 app = typer.Typer(help="Add, list and cancel jobs that workers share.", no_args_is_help=True)
@@ -47,8 +47,7 @@ def list_jobs(
     rag jobs list --state waiting --state running
     """
     with _opened() as (jobs, _):
-        states: list[JobState] = [each.value for each in state or ()]
-        found = jobs.jobs(states=states, limit=number)
+        found = jobs.jobs(states=[each.value for each in state or ()], limit=number)
     rows = [(job.id, job.state, _about(job), _progress(job), job.worker) for job in found]
     values = [as_json(job) for job in found]
     listing(values, ("job", "state", "about", "progress", "worker"), rows, "no jobs")

@@ -12,7 +12,7 @@ import typer
 
 from rag.cli.offered import Served, ServedRepositories, report_renamed
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import INTERRUPTED, say
+from rag.cli.terminal import INTERRUPTED, refuse_json, say
 from rag.settings import ToolSet
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def mcp(
     from rag.mcp.stdio import StdioServer
     from rag.service.named_sources import named_source, with_safe_names
 
+    refuse_json("rag mcp")
     with ExitStack() as opened:
         settings = replace(settings_from(), shared="")  # it indexes by itself, like `rag ask`
         named: list[str | None] = [*(sources or ()), *(repo or ())] or [None]

@@ -188,7 +188,7 @@ def _held(one: Holdings) -> str:
 @app.command()
 def persistence(
     kind: Annotated[
-        str | None,
+        PersistenceKind | None,
         typer.Option("--set", metavar="KIND", help=f"One of {', '.join(get_args(PersistenceKind))}."),
     ] = None,
     save: Annotated[
@@ -213,21 +213,12 @@ def persistence(
                 "this turn store has no persistence settings: SQLite and Postgres keep every turn, "
                 "memory: keeps none; name a Redis or Valkey server with --memory"
             )
-        if kind is not None:
-            _set(store, kind)
+        if kind is not None and not store.set_persistence(kind):
+            say("rag: the server cannot write its settings file: the change is lost when it stops")
         if save or bgsave:
             store.save(background=not save)
         if wants_json() or not (kind or save or bgsave):
             _show(store.persistence())
-
-
-def _set(store: PersistentStore, kind: str) -> None:
-    for known in get_args(PersistenceKind):
-        if kind == known:
-            if not store.set_persistence(known):
-                say("rag: the server cannot write its settings file: the change is lost when it stops")
-            return
-    raise ConfigError(f"--set is one of {', '.join(get_args(PersistenceKind))}, not {kind!r}")
 
 
 def _show(found: Persistence) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from rag.cli import completion, options
 from rag.cli.selectors import OfArgument, named, number, title
-from rag.cli.terminal import NOTHING_FOUND, opened_engine, out, out_json, say, wants_json
+from rag.cli.terminal import nothing, opened_engine, out, out_json, say, wants_json
 from rag.errors import NotFound
 from rag.quoting import counted, one_line
 from rag.schema import to_json
@@ -56,8 +56,7 @@ def search(
         for one, item in [] if wants_json() else shown:
             _print(engine, one, item, sought)
         if not shown:
-            say(f"rag: no turn or message contains {query!r}")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"no turn or message contains {query!r}")
 
 
 @options.grouped

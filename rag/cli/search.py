@@ -16,7 +16,7 @@ import typer
 from rag.cli import options
 from rag.cli.ask import chosen_for, split_words
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import NOTHING_FOUND, json_text, opened_engine, out, out_json, say, seconds, wants_json
+from rag.cli.terminal import json_text, nothing, opened_engine, out, out_json, say, seconds, wants_json
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
@@ -104,8 +104,7 @@ def search(
         _print_found(found, several=len(repositories) > 1)
     say("rag: " + " · ".join([*([found.matches.note] if found.matches else []), seconds(times)]))
     if not found.hits:
-        say("rag: nothing found")
-        raise typer.Exit(NOTHING_FOUND)
+        nothing("nothing found")
 
 
 def _sources(

@@ -14,7 +14,7 @@ import typer
 
 from rag.cli.offered import Served, ServedRepositories, report_renamed
 from rag.cli.settings_options import field_texts, option_parameter, settings_from, with_parameters
-from rag.cli.terminal import say
+from rag.cli.terminal import refuse_json, say
 from rag.errors import BackendMissing, ConfigError
 from rag.serve.settings import ENVIRONMENT, ServerSettings
 
@@ -106,6 +106,7 @@ def serve(
     The environment variable RAG_SERVER_KEYS sets keys, separated by spaces; RAG_DEEPWIKI_CODE sets the
     authorization code of deepwiki-open's frontend.
     """
+    refuse_json("rag serve")
     settings = settings_from()
     given = given_settings([*(sources or []), *(repo or [])], repos or [], values)
     try:

@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 
@@ -72,6 +72,12 @@ def use_output(options: OutputOptions) -> None:
 def wants_json() -> bool:
     """Return whether results are printed as JSON (`--json`)."""
     return _options.json
+
+
+def refuse_json(command: str) -> None:
+    """Raise ConfigError if JSON is wanted of a command that has none."""
+    if _options.json:
+        raise ConfigError(f"`{command}` has no JSON output; leave out --json")
 
 
 def agrees() -> bool:
@@ -143,6 +149,12 @@ def out_json(value: Any) -> None:
 def result(value: Any, text: str) -> None:
     """Write what a command did: the value as JSON if that is wanted, else the text."""
     out_json(value) if wants_json() else out(text)
+
+
+def nothing(text: str) -> NoReturn:
+    """Say why there is no result, and end the command with the exit code for that."""
+    say(f"rag: {text}")
+    raise typer.Exit(NOTHING_FOUND)
 
 
 def listing(value: Any, columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:

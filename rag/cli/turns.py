@@ -23,7 +23,7 @@ from rag.cli.selectors import (
     title,
     turn_to_change,
 )
-from rag.cli.terminal import NOTHING_FOUND, listing, opened_engine, out, out_json, result, say, wants_json
+from rag.cli.terminal import listing, nothing, opened_engine, out, out_json, result, wants_json
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
 from rag.cli.turns_move import backup, copy, export, import_, restore
@@ -109,8 +109,7 @@ def show(
         for turn in marked_stale(engine, turns):
             _print_turn(turn)
         if not turns:
-            say(f"rag: no turn of {title(named(engine, conversation))} matches")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"no turn of {title(named(engine, conversation))} matches")
 
 
 @app.command()

@@ -46,8 +46,8 @@ class ServerSettings:
     """Groups of listed repositories, as NAME = a list of their names. A question to `@NAME` is answered from
     those that it is about; `@all` is the group of all listed repositories."""
     models: tuple[str, ...] = ()
-    """Further models that a question may choose by name, opened like the configured `model`: with the same
-    server and key, unless they are commands or files. Requests can name no other model. Default: none."""
+    """Further models that a question may choose by name. They are opened like the configured `model`,
+    with the same server and key, unless they are commands or files. Requests can name no other."""
     max_repositories: int = 10
     """How many repositories one question may name, and how many of a group it is answered from."""
     allow_urls: tuple[str, ...] = ()

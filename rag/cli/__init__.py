@@ -72,6 +72,8 @@ def commands(names: Iterable[str] = _COMMANDS, *, named_only: Iterable[str] = ()
         command = getattr(import_module(f"rag.cli.{module}"), attribute)
         hidden = name in UNDER_ADMIN
         if isinstance(command, typer.Typer):
+            for each in command.registered_commands:
+                each.epilog = EPILOG
             made.add_typer(command, name=name, hidden=hidden, epilog=EPILOG)
         elif name in _OF_WORDS:
             from rag.cli.options import WordsCommand

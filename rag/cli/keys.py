@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,7 @@ from rag.cli import options
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import listing, result, say, wants_json
 from rag.errors import BackendMissing, ConfigError, SettingsError
-from rag.parsing import parse_age, parse_expiry
+from rag.parsing import parse_expiry
 from rag.quoting import counted
 from rag.types import now_utc
 
@@ -24,80 +23,43 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, list, renew, replace and remove the API keys of a server.", no_args_is_help=True)
 
-_WHO = "Access"
 _NEVER = "never"
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The name of a key.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyRights:
-    """What a new key may see, and until when."""
-
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
+    *,
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace",
-            metavar="NAME",
-            help="The namespace of the new key's conversations. Default: its own.",
-            rich_help_panel=_WHO,
+            "--namespace", metavar="NAME", help="The namespace of its conversations. Default: its own."
         ),
-    ] = None
+    ] = None,
     project: Annotated[
-        str | None,
-        typer.Option(
-            "--project", metavar="NAME", help="A project whose facts the new key reads.", rich_help_panel=_WHO
-        ),
-    ] = None
-    team: Annotated[
-        str | None,
-        typer.Option(
-            "--team", metavar="NAME", help="A team whose facts the new key reads.", rich_help_panel=_WHO
-        ),
-    ] = None
+        str, typer.Option("--project", metavar="NAME", help="A project whose facts it reads.")
+    ] = "",
+    team: Annotated[str, typer.Option("--team", metavar="NAME", help="A team whose facts it reads.")] = "",
     writes: Annotated[
         str | None,
         typer.Option(
             "--writes",
             metavar="SCOPE",
-            help="Where the new key adds facts: user, project or team. Default: the team, else the project, "
-            "else the user.",
-            rich_help_panel=_WHO,
+            help="Where it adds facts: user, project or team. Default: the team, else the project, else the "
+            "user.",
         ),
-    ] = None
+    ] = None,
     expires: Annotated[
         str | None,
         typer.Option(
             "--expires",
             metavar="WHEN",
-            help="When the key expires: after 30d, 12h or 1y, or at the end of a day such as 2027-01-31 "
-            "(UTC). Default: never.",
-            rich_help_panel=_WHO,
+            help="When it expires: after 30d, 12h or 1y, or at the end of a day such as 2027-01-31 (UTC). "
+            "Default: never.",
         ),
-    ] = None
-
-    def create(self, keys: KeyRecords, name: str) -> str:
-        """Create a key with these rights, and return it.
-
-        Raises:
-            ConfigError: the options do not fit together, or the name is taken.
-        """
-        from rag.serve.access.key_changes import new_key
-        from rag.serve.access.keys import sharing
-
-        try:
-            shared = sharing(self.project or "", self.team or "", self.writes)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        return new_key(keys, name, self.namespace, shared, _expiry(self.expires))
-
-
-@app.command()
-@options.grouped
-def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
-    *,
-    rights: KeyRights,
+    ] = None,
 ) -> None:
     """Create a key, and print it once. Only its hash is stored.
 
@@ -106,7 +68,14 @@ def add(
     rag keys add ci --project shop --team backend --expires 2027-01-31
     """
     with _keys() as keys:
-        key = rights.create(keys, name)
+        from rag.serve.access.key_changes import new_key
+        from rag.serve.access.keys import sharing
+
+        try:
+            shared = sharing(project, team, writes)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        key = new_key(keys, name, namespace, shared, _expiry(expires))
         result({"name": name, "key": key}, key)
         if not wants_json():
             say("rag: only its hash is stored; send it as `Authorization: Bearer`")
@@ -176,7 +145,7 @@ def rotate(
     with _keys() as keys:
         from rag.serve.access.key_changes import rotate_key
 
-        until = None if overlap is None else now_utc() + _age(overlap)
+        until = None if overlap is None else now_utc() + options.age(overlap, "--overlap")
         key = rotate_key(keys, name, previous_until=until, expires=_expiry(expires))
         result({"name": name, "key": key, "previous_until": until and until.isoformat()}, key)
         if not wants_json():
@@ -242,13 +211,6 @@ def _expiry(text: str | None) -> datetime | None:
         return None if text is None else parse_expiry(text, now_utc())
     except ValueError as error:
         raise ConfigError(f"--expires: {error}") from error
-
-
-def _age(text: str) -> timedelta:
-    try:
-        return parse_age(text)
-    except ValueError as error:
-        raise ConfigError(f"--overlap: {error}") from error
 
 
 def _as_json(key: Key, now: datetime) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
@@ -13,7 +12,7 @@ from rag.cli import options
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import confirm, listing, opened_engine, out, result, say, wants_json
 from rag.errors import ConfigError
-from rag.parsing import age_text, parse_age
+from rag.parsing import age_text
 from rag.ports import Persistence, PersistenceKind, PersistentStore
 from rag.quoting import counted
 from rag.types import now_utc
@@ -79,7 +78,7 @@ def delete(
     from rag.service.namespaces import delete_namespace, holdings
 
     with opened_engine(settings_from(namespace=namespace)) as engine:
-        before = None if older_than is None else now_utc() - _age(older_than)
+        before = None if older_than is None else now_utc() - options.age(older_than, "--older-than")
         named = _named(namespace)
         if before is None:
             say(f"rag: {named} holds {_held(holdings(engine.turns, namespace))}")
@@ -133,7 +132,7 @@ def retention(
         elif age is None:
             chosen = [one for one in [policy_of(store, namespace)] if one is not None]
         else:
-            chosen = [] if age == "off" else [RetentionPolicy(namespace, _age(age, "AGE"))]
+            chosen = [] if age == "off" else [RetentionPolicy(namespace, options.age(age, "AGE"))]
         now = now_utc()
         expired = [expire(store, one.namespace, now - one.age, dry_run=True) for one in chosen]
         if namespace is not None and age is not None and not dry_run:
@@ -169,13 +168,6 @@ def last_applied(policy: RetentionPolicy) -> str:
 
 def _named(namespace: str) -> str:
     return f"the namespace {namespace}" if namespace else "the default namespace"
-
-
-def _age(text: str, option: str = "--older-than") -> timedelta:
-    try:
-        return parse_age(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from error
 
 
 def _held(one: Holdings) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -18,6 +19,8 @@ import typer
 from typer.core import TyperCommand
 
 from rag.cli import completion
+from rag.errors import ConfigError
+from rag.parsing import parse_age
 from rag.types import Filters, SearchFilter
 
 _INDEX = "Index"
@@ -36,6 +39,14 @@ def group(text: str, *, default: str = "") -> typer.Typer:
             commands.commands[default].callback() if default else typer.echo(context.get_help())
 
     return app
+
+
+def age(text: str, option: str) -> timedelta:
+    """Return the age that an option has. Raises ConfigError."""
+    try:
+        return parse_age(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from error
 
 
 class WordsCommand(TyperCommand):

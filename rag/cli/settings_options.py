@@ -20,8 +20,8 @@ from typer.core import TyperGroup, TyperOption
 from rag.settings import NOT_SETTINGS, Settings, load_settings
 
 EPILOG = (
-    "Every command takes `--json`, and `--yes` if it asks something. Settings are options too, such as "
-    "`--model NAME`; `rag admin settings` lists them."
+    "Every command that prints a result takes `--json`, one that asks takes `--yes`. Settings are options "
+    "too, such as `--model NAME`; `rag admin settings` lists them."
 )
 _NOT_OPTIONS = frozenset(
     {

@@ -55,7 +55,7 @@ class ServerSettings:
     refs: tuple[str, ...] = ("refs/heads", "refs/tags")
     """What `NAME@REF` may name: ref names, folders of refs or globs, and the commits that such a ref reaches.
     `*` allows everything that git can name, also the stash and commits on no branch."""
-    max_refs: int = 100
+    max_refs: int = 1_000
     """How many requested refs and URLs keep their clone and index on disk; the least recently used go
     first."""
     max_refs_bytes: int = 20_000_000_000

@@ -670,7 +670,7 @@ def test_a_turn_that_is_not_there_is_told_beside_those_that_are(conversation):
     assert (unmarked.code, unmarked.out) == (1, "") and "no turn of" in unmarked.err
 
 
-def test_json_and_yes_may_stand_before_a_command(sample_repo):
+def test_json_and_yes_work_before_a_command(sample_repo):
     assert rag("--json", "turns").json == []
     assert rag("-y", "cache", "clear", "--json").json == {"cleared": 0}
     refused = rag("chat", sample_repo, "--json")

@@ -71,11 +71,16 @@ def split_options(params: Sequence[Any], args: Sequence[str]) -> tuple[list[str]
 
 
 def setting_parameters() -> list[inspect.Parameter]:
-    """Return a parameter for each setting that is an option. `rag settings` describes them, not the help."""
-    named = [each for each in fields(Settings) if is_option(each.name)]
+    """Return a parameter for each setting that is an option. `rag settings` describes them, not the help.
+
+    Values are texts, which `load_settings` converts, as those of variables.
+    """
+    kinds = {each.name: str(each.type) for each in fields(Settings) if is_option(each.name)}
     return [
-        option_parameter(each.name, str(each.type), f"--{each.name.replace('_', '-')}", hidden=True)
-        for each in named
+        option_parameter(
+            name, "bool" if kind.startswith("bool") else "str", f"--{name.replace('_', '-')}", hidden=True
+        )
+        for name, kind in kinds.items()
     ]
 
 

@@ -65,11 +65,9 @@ ENVIRONMENT = {
     "team": ("RAG_TEAM",),
     "scope": ("RAG_SCOPE",),
     "git_token": ("RAG_GIT_TOKEN",),
-    "git_timeout_s": ("RAG_GIT_TIMEOUT",),
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
     "storage_cap_bytes": ("RAG_STORAGE_CAP",),
     "stores": ("RAG_STORES",),
-    "stores_cache_bytes": ("RAG_STORES_CACHE",),
     "gate": ("RAG_GATE",),
     "cache": ("RAG_CACHE",),
     "reword": ("RAG_REWORD",),
@@ -77,6 +75,8 @@ ENVIRONMENT = {
 }
 """The environment variables of each setting, the first that is set wins."""
 
+NOT_SETTINGS = frozenset({"home", "set_by", "git_timeout_s", "stores_cache_bytes"})
+"""Fields that programs set, and no user: no file, variable or option has them."""
 MAX_WHOLE = 10**12
 MAX_NUMBER = 10**9
 """The limit for seconds: the operating system refuses to wait for hundreds of years."""
@@ -394,7 +394,7 @@ def _updated(
 
     `set_by` maps a setting to its source, `described` a source to the beginning of a message about it.
     """
-    types = {f.name: str(f.type) for f in fields(Settings) if f.name not in ("home", "set_by")}
+    types = {f.name: str(f.type) for f in fields(Settings) if f.name not in NOT_SETTINGS}
     converted: dict[str, Any] = {}
     for name, value in values.items():
         begins = described[set_by[name]]

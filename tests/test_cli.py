@@ -525,24 +525,24 @@ def test_stores_are_listed_and_removed_by_their_source(sample_repo, other_repo):
     listed = rag("index", "--list", "--json").json
     assert {row["source"] for row in listed} == {str(sample_repo), str(other_repo)}
     assert str(sample_repo) in rag("index", "--list").out
-    assert rag("index", "--remove", other_repo).code == 0
+    assert rag("storage", "prune", other_repo, "--yes").code == 0
     assert [row["source"] for row in rag("index", "--list", "--json").json] == [str(sample_repo)]
-    gone = rag("index", "--remove", other_repo)
+    gone = rag("storage", "prune", other_repo, "--yes")
     assert gone.code == 2
-    assert "rag index --list" in gone.err
+    assert "`rag storage` lists" in gone.err
 
 
 def test_a_store_can_be_removed_when_its_folder_or_its_bytes_are_gone(sample_repo, other_repo, tmp_path):
     rag("index", other_repo)
     shutil.rmtree(other_repo)
-    assert rag("index", "--remove", other_repo, "--json").json["removed"] == 1
+    assert len(rag("storage", "prune", other_repo, "--json", "--yes").json["removed"]) == 1
     store = Path(rag("index", sample_repo, "--json").json["store"])
     store.write_bytes(b"rubbish")
     assert "error" in rag("index", "--list", "--json").json[0]
     assert rag("index", "--list").code == 0
-    assert rag("index", "--remove", store, "--json").json["removed"] == 1
+    assert len(rag("storage", "prune", store, "--json", "--yes").json["removed"]) == 1
     assert not store.exists()
-    assert rag("index", "--remove", tmp_path / "never" / "there").code == 2
+    assert rag("storage", "prune", tmp_path / "never" / "there", "--yes").code == 2
 
 
 # ---------------------------------------------------------------- turns
@@ -668,6 +668,27 @@ def test_a_turn_that_is_not_there_is_told_beside_those_that_are(conversation):
     assert missing.code == 2 and "has no turn 7; there are 1-2, 4" in missing.err
     unmarked = rag("turns", "show", "--mark", "important", "--conversation", conversation)
     assert (unmarked.code, unmarked.out) == (1, "") and "no turn of" in unmarked.err
+
+
+def test_json_and_yes_work_before_a_command(sample_repo):
+    assert rag("--json", "turns").json == []
+    assert rag("-y", "cache", "clear", "--json").json == {"cleared": 0}
+    refused = rag("chat", sample_repo, "--json")
+    assert refused.code == 2 and "`rag chat` has no JSON output" in refused.err
+
+
+@pytest.mark.parametrize("name", ["serve", "mcp"])
+def test_what_is_served_may_be_named_without_an_option(tmp_path, name):
+    done = rag(name, f"app={tmp_path / 'nowhere'}")
+    assert done.code == 2 and str(tmp_path / "nowhere") in done.err
+
+
+def test_a_setting_that_was_removed_is_named_with_its_line():
+    home = Path(os.environ["RAG_HOME"])
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text('language = "en"\ngit_timeout_s = 5\n')
+    done = rag("turns")
+    assert done.code == 2 and "config.toml, line 2, sets git_timeout_s, which is not a setting" in done.err
 
 
 def test_memory_alone_says_what_there_is():

@@ -286,10 +286,9 @@ def test_only_what_is_included_is_read(sample_repo):
 
 
 @pytest.mark.parametrize("wrong", ["/nowhere/at/all", "https://127.0.0.1:9/none.git"])
-def test_a_repository_that_cannot_be_had_raises_where_deepwiki_apologises(wrong, monkeypatch):
+def test_a_repository_that_cannot_be_had_raises_where_deepwiki_apologises(wrong):
     from rag.errors import SourceError
 
-    monkeypatch.setenv("RAG_GIT_TIMEOUT", "5")
     rag = RAG()
     with pytest.raises(SourceError):
         rag.prepare_retriever(wrong)

@@ -11,6 +11,7 @@ from typer.core import TyperOption
 
 from rag.cli.options import WordsCommand
 from rag.code import grammars
+from rag.serve import settings as server
 from rag.serve.settings import ServerSettings
 from rag.settings import ENVIRONMENT
 from tools.docs import commands, http_api, links
@@ -69,8 +70,8 @@ def test_every_setting_has_its_row_with_variables_and_default() -> None:
 
 def test_every_setting_of_a_server_has_its_row() -> None:
     text = settings.server_table()
-    for field in fields(ServerSettings):
-        assert field.name == "engine" or settings.NOT_IN_A_FILE.get(field.name, f"| `{field.name}` |") in text
+    for name in {field.name for field in fields(ServerSettings)} - server.NOT_SETTINGS:
+        assert f"| `{server.ENVIRONMENT.get(name, name)}` |" in text
     assert re.search(r"^\| `port` \| .* \| 8000 \|$", text, re.M)
 
 

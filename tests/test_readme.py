@@ -24,12 +24,11 @@ from live_server import Served
 import rag
 import rag.wiki
 from rag.cli import app, with_command
-from rag.cli.settings_options import split_options
+from rag.cli.settings_options import field_texts, split_options
 from rag.prompt.templates import _ANSWER_VARIABLES
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from tests.servers.provider import ProviderServer
-from tools.docs.fields import described
 from tools.docs.links import PAGES, targets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,11 +114,10 @@ def test_every_command_has_an_example_in_its_help(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
-def test_every_example_parses_and_is_in_a_document(name: str, line: str) -> None:
+def test_every_example_parses(name: str, line: str) -> None:
     (words,) = command_lines(line)
     assert " ".join(words).startswith(name)
     parse(words)
-    assert " ".join(words) in COMMANDS
 
 
 SERVER = "http://127.0.0.1:8000"
@@ -301,7 +299,7 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("kind", [Settings, ServerSettings])
 def test_every_setting_is_described(kind: type[Any]) -> None:
-    texts = described(kind)
+    texts = field_texts(kind)
     assert set(texts) == {field.name for field in fields(kind)}
     assert [name for name, text in texts.items() if not text and name != "home"] == []
 

@@ -11,12 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
 
-from rag.cli.settings_options import EPILOG, SettingsGroup, setting_parameters, use_settings
+from rag.cli.settings_options import EPILOG, setting_parameters, use_settings, with_parameters
+from rag.cli.terminal import OutputOptions, Program, use_output
 from rag.processes import collect_garbage_rarely
 
 _COMMANDS = {
@@ -60,7 +60,7 @@ def commands(names: Iterable[str] = _COMMANDS, *, named_only: Iterable[str] = ()
     names = tuple(names)
     made = typer.Typer(
         name="rag",
-        cls=SettingsGroup,
+        cls=Program,
         no_args_is_help=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
@@ -72,6 +72,8 @@ def commands(names: Iterable[str] = _COMMANDS, *, named_only: Iterable[str] = ()
         command = getattr(import_module(f"rag.cli.{module}"), attribute)
         hidden = name in UNDER_ADMIN
         if isinstance(command, typer.Typer):
+            for each in command.registered_commands:
+                each.epilog = EPILOG
             made.add_typer(command, name=name, hidden=hidden, epilog=EPILOG)
         elif name in _OF_WORDS:
             from rag.cli.options import WordsCommand
@@ -113,29 +115,30 @@ def _version(show: bool) -> None:
 def _root() -> Callable[..., None]:
     """Return the function of `rag` without a command: it keeps the settings that the options give."""
 
-    def root(raw: bool, version: bool | None = None, **settings: Any) -> None:
+    def root(
+        *,
+        version: Annotated[
+            bool | None,
+            typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        ] = None,
+        json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+        raw: Annotated[
+            bool,
+            typer.Option("--raw", help="Keep control characters if the output does not go to a terminal."),
+        ] = False,
+        **settings: Any,
+    ) -> None:
         """Ask questions about any code repository. Answers cite the lines they are based on.
 
         rag "Where is a token checked?"
 
         rag .
         """
-        from rag.cli.terminal import write_raw
-
         use_settings(settings)
-        write_raw(raw)
+        use_output(OutputOptions(json=json, yes=yes, raw=raw))
 
-    shown = typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    kept = typer.Option("--raw", help="Keep control characters if the output does not go to a terminal.")
-    kind = Parameter.KEYWORD_ONLY
-    parameters = [
-        Parameter("version", kind, default=None, annotation=Annotated[bool | None, shown]),
-        Parameter("raw", kind, default=False, annotation=Annotated[bool, kept]),
-        *setting_parameters(),
-    ]
-    root.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    root.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return root
+    return with_parameters(root, setting_parameters())
 
 
 def __getattr__(name: str) -> Any:

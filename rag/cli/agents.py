@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import listing, out, out_json, say, wants_json
 from rag.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
@@ -39,27 +38,17 @@ _REFUSED = 2
 
 
 @app.command("list")
-def list_agents(*, json: options.Json = False) -> None:
+def list_agents() -> None:
     """Show the coding agents, whether they are found, and whether they have our entry.
 
     rag agents list
     """
-    with errors_as_exit_codes():
-        from rag.integrations.agents import AGENTS
+    from rag.integrations.agents import AGENTS
 
-        places = _places()
-        rows = [row for agent in AGENTS for row in _rows(agent, places)]
-        if json:
-            out_json(rows)
-            return
-        table(
-            "",
-            ("agent", "found", "scope", "entry", "file"),
-            [
-                (row["agent"], "yes" if row["found"] else "no", row["scope"], row["state"], row["path"])
-                for row in rows
-            ],
-        )
+    places = _places()
+    rows = [row for agent in AGENTS for row in _rows(agent, places)]
+    cells = [(r["agent"], "yes" if r["found"] else "no", r["scope"], r["state"], r["path"]) for r in rows]
+    listing(rows, ("agent", "found", "scope", "entry", "file"), cells)
 
 
 @app.command()
@@ -81,7 +70,6 @@ def install(
         typer.Option("--instructions", help="Also write when to use which tool, where the agent reads it."),
     ] = False,
     write: Write = False,
-    json: options.Json = False,
 ) -> None:
     """Add `rag mcp` to coding agents, with a sub-agent and a skill for `rag explore`. Nothing else changes.
 
@@ -91,22 +79,18 @@ def install(
     """
     from rag.integrations.agents import command_of
 
-    with errors_as_exit_codes():
-        places, scope = _places(), _scope(user)
-        here = str(places.project) if user else "."
-        _run(agents, scope, places, command_of(scope, repo or [here]), instructions, write=write, json=json)
+    places, scope = _places(), _scope(user)
+    here = str(places.project) if user else "."
+    _run(agents, scope, places, command_of(scope, repo or [here]), instructions, write=write)
 
 
 @app.command()
-def uninstall(
-    agents: Named = None, *, user: User = False, write: Write = False, json: options.Json = False
-) -> None:
+def uninstall(agents: Named = None, *, user: User = False, write: Write = False) -> None:
     """Remove what `rag agents install` has added.
 
     rag agents uninstall --write
     """
-    with errors_as_exit_codes():
-        _run(agents, _scope(user), _places(), None, False, write=write, json=json)
+    _run(agents, _scope(user), _places(), None, False, write=write)
 
 
 def _run(
@@ -117,7 +101,6 @@ def _run(
     instructions: bool,
     *,
     write: bool,
-    json: bool,
 ) -> None:
     from rag.integrations import agents
 
@@ -132,7 +115,7 @@ def _run(
     doing = [change for change in changes if change.action in _VERBS]
     for change in doing if write else ():
         agents.write(change, places)
-    if json:
+    if wants_json():
         out_json([agents.as_json(change, written=write and change in doing) for change in changes])
     else:
         is_removal = command is None

@@ -23,12 +23,12 @@ from rag.cli.terminal import (
     INTERRUPTED,
     NOTHING_FOUND,
     Waiting,
-    errors_as_exit_codes,
     opened_engine,
     out,
     out_json,
     say,
     seconds,
+    wants_json,
 )
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.display.mermaid import as_text
@@ -51,7 +51,6 @@ def ask(
     *,
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,
-    json: options.Json = False,
     within: options.FilterOptions,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
@@ -59,7 +58,6 @@ def ask(
         bool,
         typer.Option("--keep-broken", help="Keep the incomplete answer, marked as such, if the model fails."),
     ] = False,
-    yes: options.Yes = False,
 ) -> None:
     """Ask a question; the answer cites `path:start-end`.
 
@@ -73,27 +71,26 @@ def ask(
 
     rag ask @all "Where do we validate tokens?"
     """
-    with errors_as_exit_codes():
-        settings = settings_from()
-        sources, question = split_words(words, repo or [])
-        with opened_engine(settings, yes=yes) as engine:
-            dialog = open_dialog(
-                engine,
-                sources,
-                question,
-                index=index,
-                conversation=conversation,
-                refreshing=not no_refresh,
-            )
-            dialog.restrict(within.only)
-            try:
-                answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
-            except ProviderError as error:
-                if json:
-                    out_json(_failed_json(error, dialog))
-                raise
-            if json:
-                out_json(answer_json(answer, dialog))
+    settings = settings_from()
+    sources, question = split_words(words, repo or [])
+    with opened_engine(settings) as engine:
+        dialog = open_dialog(
+            engine,
+            sources,
+            question,
+            index=index,
+            conversation=conversation,
+            refreshing=not no_refresh,
+        )
+        dialog.restrict(within.only)
+        try:
+            answer = answer_question(engine, dialog, question, show=not wants_json(), keep_broken=keep_broken)
+        except ProviderError as error:
+            if wants_json():
+                out_json(_failed_json(error, dialog))
+            raise
+        if wants_json():
+            out_json(answer_json(answer, dialog))
     if not answer.complete:
         raise typer.Exit(ProviderError.exit_code if answer.cut else INTERRUPTED)
     if not answer.found:

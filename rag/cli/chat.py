@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
+from rag.cli.terminal import opened_engine, out, refuse_json, say
 from rag.errors import RagError
 from rag.quoting import counted, visible
 from rag.resources import make_private
@@ -38,7 +38,6 @@ def chat(
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,
     index: options.IndexOptions,
-    yes: options.Yes = False,
 ) -> None:
     """Ask questions interactively. Ctrl-C stops an answer, Ctrl-D ends the session.
 
@@ -46,11 +45,11 @@ def chat(
 
     rag chat -c
     """
-    with errors_as_exit_codes():
-        sources = [*(repo or []), *([source] if source else [])]
-        with opened_engine(yes=yes) as engine:
-            dialog = open_dialog(engine, sources, index=index, conversation=conversation)
-            Session(engine, dialog).run()
+    refuse_json("rag chat")
+    sources = [*(repo or []), *([source] if source else [])]
+    with opened_engine() as engine:
+        dialog = open_dialog(engine, sources, index=index, conversation=conversation)
+        Session(engine, dialog).run()
 
 
 class Session:

@@ -7,13 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from urllib.parse import quote
 
 import typer
 
-from rag.cli import completion, options
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.cli import options
+from rag.cli.terminal import opened_engine, out, out_json, say, wants_json
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.resources import read_regular, replace_file
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rag.service.claims import CheckedText
 
 STALE = 1
-_FORMATS = ("text", "json", "sarif", "github")
+Format = Literal["text", "sarif", "github"]
 _STDIN = "-"
 
 
@@ -37,18 +37,9 @@ def check(
             "repository.",
         ),
     ] = None,
-    repo: Annotated[
-        str | None,
-        typer.Option(
-            "--repo",
-            "-r",
-            metavar="SOURCE",
-            help="The repository that the texts are about. Default: that of the current directory.",
-            autocompletion=completion.repository,
-        ),
-    ] = None,
+    repo: options.Repository = None,
     format_: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, or github (annotations).")
+        Format, typer.Option("--format", metavar="FORMAT", help="text, sarif, or github (annotations).")
     ] = "text",
     fix: Annotated[
         bool,
@@ -57,7 +48,6 @@ def check(
     every: Annotated[
         bool, typer.Option("--all", help="List what is true too, and what never existed.")
     ] = False,
-    json: options.Json = False,
 ) -> None:
     """Check what texts say of the code: paths, lines, symbols, commands and settings that they name.
 
@@ -73,28 +63,25 @@ def check(
     from rag.service import locate
     from rag.service.claims import agent_texts, check_texts, whole_repository
 
-    with errors_as_exit_codes():
-        kind = "json" if json else format_
-        if kind not in _FORMATS:
-            raise ConfigError(f"--format is one of {', '.join(_FORMATS)}, not {format_!r}")
-        if fix and _STDIN in (files or ()):
-            raise ConfigError("--fix needs files; standard input cannot be corrected")
-        with opened_engine() as engine:
-            source = whole_repository(locate(repo))
-            texts = _given(files, source) if files else agent_texts(engine, source)
-            if fix:
-                _refuse_outside(texts, source)
-            if not texts:
-                _print([], kind)
-                say(f"rag: {source.name} has none of the files that are checked by default; name some")
-                return
-            found = check_texts(engine, source, texts)
-        stale = [one for one in found if one.is_stale]
-        _print(found if every else stale, kind)
-        fixed = _fix(texts, stale, source) if fix else 0
-        _summarize(found, fixed, len(texts))
-        if len(stale) > fixed:
-            raise typer.Exit(STALE)
+    kind = "json" if wants_json() else format_
+    if fix and _STDIN in (files or ()):
+        raise ConfigError("--fix needs files; standard input cannot be corrected")
+    with opened_engine() as engine:
+        source = whole_repository(locate(repo))
+        texts = _given(files, source) if files else agent_texts(engine, source)
+        if fix:
+            _refuse_outside(texts, source)
+        if not texts:
+            _print([], kind)
+            say(f"rag: {source.name} has none of the files that are checked by default; name some")
+            return
+        found = check_texts(engine, source, texts)
+    stale = [one for one in found if one.is_stale]
+    _print(found if every else stale, kind)
+    fixed = _fix(texts, stale, source) if fix else 0
+    _summarize(found, fixed, len(texts))
+    if len(stale) > fixed:
+        raise typer.Exit(STALE)
 
 
 def _given(names: Sequence[str], source: Source) -> list[CheckedText]:

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import out, out_json, say, table, wants_json
 from rag.errors import SettingsError
 from rag.quoting import counted
 from rag.types import MAX_HITS
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
     from rag.evaluation.trees import Tree
 
 
-class Mine(StrEnum):
-    """The source of mined questions."""
-
-    docstrings = "docstrings"
-
-
 @dataclass(frozen=True, kw_only=True)
 class QuestionOptions:
     """Which questions are asked, and of which repositories."""
@@ -45,9 +38,10 @@ class QuestionOptions:
         ),
     ] = None
     mine: Annotated[
-        Mine | None,
+        Literal["docstrings"] | None,
         typer.Option(
             "--mine",
+            metavar="docstrings",
             help="Take questions from the repository itself: its docstrings.",
         ),
     ] = None
@@ -101,7 +95,6 @@ def evaluate(
             help="Compare two saved results of --json instead: the questions that both have.",
         ),
     ] = None,
-    json: options.Json = False,
 ) -> None:
     """Measure retrieval on your questions: NDCG, MRR, recall, lines and times, next to other systems.
 
@@ -115,34 +108,33 @@ def evaluate(
 
     rag eval --compare before.json after.json
     """
-    with errors_as_exit_codes():
-        from rag.evaluation.evaluation import read_evaluation
-        from rag.evaluation.measure import measure
-        from rag.evaluation.systems import OURS, read_systems
-        from rag.evaluation.trees import plan
+    from rag.evaluation.evaluation import read_evaluation
+    from rag.evaluation.measure import measure
+    from rag.evaluation.systems import OURS, read_systems
+    from rag.evaluation.trees import plan
 
-        if compare is not None:
-            if folder is not None or material.questions or material.mine or system or answers:
-                raise SettingsError("--compare reads two results; combine it with --json only")
-            before, after = map(read_evaluation, compare)
-            _show(before.compare(after), json=json)
+    if compare is not None:
+        if folder is not None or material.questions or material.mine or system or answers:
+            raise SettingsError("--compare reads two results; combine it with --json only")
+        before, after = map(read_evaluation, compare)
+        _show(before.compare(after))
+        return
+    if answers and (system or without_rag):
+        raise SettingsError("--answers cannot be combined with --system or --without-rag")
+    systems = read_systems(system or [], first=() if without_rag else (OURS,))
+    if not systems:
+        raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")
+    with _opened_material(folder, material) as opened:
+        if answers:
+            asked = [*opened.questions, *_unanswerable(material)]
+            _measure_answers(plan(asked, opened.folders))
             return
-        if answers and (system or without_rag):
-            raise SettingsError("--answers cannot be combined with --system or --without-rag")
-        systems = read_systems(system or [], first=() if without_rag else (OURS,))
-        if not systems:
-            raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")
-        with _opened_material(folder, material) as opened:
-            if answers:
-                asked = [*opened.questions, *_unanswerable(material)]
-                _measure_answers(plan(asked, opened.folders), json=json)
-                return
-            found = measure(systems, opened, k=k, progress=_progress())
-        _show(found, json=json)
+        found = measure(systems, opened, k=k, progress=_progress())
+    _show(found)
 
 
-def _show(found: Evaluation, *, json: bool) -> None:
-    if json:
+def _show(found: Evaluation) -> None:
+    if wants_json():
         out_json(found.to_json())
     else:
         print_summary(found.summary)
@@ -231,14 +223,14 @@ def _unanswerable(material: QuestionOptions) -> list[Question]:
     return read_unanswerable(material.questions or []) if not kinds or UNANSWERABLE in kinds else []
 
 
-def _measure_answers(trees: list[Tree], *, json: bool) -> None:
+def _measure_answers(trees: list[Tree]) -> None:
     from dataclasses import asdict
 
     from rag.evaluation.answers import answer_all, shares
 
     answered = answer_all(trees, _progress())
     found = shares(answered)
-    if json:
+    if wants_json():
         questions = [
             {
                 "id": a.question.id,

@@ -9,7 +9,7 @@ import typer
 from rag.cli import options
 from rag.cli.ask import split_words
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import NOTHING_FOUND, errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.cli.terminal import nothing, opened_engine, out, out_json, wants_json
 from rag.errors import ConfigError
 from rag.schema import to_json
 from rag.service.explore import explore_page
@@ -33,10 +33,8 @@ def explore(
     page: Annotated[
         int, typer.Option("--page", min=1, max=_MAX_PAGE, help="2 for the next places, and so on.")
     ] = 1,
-    json: options.Json = False,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
-    yes: options.Yes = False,
 ) -> None:
     """Find the code for a question: the best definition with its callers and tests, then further places.
 
@@ -49,32 +47,28 @@ def explore(
 
     rag explore . "Who calls check_token?" --page 2
     """
-    with errors_as_exit_codes():
-        sources, question = split_words(words, repo or [])
-        if len(sources) > 1:
-            raise ConfigError("`rag explore` explores one repository; name one")
-        with opened_engine(settings_from(), yes=yes) as engine:
-            from rag.service import locate
+    sources, question = split_words(words, repo or [])
+    if len(sources) > 1:
+        raise ConfigError("`rag explore` explores one repository; name one")
+    with opened_engine(settings_from()) as engine:
+        from rag.service import locate
 
-            source = locate(sources[0] if sources else None, index.ref, index.filters)
-            repository = engine.repository(source, refreshing=not no_refresh, else_old=True)
-            found = explore_page(
-                repository,
-                question,
-                page,
-                counter=engine.counter,
-                budget_tokens=budget,
-                in_code_words=code_words or (),
-                next_places=f"repeat the command with --page {page + 1} for them",
-            )
-        if json:
-            places = [
-                {"path": one.path, "label": one.label, "lines": list(one.lines)} for one in found.places
-            ]
-            covered = [to_json(repository.coverage)]
-            out_json({"text": found.text, "places": places, "more": len(found.more), "coverage": covered})
-        else:
-            out(found.text)
+        source = locate(sources[0] if sources else None, index.ref, index.filters)
+        repository = engine.repository(source, refreshing=not no_refresh, else_old=True)
+        found = explore_page(
+            repository,
+            question,
+            page,
+            counter=engine.counter,
+            budget_tokens=budget,
+            in_code_words=code_words or (),
+            next_places=f"repeat the command with --page {page + 1} for them",
+        )
+    if wants_json():
+        places = [{"path": one.path, "label": one.label, "lines": list(one.lines)} for one in found.places]
+        covered = [to_json(repository.coverage)]
+        out_json({"text": found.text, "places": places, "more": len(found.more), "coverage": covered})
+    else:
+        out(found.text)
     if not found.places:
-        say("rag: nothing found" if page == 1 else "rag: no more places")
-        raise typer.Exit(NOTHING_FOUND)
+        nothing("nothing found" if page == 1 else "rag: no more places")

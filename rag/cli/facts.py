@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,28 +12,19 @@ from rag.cli import completion, options
 from rag.cli.facts_shared import pull, push
 from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen, named, title
-from rag.cli.terminal import (
-    NOTHING_FOUND,
-    errors_as_exit_codes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-)
+from rag.cli.terminal import nothing, opened_engine, out, out_json, result, say, wants_json
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.schema import to_json
+from rag.settings import FactScope
 from rag.types import Source
 
 if TYPE_CHECKING:
     from rag.memory.facts import Fact
-    from rag.settings import FactScope
 
 _SHOWN_OF_AN_ID = 8
 
-app = typer.Typer(
-    help="Store facts about a repository, and check which are still true.", no_args_is_help=False
-)
+app = options.group("Store facts about a repository, and check which are still true.", default="list")
 
 FactId = Annotated[str, typer.Argument(help="The id of the fact, or its first characters.")]
 Supersedes = Annotated[
@@ -41,7 +32,7 @@ Supersedes = Annotated[
     typer.Option("--supersedes", metavar="FACT", help="The id of a fact that this one replaces. Repeatable."),
 ]
 Scope = Annotated[
-    str | None,
+    FactScope | None,
     typer.Option(
         "--scope",
         metavar="SCOPE",
@@ -60,13 +51,6 @@ Repository = Annotated[
 ]
 
 
-@app.callback(invoke_without_command=True)
-def _default(context: typer.Context) -> None:
-    """Store facts about a repository, and check which are still true."""
-    if context.invoked_subcommand is None:
-        list_facts()
-
-
 @app.command("list")
 def list_facts(
     repo: Repository = None,
@@ -76,7 +60,6 @@ def list_facts(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """List the confirmed facts with the state of their places, oldest first.
 
@@ -86,16 +69,16 @@ def list_facts(
     """
     from rag.service.facts import check_facts, facts_at, facts_of, sources_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = facts_of(engine)
         if at is None:
-            known = of.list(_location(repo), scope=_scope(scope), closed=every)
+            known = of.list(_location(repo), scope=scope, closed=every)
             facts = check_facts(engine, known, sources_of(engine, known))
         else:
-            known = of.all(_location(repo), scope=_scope(scope))
+            known = of.all(_location(repo), scope=scope)
             facts = facts_at(engine, known, sources_of(engine, known), at) if known else []
-        _show(facts, json=json)
-        if not facts and not json:
+        _show(facts)
+        if not facts and not wants_json():
             held = f" held at {at}" if at is not None else ""
             typer.echo(
                 f'No facts{held or " yet"}; add one with `rag facts add "…"`, or confirm what was'
@@ -107,7 +90,6 @@ def list_facts(
 def proposed(
     repo: Repository = None,
     rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected ones instead.")] = False,
-    json: options.Json = False,
 ) -> None:
     """List the proposed facts, oldest first: found in conversations, not confirmed yet.
 
@@ -115,14 +97,14 @@ def proposed(
     """
     from rag.service.facts import facts_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = facts_of(engine)
         facts = of.list(_location(repo), state="rejected" if rejected else "proposed")
-        _show(facts, json=json, known=of.list())
-        if not facts and not json:
+        _show(facts, known=of.list())
+        if not facts and not wants_json():
             what = "rejected" if rejected else "proposed"
             typer.echo(f"No facts are {what}; `rag facts propose` looks for some in a conversation")
-        elif not rejected and not json:
+        elif not rejected and not wants_json():
             say("rag: `rag facts confirm ID` keeps one, `rag facts reject ID` does not")
 
 
@@ -132,9 +114,6 @@ def propose(
         str | None, typer.Argument(help="The number or id of a turn. Default: all.", metavar="TURN")
     ] = None,
     conversation: Of = None,
-    *,
-    json: options.Json = False,
-    yes: options.Yes = False,
 ) -> None:
     """Look for facts in a conversation: decisions, conventions, constraints and definitions.
 
@@ -145,13 +124,13 @@ def propose(
     from rag.service.facts import facts_of
     from rag.service.propose_facts import propose_facts
 
-    with errors_as_exit_codes(), opened_engine(yes=yes) as engine:
+    with opened_engine() as engine:
         turns = chosen(engine, which, conversation)
         of = engine.conversation_of(turns[0]) if which else named(engine, conversation)
         found = propose_facts(engine, of, turns)
         every = facts_of(engine)
-        _show([every.with_candidates(fact) for fact in found], json=json, known=every.list())
-        if not json:
+        _show([every.with_candidates(fact) for fact in found], known=every.list())
+        if not wants_json():
             new = counted(len(found), "new proposal")
             say(f"rag: {new} in {counted(len(turns), 'turn')} of {visible(title(of))}")
 
@@ -166,7 +145,6 @@ def confirm(
     fact: FactId,
     supersedes: Supersedes = None,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """Confirm a proposed fact: from now on every prompt about its repository shows it.
 
@@ -176,25 +154,22 @@ def confirm(
     """
     from rag.service.facts import confirm_fact, facts_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
-        kept = confirm_fact(engine, fact, scope=_scope(scope), supersedes=supersedes or ())
-        _show([kept], json=json, one=True, known=facts_of(engine).list())
+    with opened_engine() as engine:
+        kept = confirm_fact(engine, fact, scope=scope, supersedes=supersedes or ())
+        _show([kept], one=True, known=facts_of(engine).list())
 
 
 @app.command()
-def reject(fact: FactId, json: options.Json = False) -> None:
+def reject(fact: FactId) -> None:
     """Reject a proposed fact, so that it is not proposed again.
 
     rag facts reject 3f2c
     """
     from rag.service.facts import reject_fact
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         gone = reject_fact(engine, fact)
-        if json:
-            out_json(to_json(gone))
-        else:
-            out(f"rejected: {visible(gone.text)}")
+        result(to_json(gone), f"rejected: {visible(gone.text)}")
 
 
 @app.command()
@@ -205,15 +180,9 @@ def add(
         typer.Option("--turn", metavar="TURN", help="The turn that the fact comes from: its number or id."),
     ] = None,
     conversation: Of = None,
-    repo: Annotated[
-        str | None,
-        typer.Option(
-            "--repo", "-r", metavar="SOURCE", help="The repository, if the fact comes from no turn."
-        ),
-    ] = None,
+    repo: options.Repository = None,
     supersedes: Supersedes = None,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """Store a fact. It depends on the places that it names, and with --turn on the lines that the turn cites.
 
@@ -227,33 +196,30 @@ def add(
     """
     from rag.service.facts import add_fact, facts_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         stated = chosen(engine, turn, conversation)[0] if turn is not None else None
         fact = add_fact(
             engine,
             text,
             turn=stated,
             source=_source(repo),
-            scope=_scope(scope),
+            scope=scope,
             supersedes=supersedes or (),
         )
-        _show([fact], json=json, one=True, known=facts_of(engine).list())
+        _show([fact], one=True, known=facts_of(engine).list())
 
 
 @app.command()
-def forget(fact: FactId, scope: Scope = None, json: options.Json = False) -> None:
+def forget(fact: FactId, scope: Scope = None) -> None:
     """Delete a fact. The facts that it superseded are valid again.
 
     rag facts forget 3f2c
     """
     from rag.service.facts import forget_fact
 
-    with errors_as_exit_codes(), opened_engine() as engine:
-        gone = forget_fact(engine, fact, scope=_scope(scope))
-        if json:
-            out_json(to_json(gone))
-        else:
-            out(f"forgot: {gone.text}")
+    with opened_engine() as engine:
+        gone = forget_fact(engine, fact, scope=scope)
+        result(to_json(gone), f"forgot: {gone.text}")
 
 
 @app.command()
@@ -261,7 +227,6 @@ def check(
     repo: Repository = None,
     as_of: AsOf = None,
     scope: Scope = None,
-    json: options.Json = False,
 ) -> None:
     """Check which facts are still true: the state of the lines they depend on.
 
@@ -271,20 +236,18 @@ def check(
     """
     from rag.service.facts import check_facts, facts_of, sources_of
 
-    with errors_as_exit_codes(), opened_engine() as engine:
-        facts = facts_of(engine).list(_location(repo), scope=_scope(scope))
+    with opened_engine() as engine:
+        facts = facts_of(engine).list(_location(repo), scope=scope)
         if not facts:
-            say("rag: there are no facts to check")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing("there are no facts to check")
         found = check_facts(engine, facts, sources_of(engine, facts), as_of=as_of)
-        _show(found, json=json)
+        _show(found)
 
 
 def prefer(
     key: Annotated[str | None, typer.Argument(help="The name of the preference. Default: list all.")] = None,
     value: Annotated[str | None, typer.Argument(help="The value: JSON or text.", metavar="VALUE")] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove the preference.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Show or change your preferences, which are part of every prompt. `language` is the language of answers.
 
@@ -297,27 +260,25 @@ def prefer(
     from rag.memory.preferences import Preferences
     from rag.service.recall import USER
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         kept = Preferences(engine.turns, namespace=engine.settings.namespace)
         if forget and (key is None or value is not None):
             raise ConfigError("--forget needs a key and no value: `rag prefer KEY --forget`")
         if key is not None and forget:
             if not kept.delete(USER, key):
-                say(f"rag: there is no preference {visible(key)}")
-                raise typer.Exit(NOTHING_FOUND)
+                nothing(f"there is no preference {visible(key)}")
         elif key is not None and value is not None:
             kept.save(USER, key, _value(value))
         every = kept.get_all(USER)
         shown = every if key is None or forget else {key: every[key]} if key in every else {}
-        if json:
+        if wants_json():
             out_json(shown)
-        for name, preferred in shown.items() if not json else ():
+        for name, preferred in shown.items() if not wants_json() else ():
             text = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
             out(f"{visible(name)}: {visible(text)}")
         if key is not None and not shown and not forget:
-            say(f"rag: there is no preference {visible(key)}")
-            raise typer.Exit(NOTHING_FOUND)
-        if not every and not json and not forget:
+            nothing(f"there is no preference {visible(key)}")
+        if not every and not wants_json() and not forget:
             say("rag: there are no preferences yet; for example `rag prefer language zh-CN`")
 
 
@@ -339,18 +300,9 @@ def _location(repo: str | None) -> str | None:
     return None if source is None else source.location
 
 
-def _scope(text: str | None) -> FactScope | None:
-    from rag.settings import FactScope
-
-    known: dict[str, FactScope] = {scope: scope for scope in get_args(FactScope)}
-    if text is not None and text not in known:
-        raise ConfigError(f"--scope is one of {', '.join(known)}, not {text!r}")
-    return known[text] if text is not None else None
-
-
-def _show(facts: Sequence[Fact], *, json: bool, one: bool = False, known: Sequence[Fact] = ()) -> None:
+def _show(facts: Sequence[Fact], *, one: bool = False, known: Sequence[Fact] = ()) -> None:
     """Print facts, or the JSON of the list or of the only one; `known` are those that one may replace."""
-    if json:
+    if wants_json():
         out_json(to_json(facts[0]) if one else [to_json(fact) for fact in facts])
         return
     by_id = {fact.id: fact for fact in known}

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import completion
 from rag.cli.selectors import named
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.cli.terminal import opened_engine, result, say
 from rag.quoting import counted, visible
 
 Repository = Annotated[
@@ -41,7 +41,6 @@ def push(
             autocompletion=completion.conversation,
         ),
     ] = None,
-    json: options.Json = False,
 ) -> None:
     """Share the confirmed facts about a repository: merge them with those in its remote, and push the result.
 
@@ -51,33 +50,30 @@ def push(
 
     rag facts push --remote upstream --conversation login
     """
-    _exchange(repo, remote, push=True, json=json, conversations=conversation or ())
+    _exchange(repo, remote, push=True, conversations=conversation or ())
 
 
-def pull(repo: Repository = None, remote: Remote = "origin", json: options.Json = False) -> None:
+def pull(repo: Repository = None, remote: Remote = "origin") -> None:
     """Take over the facts and conversations that others have pushed, also changes and deletions of facts.
 
     rag facts pull
     """
-    _exchange(repo, remote, push=False, json=json)
+    _exchange(repo, remote, push=False)
 
 
-def _exchange(
-    repo: str | None, remote: str, *, push: bool, json: bool, conversations: Sequence[str] = ()
-) -> None:
+def _exchange(repo: str | None, remote: str, *, push: bool, conversations: Sequence[str] = ()) -> None:
     from rag.service.named_sources import locate
     from rag.service.shared_facts import exchange_facts
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         shared = [named(engine, one) for one in conversations]
         done = exchange_facts(engine, locate(repo), remote=remote, push=push, conversations=shared)
-        if json:
-            out_json(asdict(done))
-            return
-        out(f"here: {_counts(done.received, done.conversations_received)}; {done.deleted_here} facts deleted")
+        here = _counts(done.received, done.conversations_received)
+        text = f"here: {here}; {done.deleted_here} facts deleted"
         if push:
             sent = _counts(done.sent, done.conversations_sent)
-            out(f"{visible(done.remote)}: {sent}; {done.deleted_there} facts deleted")
+            text += f"\n{visible(done.remote)}: {sent}; {done.deleted_there} facts deleted"
+        result(asdict(done), text)
         if done.left_out:
             say(f"rag: left out {counted(done.left_out, 'invalid shared file')}")
 

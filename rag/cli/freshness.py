@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import options
 from rag.cli.selectors import Of, OfArgument, chosen, named, number, place_in, title
-from rag.cli.terminal import (
-    NOTHING_FOUND,
-    errors_as_exit_codes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-)
+from rag.cli.terminal import NOTHING_FOUND, nothing, opened_engine, out, out_json, say, wants_json
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
 from rag.schema import add_diffs, checked_citations, checked_turn, to_json
@@ -44,7 +37,6 @@ def check(
     conversation: OfArgument = None,
     as_of: AsOf = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show how the cited lines differ now.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Check which answers are still valid: the state of the lines they cite.
 
@@ -56,15 +48,14 @@ def check(
     """
     from rag.service.freshness import checked, differences
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = named(engine, conversation)
         turns = engine.turns.turns(of.id, namespace=engine.settings.namespace)
         if not turns:
-            say(f"rag: the conversation {title(of)} has no turns")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"the conversation {title(of)} has no turns")
         found = checked(engine, turns, of.sources, as_of=as_of, refresh=True)
         diffs = differences(engine, found, of.sources, as_of=as_of) if diff else {}
-        if json:
+        if wants_json():
             every = [(checked_turn(turn), diffs.get(turn.id, {})) for turn in found]
             out_json([add_diffs(*each) if diff else each[0] for each in every])
             return
@@ -80,18 +71,8 @@ def about(
     place: Annotated[
         str, typer.Argument(help="A file, lines of it, or a definition.", metavar="PATH[:LINE[-LINE]]")
     ],
-    repo: Annotated[
-        str | None,
-        typer.Option(
-            "--repo",
-            "-r",
-            metavar="SOURCE",
-            help="The repository. Default: the file's.",
-            autocompletion=completion.repository,
-        ),
-    ] = None,
+    repo: options.Repository = None,
     as_of: AsOf = None,
-    json: options.Json = False,
 ) -> None:
     """List the answers that cite a file, lines of it or a definition, even if the lines have moved since.
 
@@ -103,7 +84,7 @@ def about(
     """
     from rag.service.freshness import turns_about, turns_about_symbol
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         path, lines = _place(place.removeprefix("./"))
         source, inside = _asked_about(engine, path, repo)
         found = turns_about(engine, source, inside, lines=lines, as_of=as_of)
@@ -114,16 +95,15 @@ def about(
             except NotFound as error:
                 say(f"rag: no answer cites {inside} of {source.name}: there is no such file; {error}")
                 raise typer.Exit(NOTHING_FOUND) from error
-        if json:
+        if wants_json():
             out_json([checked_turn(turn, pairs) | {"wrote": wrote} for turn, pairs, wrote in found])
-        for turn, pairs, wrote in found if not json else ():
+        for turn, pairs, wrote in found if not wants_json() else ():
             name = _name(engine, turn)
             print_check(turn, pairs, name=f"{name} " if name else "")
             if wrote:
                 out(f"   wrote {inside}{place[len(path) :]}")
         if not found:
-            say(f"rag: no answer cites {inside}{place[len(path) :]} of {source.name}")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"no answer cites {inside}{place[len(path) :]} of {source.name}")
 
 
 @options.grouped
@@ -131,9 +111,6 @@ def replay(
     which: Annotated[str, typer.Argument(help="The number or id of a turn.", metavar="TURN")],
     conversation: Of = None,
     as_of: AsOf = None,
-    *,
-    json: options.Json = False,
-    yes: options.Yes = False,
 ) -> None:
     """Ask an old question again about the current code, and show the differences. Nothing is stored.
 
@@ -143,12 +120,12 @@ def replay(
     """
     from rag.service.replay import replay as ask_again
 
-    with errors_as_exit_codes(), opened_engine(yes=yes) as engine:
+    with opened_engine() as engine:
         (turn,) = chosen(engine, which, conversation)
         result = ask_again(engine, turn, as_of=as_of)
         turn, answer = result.turn, result.answer
         difference = _difference(turn.answer, answer.text)
-        if json:
+        if wants_json():
             out_json(
                 {
                     **checked_turn(turn),

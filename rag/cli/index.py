@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import options
 from rag.cli.index_list import BulkOptions, index_list
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import (
-    errors_as_exit_codes,
-    megabytes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-    table,
-)
-from rag.errors import ConfigError, NotFound, StoreError
+from rag.cli.terminal import megabytes, opened_engine, out_json, say, table, wants_json
+from rag.errors import ConfigError, StoreError
 from rag.quoting import counted
 from rag.settings import Settings
 from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, IndexReport, Source
@@ -49,15 +41,6 @@ def index(
     *,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from scratch.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List all indexes.")] = False,
-    remove: Annotated[
-        str | None,
-        typer.Option(
-            "--remove",
-            metavar="SOURCE",
-            help="Remove the indexes of this source.",
-            autocompletion=completion.repository,
-        ),
-    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Keep running and re-index files that change, until Ctrl-C.")
     ] = False,
@@ -79,9 +62,7 @@ def index(
     ] = False,
     bulk: BulkOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
-    json: options.Json = False,
     files: options.IndexOptions,
-    yes: options.Yes = False,
 ) -> None:
     """Index a repository, or update its index, and report the indexed and skipped files.
 
@@ -97,25 +78,22 @@ def index(
 
     rag index --list-file repositories.txt --slots 2
     """
-    with errors_as_exit_codes():
-        settings = settings_from()
-        bulk.check(source)
-        to_publish = _is_published(bulk, publish or publish_as is not None, force)
-        if bulk.list_file is not None:
-            index_list(settings, bulk, rebuild=rebuild, publish=publish, json=json)
-        elif list_all:
-            _list(settings, json=json)
-        elif remove is not None:
-            _remove(settings, remove, files.ref, json=json)
-        elif watch:
-            wanted = _wanted(source, files, watch, to_publish)
-            _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
-        else:
-            wanted = _wanted(source, files, watch, to_publish)
-            with opened_engine(settings, yes=yes) as engine:
-                engine.shared_name = publish_as
-                repository = engine.repository(wanted, rebuild=rebuild)
-                _finish(engine, repository, publish=to_publish, force=force, verbose=verbose, json=json)
+    settings = settings_from()
+    bulk.check(source)
+    to_publish = _is_published(bulk, publish or publish_as is not None, force)
+    if bulk.list_file is not None:
+        index_list(settings, bulk, rebuild=rebuild, publish=publish)
+    elif list_all:
+        _list(settings)
+    elif watch:
+        wanted = _wanted(source, files, watch, to_publish)
+        _watch(settings, wanted, rebuild=rebuild, verbose=verbose)
+    else:
+        wanted = _wanted(source, files, watch, to_publish)
+        with opened_engine(settings) as engine:
+            engine.shared_name = publish_as
+            repository = engine.repository(wanted, rebuild=rebuild)
+            _finish(engine, repository, publish=to_publish, force=force, verbose=verbose)
 
 
 def _is_published(bulk: BulkOptions, publish: bool, force: bool) -> bool:
@@ -135,16 +113,14 @@ def _wanted(source: str | None, files: options.IndexOptions, watch: bool, publis
     return wanted
 
 
-def _finish(
-    engine: Engine, repository: Repository, *, publish: bool, force: bool, verbose: bool, json: bool
-) -> None:
+def _finish(engine: Engine, repository: Repository, *, publish: bool, force: bool, verbose: bool) -> None:
     """Report what was indexed, and publish it if wanted."""
     report = repository.report
     assert report is not None
-    if not json:
+    if not wants_json():
         _print_report(report, verbose=verbose)
     published = engine.publish(repository, force=force) if publish else None
-    if json:
+    if wants_json():
         more = {} if published is None else {"published": asdict(published)}
         out_json(report_json(report) | more)
     elif published is not None:
@@ -197,25 +173,23 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
     table("", ("what", "how many", ""), rows)
 
 
-def _watch(
-    settings: Settings, source: Source, *, rebuild: bool, verbose: bool, json: bool, yes: bool
-) -> None:
+def _watch(settings: Settings, source: Source, *, rebuild: bool, verbose: bool) -> None:
     """Report the first run like `rag index`, then one line per update, on stderr (JSON: on stdout)."""
     from rag.service.watch import updates
 
-    with opened_engine(settings, yes=yes) as engine:
+    with opened_engine(settings) as engine:
         if rebuild:
             engine.repository(source, rebuild=True)
         every = updates(engine, source)
         report = next(every).report
         assert report is not None
-        out_json(report_json(report)) if json else _print_report(report, verbose=verbose)
+        out_json(report_json(report)) if wants_json() else _print_report(report, verbose=verbose)
         say(f"rag: watching {source}; press Ctrl-C to stop")
         engine.progress = lambda stage, done, total: None  # from now on, one line per update
         for update in every:
             if update.error:
                 say(f"rag: not updated: {update.error}; will retry on next change")
-            elif json:
+            elif wants_json():
                 out_json(_update_json(update))
             else:
                 say(f"rag: {_update_line(update)}")
@@ -245,7 +219,7 @@ def _update_line(update: Update) -> str:
     return f"{', '.join(parts)}; {counted(update.chunks, 'chunk')}, {update.seconds * 1000:.0f} ms"
 
 
-def _list(settings: Settings, *, json: bool) -> None:
+def _list(settings: Settings) -> None:
     from rag.database.locate import stores
     from rag.database.parts import segment_files, size_on_disk
 
@@ -268,7 +242,7 @@ def _list(settings: Settings, *, json: bool) -> None:
                 "store": str(path),
             }
         )
-    if json:
+    if wants_json():
         out_json(found)
         return
     rows = [
@@ -288,15 +262,3 @@ def _filtered(row: Mapping[str, Any]) -> str:
     include, exclude = row["filters"]
     globs = [*(f"--include {glob}" for glob in include), *(f"--exclude {glob}" for glob in exclude)]
     return " ".join([row["source"], *globs])
-
-
-def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> None:
-    from rag.service import forget
-
-    removed, freed = forget(text, settings, ref=ref)
-    if not removed:
-        raise NotFound(f"there is no index of {text}; `rag index --list` lists all indexes")
-    if json:
-        out_json({"removed": removed, "freed_bytes": freed})
-    else:
-        out(f"removed {counted(removed, 'index')} of {text}, {megabytes(freed)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli.terminal import out, out_json, say
+from rag.cli.terminal import out, out_json, say, wants_json
 from rag.errors import ConfigError, ProviderError
 from rag.quoting import counted, visible
 from rag.settings import Settings
@@ -65,7 +65,7 @@ class BulkOptions:
             raise ConfigError(f"name either {source} or --list-file")
 
 
-def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish: bool, json: bool) -> None:
+def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish: bool) -> None:
     """Index a list; print each failure, then the figures. The exit code is that of the failures."""
     from rag.worker.bulk import FinishedSources, index_all, read_list
 
@@ -96,7 +96,7 @@ def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish:
             ended=ended,
         )
         took_s = time.monotonic() - began
-    _report(outcomes, took_s, None if slots is None else min(slots, len(listed)), json=json)
+    _report(outcomes, took_s, None if slots is None else min(slots, len(listed)))
 
 
 @contextmanager
@@ -115,13 +115,13 @@ def _running(settings: Settings, bulk: BulkOptions) -> Iterator[tuple[Jobs, int 
             yield jobs, slots
 
 
-def _report(outcomes: Sequence[BulkOutcome], took_s: float, slots: int | None, *, json: bool) -> None:
+def _report(outcomes: Sequence[BulkOutcome], took_s: float, slots: int | None) -> None:
     """Print the failures and the figures, and exit accordingly."""
     failed = [outcome for outcome in outcomes if outcome.error]
     done = [outcome.job.result["report"] for outcome in outcomes if outcome.job and not outcome.error]
     indexing_s = sum(float(report["seconds"]) for report in done)
     overhead_s = None if slots is None or not done else max(0.0, took_s * slots - indexing_s) / len(done)
-    if json:
+    if wants_json():
         found = [{"source": one.listed.text, "error": one.error, "skipped": one.skipped} for one in outcomes]
         out_json({"seconds": round(took_s, 3), "overhead_s": overhead_s, "repositories": found})
     else:

@@ -11,12 +11,12 @@ import typer
 
 from rag.cli import options
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import listing, result
 from rag.errors import ConfigError, ProviderError
 from rag.quoting import visible
 
 if TYPE_CHECKING:
-    from rag.job_queue import Jobs, JobState, QueuedJob
+    from rag.job_queue import Jobs, QueuedJob
     from rag.settings import Settings
 
 app = typer.Typer(help="Add, list and cancel jobs that workers share.", no_args_is_help=True)
@@ -39,7 +39,6 @@ def list_jobs(
         list[StateOption] | None, typer.Option("--state", help="Only jobs in this state. Repeatable.")
     ] = None,
     number: Annotated[int, typer.Option("-n", min=1, max=10_000, help="The number of jobs.")] = 50,
-    json: options.Json = False,
 ) -> None:
     """List shared jobs, the newest first.
 
@@ -48,23 +47,15 @@ def list_jobs(
     rag jobs list --state waiting --state running
     """
     with _opened() as (jobs, _):
-        states: list[JobState] = [each.value for each in state or ()]
-        found = jobs.jobs(states=states, limit=number)
-    if json:
-        out_json([as_json(job) for job in found])
-        return
+        found = jobs.jobs(states=[each.value for each in state or ()], limit=number)
     rows = [(job.id, job.state, _about(job), _progress(job), job.worker) for job in found]
-    if not rows:
-        say("rag: no jobs")
-        return
-    table("", ("job", "state", "about", "progress", "worker"), rows)
+    values = [as_json(job) for job in found]
+    listing(values, ("job", "state", "about", "progress", "worker"), rows, "no jobs")
 
 
 @app.command()
 def show(
     job: Annotated[int, typer.Argument(metavar="JOB", help="The number of a job.")],
-    *,
-    json: options.Json = False,
 ) -> None:
     """Show a job: its state, progress, attempts, error and result.
 
@@ -72,11 +63,9 @@ def show(
     """
     with _opened() as (jobs, _):
         found = jobs.job(job)
-    if json:
-        out_json(as_json(found))
-        return
-    rows = [(name, value) for name, value in as_json(found).items() if value not in ("", None, {}, [])]
-    table("", ("what", "value"), rows)
+    values = as_json(found)
+    rows = [(name, value) for name, value in values.items() if value not in ("", None, {}, [])]
+    listing(values, ("what", "value"), rows)
 
 
 @app.command()
@@ -90,7 +79,8 @@ def cancel(
     with _opened() as (jobs, _):
         if not jobs.cancel(job):
             raise ConfigError(f"job {job} has ended already ({jobs.job(job).state})")
-        out(f"job {job} is {'cancelled' if jobs.job(job).has_ended else 'being cancelled'}")
+        now = jobs.job(job)
+        result(as_json(now), f"job {job} is {'cancelled' if now.has_ended else 'being cancelled'}")
 
 
 @app.command()
@@ -100,7 +90,6 @@ def add(
     ref: options.Ref = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from scratch.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Add a job that indexes a repository. If it waits or runs already, nothing is added.
 
@@ -115,25 +104,21 @@ def add(
         while wait and not job.has_ended:
             jobs.wait(1.0)
             job = jobs.job(job.id)
-    if json:
-        out_json(as_json(job))
-    else:
-        out(f"job {job.id} is {job.state}{f': {visible(job.error)}' if job.error else ''}")
+    result(as_json(job), f"job {job.id} is {job.state}{f': {visible(job.error)}' if job.error else ''}")
     if job.state in ("failed", "cancelled"):
         raise typer.Exit(ProviderError.exit_code if job.attempts > 1 else ConfigError.exit_code)
 
 
 @contextmanager
 def _opened() -> Iterator[tuple[Jobs, Settings]]:
-    with errors_as_exit_codes():
-        from rag.service.jobs import open_jobs
+    from rag.service.jobs import open_jobs
 
-        settings = settings_from()
-        jobs = open_jobs(settings)
-        try:
-            yield jobs, settings
-        finally:
-            jobs.close()
+    settings = settings_from()
+    jobs = open_jobs(settings)
+    try:
+        yield jobs, settings
+    finally:
+        jobs.close()
 
 
 def as_json(job: QueuedJob) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +12,9 @@ import typer
 
 from rag.cli import options
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import listing, result, say, wants_json
 from rag.errors import BackendMissing, ConfigError, SettingsError
-from rag.parsing import parse_age, parse_expiry
+from rag.parsing import parse_expiry
 from rag.quoting import counted
 from rag.types import now_utc
 
@@ -24,81 +23,43 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, list, renew, replace and remove the API keys of a server.", no_args_is_help=True)
 
-_WHO = "Access"
 _NEVER = "never"
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The name of a key.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyRights:
-    """What a new key may see, and until when."""
-
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
+    *,
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace",
-            metavar="NAME",
-            help="The namespace of the new key's conversations. Default: its own.",
-            rich_help_panel=_WHO,
+            "--namespace", metavar="NAME", help="The namespace of its conversations. Default: its own."
         ),
-    ] = None
+    ] = None,
     project: Annotated[
-        str | None,
-        typer.Option(
-            "--project", metavar="NAME", help="A project whose facts the new key reads.", rich_help_panel=_WHO
-        ),
-    ] = None
-    team: Annotated[
-        str | None,
-        typer.Option(
-            "--team", metavar="NAME", help="A team whose facts the new key reads.", rich_help_panel=_WHO
-        ),
-    ] = None
+        str, typer.Option("--project", metavar="NAME", help="A project whose facts it reads.")
+    ] = "",
+    team: Annotated[str, typer.Option("--team", metavar="NAME", help="A team whose facts it reads.")] = "",
     writes: Annotated[
         str | None,
         typer.Option(
             "--writes",
             metavar="SCOPE",
-            help="Where the new key adds facts: user, project or team. Default: the team, else the project, "
-            "else the user.",
-            rich_help_panel=_WHO,
+            help="Where it adds facts: user, project or team. Default: the team, else the project, else the "
+            "user.",
         ),
-    ] = None
+    ] = None,
     expires: Annotated[
         str | None,
         typer.Option(
             "--expires",
             metavar="WHEN",
-            help="When the key expires: after 30d, 12h or 1y, or at the end of a day such as 2027-01-31 "
-            "(UTC). Default: never.",
-            rich_help_panel=_WHO,
+            help="When it expires: after 30d, 12h or 1y, or at the end of a day such as 2027-01-31 (UTC). "
+            "Default: never.",
         ),
-    ] = None
-
-    def create(self, keys: KeyRecords, name: str) -> str:
-        """Create a key with these rights, and return it.
-
-        Raises:
-            ConfigError: the options do not fit together, or the name is taken.
-        """
-        from rag.serve.access.key_changes import new_key
-        from rag.serve.access.keys import sharing
-
-        try:
-            shared = sharing(self.project or "", self.team or "", self.writes)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        return new_key(keys, name, self.namespace, shared, _expiry(self.expires))
-
-
-@app.command()
-@options.grouped
-def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new key.")],
-    *,
-    rights: KeyRights,
-    json: options.Json = False,
+    ] = None,
 ) -> None:
     """Create a key, and print it once. Only its hash is stored.
 
@@ -107,39 +68,35 @@ def add(
     rag keys add ci --project shop --team backend --expires 2027-01-31
     """
     with _keys() as keys:
-        key = rights.create(keys, name)
-        if json:
-            out_json({"name": name, "key": key})
-        else:
-            out(key)
+        from rag.serve.access.key_changes import new_key
+        from rag.serve.access.keys import sharing
+
+        try:
+            shared = sharing(project, team, writes)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        key = new_key(keys, name, namespace, shared, _expiry(expires))
+        result({"name": name, "key": key}, key)
+        if not wants_json():
             say("rag: only its hash is stored; send it as `Authorization: Bearer`")
 
 
 @app.command("list")
-def list_keys(*, json: options.Json = False) -> None:
+def list_keys() -> None:
     """List the keys: whose they are, and when they expire. The keys themselves are not stored.
 
     rag keys list
     """
     with _keys() as keys:
         found, now = keys.read(), now_utc()
-        if json:
-            out_json([_as_json(key, now) for key in found.keys])
-        elif found.keys:
-            names = ("key", "namespace", "project", "team", "expires")
-            rows = [
-                (
-                    key.name,
-                    key.namespace or "(default)",
-                    key.sharing.project,
-                    key.sharing.team,
-                    _until(key, now),
-                )
-                for key in found.keys
-            ]
-            table("", names, rows)
-        elif not found.damaged:
-            say("rag: there are no keys; add one with `rag keys add NAME`")
+        rows = [
+            (one.name, one.namespace or "(default)", one.sharing.project, one.sharing.team, _until(one, now))
+            for one in found.keys
+        ]
+        columns = ("key", "namespace", "project", "team", "expires")
+        empty = "there are no keys; add one with `rag keys add NAME`"
+        if rows or not found.damaged or wants_json():
+            listing([_as_json(key, now) for key in found.keys], columns, rows, empty)
         if found.damaged:
             raise SettingsError("; ".join(found.damaged))
 
@@ -161,7 +118,9 @@ def renew(
 
         until = None if expires == _NEVER else _expiry(expires)
         renew_key(keys, name, until)
-        out(f"the key {name} expires: {_time(until)}")
+        result(
+            {"name": name, "expires": until and until.isoformat()}, f"the key {name} expires: {_time(until)}"
+        )
 
 
 @app.command()
@@ -178,7 +137,6 @@ def rotate(
         str | None,
         typer.Option("--expires", metavar="WHEN", help="As for `rag keys add`. Default: as before."),
     ] = None,
-    json: options.Json = False,
 ) -> None:
     """Replace a key by a new one with the same name and rights, and print it once.
 
@@ -187,14 +145,12 @@ def rotate(
     with _keys() as keys:
         from rag.serve.access.key_changes import rotate_key
 
-        until = None if overlap is None else now_utc() + _age(overlap)
+        until = None if overlap is None else now_utc() + options.age(overlap, "--overlap")
         key = rotate_key(keys, name, previous_until=until, expires=_expiry(expires))
-        if json:
-            out_json({"name": name, "key": key, "previous_until": until and until.isoformat()})
-            return
-        out(key)
-        state = "refused from now on" if until is None else f"accepted until {_time(until)}"
-        say(f"rag: the previous key is {state}")
+        result({"name": name, "key": key, "previous_until": until and until.isoformat()}, key)
+        if not wants_json():
+            state = "refused from now on" if until is None else f"accepted until {_time(until)}"
+            say(f"rag: the previous key is {state}")
 
 
 @app.command()
@@ -207,7 +163,7 @@ def remove(name: KeyName) -> None:
         from rag.serve.access.key_changes import remove_key
 
         remove_key(keys, name)
-        out(f"the key {name} is removed")
+        result({"name": name, "removed": True}, f"the key {name} is removed")
 
 
 @app.command("import")
@@ -222,24 +178,23 @@ def import_(
         from rag.serve.access.key_changes import import_keys
 
         found = import_keys(keys, file)
-        out(f"imported {counted(len(found), 'key')}: {', '.join(found)}")
+        result({"imported": found}, f"imported {counted(len(found), 'key')}: {', '.join(found)}")
 
 
 @contextmanager
 def _keys(*, importing: bool = False) -> Iterator[KeyRecords]:
     """Open the keys in the turn store of the servers."""
-    with errors_as_exit_codes():
-        try:
-            from rag.serve.config import opened_keys, with_shared_memory
-        except ImportError as error:
-            raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
-        settings = settings_from()
-        if with_shared_memory(settings).memory.startswith("memory:"):
-            raise ConfigError(
-                "the turn store memory: ends with its process, so it has no keys; name another with --memory"
-            )
-        with opened_keys(settings, importing=importing) as keys:
-            yield keys
+    try:
+        from rag.serve.config import opened_keys, with_shared_memory
+    except ImportError as error:
+        raise BackendMissing(backend="rag keys", missing=str(error.name), extra="server") from error
+    settings = settings_from()
+    if with_shared_memory(settings).memory.startswith("memory:"):
+        raise ConfigError(
+            "the turn store memory: ends with its process, so it has no keys; name another with --memory"
+        )
+    with opened_keys(settings, importing=importing) as keys:
+        yield keys
 
 
 def _until(key: Key, now: datetime) -> str:
@@ -256,13 +211,6 @@ def _expiry(text: str | None) -> datetime | None:
         return None if text is None else parse_expiry(text, now_utc())
     except ValueError as error:
         raise ConfigError(f"--expires: {error}") from error
-
-
-def _age(text: str) -> timedelta:
-    try:
-        return parse_age(text)
-    except ValueError as error:
-        raise ConfigError(f"--overlap: {error}") from error
 
 
 def _as_json(key: Key, now: datetime) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rag.cli.offered import Served, ServedRepositories, report_renamed
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import INTERRUPTED, errors_as_exit_codes, say
+from rag.cli.terminal import INTERRUPTED, refuse_json, say
 from rag.settings import ToolSet
 
 if TYPE_CHECKING:
@@ -19,16 +20,9 @@ if TYPE_CHECKING:
 
 
 def mcp(
+    sources: Served = None,
     *,
-    repo: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--repo",
-            "-r",
-            metavar="[NAME=]SOURCE",
-            help="A repository to serve. Repeatable. Default: the current directory.",
-        ),
-    ] = None,
+    repo: ServedRepositories = None,
     tools: Annotated[
         ToolSet,
         typer.Option(
@@ -38,15 +32,15 @@ def mcp(
 ) -> None:
     """Serve the Model Context Protocol on stdin and stdout.
 
-    rag mcp --repo .
+    rag mcp .
     """
-    from rag.cli.offered import report_renamed
     from rag.mcp.stdio import StdioServer
     from rag.service.named_sources import named_source, with_safe_names
 
-    with errors_as_exit_codes(), ExitStack() as opened:
+    refuse_json("rag mcp")
+    with ExitStack() as opened:
         settings = replace(settings_from(), shared="")  # it indexes by itself, like `rag ask`
-        named: list[str | None] = [*(repo or ())] or [None]
+        named: list[str | None] = [*(sources or ()), *(repo or ())] or [None]
         repositories = with_safe_names([named_source(text) for text in named])
         report_renamed(repositories)
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from rag.cli import options
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import (
-    confirm,
-    errors_as_exit_codes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-    table,
-)
+from rag.cli.terminal import confirm, listing, opened_engine, out, result, say, wants_json
 from rag.errors import ConfigError
-from rag.parsing import age_text, parse_age
+from rag.parsing import age_text
 from rag.ports import Persistence, PersistenceKind, PersistentStore
 from rag.quoting import counted
 from rag.types import now_utc
@@ -30,21 +21,11 @@ if TYPE_CHECKING:
     from rag.service.namespace_retention import RetentionPolicy
     from rag.service.namespaces import Holdings
 
-app = typer.Typer(
-    help="Maintain the turn store.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback(invoke_without_command=True)
-def _default(context: typer.Context) -> None:
-    """Maintain the turn store."""
-    if context.invoked_subcommand is None:
-        out(context.get_help())
+app = options.group("Maintain the turn store.")
 
 
 @app.command()
-def sweep(json: options.Json = False) -> None:
+def sweep() -> None:
     """Remove stored files, prompts and cached answers whose turns no longer exist.
 
     This happens automatically when turns are deleted or expire. The command checks all of them, and so also
@@ -54,31 +35,25 @@ def sweep(json: options.Json = False) -> None:
     """
     from rag.service.retention import KeptFiles
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()
-        out_json({"removed": gone}) if json else out(f"removed {counted(gone, 'stored file')}")
+        result({"removed": gone}, f"removed {counted(gone, 'stored file')}")
 
 
 @app.command()
-def namespaces(json: options.Json = False) -> None:
+def namespaces() -> None:
     """List the namespaces of the turn store, and what each holds.
 
     rag memory namespaces
     """
     from rag.service.namespaces import holdings
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         found = [holdings(engine.turns, name) for name in engine.turns.namespaces()]
-        if json:
-            out_json([asdict(one) for one in found])
-        elif not found:
-            say("rag: the turn store is empty")
-        else:
-            columns = ("conversations", "turns", "facts", "preferences", "cached_answers", "files")
-            rows = [
-                (one.namespace or "(default)", *(f"{getattr(one, c):,}" for c in columns)) for one in found
-            ]
-            table("", ("namespace", *(column.replace("_", " ") for column in columns)), rows)
+        columns = ("conversations", "turns", "facts", "preferences", "cached_answers", "files")
+        rows = [(one.namespace or "(default)", *(f"{getattr(one, c):,}" for c in columns)) for one in found]
+        titles = ("namespace", *(column.replace("_", " ") for column in columns))
+        listing([asdict(one) for one in found], titles, rows, "the turn store is empty")
 
 
 @app.command()
@@ -93,8 +68,6 @@ def delete(
             "preferences stay.",
         ),
     ] = None,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Delete everything in a namespace: turns, facts, preferences, cached answers and stored files.
 
@@ -104,8 +77,8 @@ def delete(
     """
     from rag.service.namespaces import delete_namespace, holdings
 
-    with errors_as_exit_codes(), opened_engine(settings_from(namespace=namespace)) as engine:
-        before = None if older_than is None else now_utc() - _age(older_than)
+    with opened_engine(settings_from(namespace=namespace)) as engine:
+        before = None if older_than is None else now_utc() - options.age(older_than, "--older-than")
         named = _named(namespace)
         if before is None:
             say(f"rag: {named} holds {_held(holdings(engine.turns, namespace))}")
@@ -115,12 +88,9 @@ def delete(
             question = (
                 f"delete {counted(len(old), 'conversation')} of {named}, last written before {before:%F}?"
             )
-        confirm(question, yes=yes, always_ask=True)
+        confirm(question, always_ask=True)
         gone = delete_namespace(engine.turns, namespace, before=before)
-        if json:
-            out_json(asdict(gone))
-        else:
-            out(f"deleted {_held(gone)}")
+        result(asdict(gone), f"deleted {_held(gone)}")
 
 
 @app.command()
@@ -137,8 +107,6 @@ def retention(
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete now what has expired.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what expires.")] = False,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Show or set for how long a namespace keeps turns, facts and cached answers.
 
@@ -157,61 +125,49 @@ def retention(
     """
     from rag.service.namespace_retention import RetentionPolicy, expire, policies, policy_of, set_policy
 
-    with errors_as_exit_codes(), opened_engine(settings_from(namespace=namespace)) as engine:
+    with opened_engine(settings_from(namespace=namespace)) as engine:
         store = engine.turns
         if namespace is None:
             chosen = policies(store)
         elif age is None:
             chosen = [one for one in [policy_of(store, namespace)] if one is not None]
         else:
-            chosen = [] if age == "off" else [RetentionPolicy(namespace, _age(age, "AGE"))]
+            chosen = [] if age == "off" else [RetentionPolicy(namespace, options.age(age, "AGE"))]
         now = now_utc()
         expired = [expire(store, one.namespace, now - one.age, dry_run=True) for one in chosen]
         if namespace is not None and age is not None and not dry_run:
             for gone in expired:
                 if (held := _held(gone)) != "nothing":
-                    confirm(f"let {held} of {_named(namespace)} expire?", yes=yes, always_ask=True)
+                    confirm(f"let {held} of {_named(namespace)} expire?", always_ask=True)
             set_policy(store, namespace, chosen[0].age if chosen else None)
         if apply and not dry_run:
             for one in chosen:
                 expire(store, one.namespace, now - one.age)
-        _show_retention(chosen, expired, deleted=apply and not dry_run, json=json)
+        _show_retention(chosen, expired, deleted=apply and not dry_run)
 
 
-def _show_retention(
-    chosen: Sequence[RetentionPolicy], expired: Sequence[Holdings], *, deleted: bool, json: bool
-) -> None:
+def _show_retention(chosen: Sequence[RetentionPolicy], expired: Sequence[Holdings], *, deleted: bool) -> None:
     what = "deleted" if deleted else "expired"
-    if json:
-        out_json(
-            [
-                {"namespace": one.namespace, "age_s": one.age.total_seconds(), what: asdict(gone)}
-                for one, gone in zip(chosen, expired, strict=True)
-            ]
-        )
-    elif not chosen:
-        say("rag: no retention is set; everything is kept")
-    else:
-        rows = [
-            (one.namespace or "(default)", age_text(one.age), _since_applied(one), _held(gone))
-            for one, gone in zip(chosen, expired, strict=True)
-        ]
-        table("", ("namespace", "keeps", "last applied", what), rows)
+    each = list(zip(chosen, expired, strict=True))
+    values = [
+        {"namespace": one.namespace, "age_s": one.age.total_seconds(), what: asdict(gone)}
+        for one, gone in each
+    ]
+    rows = [
+        (one.namespace or "(default)", age_text(one.age), last_applied(one), _held(gone))
+        for one, gone in each
+    ]
+    columns = ("namespace", "keeps", "last applied", what)
+    listing(values, columns, rows, "no retention is set; everything is kept")
 
 
-def _since_applied(policy: RetentionPolicy) -> str:
+def last_applied(policy: RetentionPolicy) -> str:
+    """Return when a policy was applied last."""
     return "never" if policy.applied is None else f"{policy.applied.astimezone():%F %H:%M}"
 
 
 def _named(namespace: str) -> str:
     return f"the namespace {namespace}" if namespace else "the default namespace"
-
-
-def _age(text: str, option: str = "--older-than") -> timedelta:
-    try:
-        return parse_age(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from error
 
 
 def _held(one: Holdings) -> str:
@@ -223,18 +179,14 @@ def _held(one: Holdings) -> str:
 
 @app.command()
 def persistence(
-    show: Annotated[
-        bool, typer.Option("--show", help="Show the settings of the server (the default).")
-    ] = False,
     kind: Annotated[
-        str | None,
+        PersistenceKind | None,
         typer.Option("--set", metavar="KIND", help=f"One of {', '.join(get_args(PersistenceKind))}."),
     ] = None,
     save: Annotated[
         bool, typer.Option("--save", help="Write a snapshot now. The server blocks until it is done.")
     ] = False,
     bgsave: Annotated[bool, typer.Option("--bgsave", help="Write a snapshot in the background.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Show or set the persistence of a Redis or Valkey server.
 
@@ -246,37 +198,26 @@ def persistence(
 
     rag memory persistence --set aof-always --save --memory redis://127.0.0.1:6379
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         store = engine.turns
         if not isinstance(store, PersistentStore):
             raise ConfigError(
                 "this turn store has no persistence settings: SQLite and Postgres keep every turn, "
                 "memory: keeps none; name a Redis or Valkey server with --memory"
             )
-        if kind is not None:
-            _set(store, kind)
+        if kind is not None and not store.set_persistence(kind):
+            say("rag: the server cannot write its settings file: the change is lost when it stops")
         if save or bgsave:
-            store.save(background=bgsave and not save)
-        if show or json or not (kind or save or bgsave):
-            _show(store.persistence(), json=json)
+            store.save(background=not save)
+        if wants_json() or not (kind or save or bgsave):
+            _show(store.persistence())
 
 
-def _set(store: PersistentStore, kind: str) -> None:
-    for known in get_args(PersistenceKind):
-        if kind == known:
-            if not store.set_persistence(known):
-                say("rag: the server cannot write its settings file: the change is lost when it stops")
-            return
-    raise ConfigError(f"--set is one of {', '.join(get_args(PersistenceKind))}, not {kind!r}")
-
-
-def _show(found: Persistence, *, json: bool) -> None:
-    if json:
-        out_json({**found._asdict(), "saved": found.saved.isoformat()})
-        return
+def _show(found: Persistence) -> None:
     row = (found.server, _snapshots(found.snapshots), found.log or "none", _since(found))
-    table("", ("server", "snapshot after", "log synced", "last snapshot"), [row])
-    if found.failed:
+    values = {**found._asdict(), "saved": found.saved.isoformat()}
+    listing(values, ("server", "snapshot after", "log synced", "last snapshot"), [row])
+    if found.failed and not wants_json():
         out(f"{found.server}: the last write failed; check its log and its free disk space")
 
 

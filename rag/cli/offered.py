@@ -1,14 +1,30 @@
-"""What `rag serve` and `rag mcp` say about the repositories that they offer."""
+"""The repositories that `rag serve` and `rag mcp` offer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from rag.cli import completion
 from rag.cli.terminal import say
 
 if TYPE_CHECKING:
     from rag.types import Source
+
+Served = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[[NAME=]SOURCE]...",
+        help="Repositories to serve: paths or git URLs, with optional names. Default: the current directory.",
+        autocompletion=completion.repository,
+    ),
+]
+ServedRepositories = Annotated[
+    list[str] | None,
+    typer.Option("--repo", "-r", metavar="[NAME=]SOURCE", help="A repository to serve. Repeatable."),
+]
 
 
 def report_renamed(repositories: Sequence[tuple[str, Source]]) -> None:

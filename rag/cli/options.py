@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -18,11 +19,34 @@ import typer
 from typer.core import TyperCommand
 
 from rag.cli import completion
+from rag.errors import ConfigError
+from rag.parsing import parse_age
 from rag.types import Filters, SearchFilter
 
 _INDEX = "Index"
 _CONVERSATION = "Conversation"
 _FILTER = "Filter"
+
+
+def group(text: str, *, default: str = "") -> typer.Typer:
+    """Return a group of commands with this help; without one, the default or else the help is shown."""
+    app = typer.Typer(help=text)
+
+    @app.callback(invoke_without_command=True)
+    def without_command(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            commands: Any = context.command
+            commands.commands[default].callback() if default else typer.echo(context.get_help())
+
+    return app
+
+
+def age(text: str, option: str) -> timedelta:
+    """Return the age that an option has. Raises ConfigError."""
+    try:
+        return parse_age(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from error
 
 
 class WordsCommand(TyperCommand):
@@ -102,11 +126,19 @@ NoRefresh = Annotated[
         rich_help_panel=_INDEX,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RepositoryArgument = typer.Argument(
     help="A path or a git URL. Default: the current directory.", autocompletion=completion.repository
 )
+Repository = Annotated[
+    str | None,
+    typer.Option(
+        "--repo",
+        "-r",
+        metavar="SOURCE",
+        help="The repository: a path or a git URL. Default: that of the current directory.",
+        autocompletion=completion.repository,
+    ),
+]
 Repositories = Annotated[
     list[str] | None,
     typer.Option(

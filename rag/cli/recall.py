@@ -9,14 +9,7 @@ import typer
 
 from rag.cli import completion, options
 from rag.cli.selectors import OfArgument, named, number, title
-from rag.cli.terminal import (
-    NOTHING_FOUND,
-    errors_as_exit_codes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-)
+from rag.cli.terminal import nothing, opened_engine, out, out_json, say, wants_json
 from rag.errors import NotFound
 from rag.quoting import counted, one_line
 from rag.schema import to_json
@@ -42,7 +35,6 @@ def search(
         ),
     ] = None,
     limit: Annotated[int, typer.Option("-k", min=1, help="The maximum number of results.")] = 10,
-    json: options.Json = False,
 ) -> None:
     """Search in conversations, best match first. Names are split into words; Chinese needs no spaces.
 
@@ -55,17 +47,16 @@ def search(
     from rag.analysis import terms
     from rag.service.recall import recall_said
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         query = " ".join(words)
         shown = recall_said(engine, query, conversation=conversation, k=limit)
         sought = set(terms(query))
-        if json:
+        if wants_json():
             out_json([_json(one, item) for one, item in shown])
-        for one, item in [] if json else shown:
+        for one, item in [] if wants_json() else shown:
             _print(engine, one, item, sought)
         if not shown:
-            say(f"rag: no turn or message contains {query!r}")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"no turn or message contains {query!r}")
 
 
 @options.grouped
@@ -74,8 +65,6 @@ def consolidate(
     keep_recent: Annotated[
         int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest N turns.")
     ] = 0,
-    *,
-    json: options.Json = False,
 ) -> None:
     """Update the summary of a conversation. The turns do not change.
 
@@ -88,10 +77,10 @@ def consolidate(
     """
     from rag.service.facts import consolidate_conversation
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = named(engine, conversation)
         done = consolidate_conversation(engine, of, keep_recent=keep_recent)
-        if json:
+        if wants_json():
             facts = [to_json(fact) for fact in done.facts]
             out_json({"conversation": of.id, "summary": done.summary, "turns": done.turns, "facts": facts})
             return

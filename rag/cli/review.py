@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rag.cli import completion, options
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json
+from rag.cli import options
+from rag.cli.terminal import opened_engine, out, out_json, wants_json
 from rag.errors import ConfigError
 from rag.schema import to_json
 
@@ -23,17 +23,7 @@ def review(
             "work tree. Default: the work tree with HEAD.",
         ),
     ] = None,
-    repo: Annotated[
-        str | None,
-        typer.Option(
-            "--repo",
-            "-r",
-            metavar="SOURCE",
-            help="A path or a git URL. Default: the current directory.",
-            autocompletion=completion.repository,
-        ),
-    ] = None,
-    json: options.Json = False,
+    repo: options.Repository = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
 ) -> None:
     """Report what a change breaks: callers, tests to run, and stored answers that are no longer true.
@@ -50,17 +40,16 @@ def review(
     from rag.service.review import ReviewRange
     from rag.service.review import review as reviewed
 
-    with errors_as_exit_codes():
-        if json and markdown:
-            raise ConfigError("use either --json or --markdown")
-        parsed = ReviewRange.parse(range_)
-        with opened_engine() as engine:
-            found = reviewed(engine, locate(repo), parsed)
-        if json:
-            out_json(to_json(found))
-        elif markdown:
-            out(as_markdown(found), end="")
-        else:
-            out(as_text(found))
+    if wants_json() and markdown:
+        raise ConfigError("use either --json or --markdown")
+    parsed = ReviewRange.parse(range_)
+    with opened_engine() as engine:
+        found = reviewed(engine, locate(repo), parsed)
+    if wants_json():
+        out_json(to_json(found))
+    elif markdown:
+        out(as_markdown(found), end="")
+    else:
+        out(as_text(found))
     if found.makes_false:
         raise typer.Exit(MADE_FALSE)

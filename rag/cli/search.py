@@ -16,16 +16,7 @@ import typer
 from rag.cli import options
 from rag.cli.ask import chosen_for, split_words
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import (
-    NOTHING_FOUND,
-    errors_as_exit_codes,
-    json_text,
-    opened_engine,
-    out,
-    out_json,
-    say,
-    seconds,
-)
+from rag.cli.terminal import json_text, nothing, opened_engine, out, out_json, say, seconds, wants_json
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
@@ -64,10 +55,8 @@ def search(
     ] = False,
     code_words: options.CodeWords = None,
     within: options.FilterOptions,
-    json: options.Json = False,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
-    yes: options.Yes = False,
 ) -> None:
     """Search without a model: the lines for a question, a string or a regular expression.
 
@@ -83,41 +72,39 @@ def search(
 
     rag search . --batch < questions.jsonl
     """
-    with errors_as_exit_codes():
-        settings = settings_from()
-        if batch:
-            sources, question = [*(repo or []), *words], ""
-        else:
-            sources, question = split_words(words, repo or [], verbatim=exact or regex)
-        mode = _mode(exact=exact, regex=regex, ignore_case=ignore_case, batch=batch)
-        began = time.perf_counter()
-        with opened_engine(settings, yes=yes) as engine:
-            from rag.service.search import SearchQuery
+    settings = settings_from()
+    if batch:
+        sources, question = [*(repo or []), *words], ""
+    else:
+        sources, question = split_words(words, repo or [], verbatim=exact or regex)
+    mode = _mode(exact=exact, regex=regex, ignore_case=ignore_case, batch=batch)
+    began = time.perf_counter()
+    with opened_engine(settings) as engine:
+        from rag.service.search import SearchQuery
 
-            query = SearchQuery(question, mode, ignore_case, k, within.only, in_code_words=code_words or ())
-            if not batch:
-                query.check()  # before anything is indexed
-            wanted, note = _sources(engine, sources, question, mode, index)
-            repositories = [
-                engine.repository(source, refreshing=not no_refresh, else_old=True) for source in wanted
-            ]
-            if batch:
-                _serve_batch(engine, repositories, k, within.only, refreshing=not no_refresh)
-                return
-            opened = time.perf_counter()
-            found = _found(engine, repositories, query)
-            searched = time.perf_counter()
-            for remark in (*([note] if note else []), *found.remarks):
-                say(f"rag: {remark}")
-            times = {"open": opened - began, "search": searched - opened}
-        if json:
-            out_json(_search_json(question, mode, found, repositories) | {"seconds": times})
-        else:
-            _print_found(found, several=len(repositories) > 1)
-        say("rag: " + " · ".join([*([found.matches.note] if found.matches else []), seconds(times)]))
+        query = SearchQuery(question, mode, ignore_case, k, within.only, in_code_words=code_words or ())
+        if not batch:
+            query.check()  # before anything is indexed
+        wanted, note = _sources(engine, sources, question, mode, index)
+        repositories = [
+            engine.repository(source, refreshing=not no_refresh, else_old=True) for source in wanted
+        ]
+        if batch:
+            _serve_batch(engine, repositories, k, within.only, refreshing=not no_refresh)
+            return
+        opened = time.perf_counter()
+        found = _found(engine, repositories, query)
+        searched = time.perf_counter()
+        for remark in (*([note] if note else []), *found.remarks):
+            say(f"rag: {remark}")
+        times = {"open": opened - began, "search": searched - opened}
+    if wants_json():
+        out_json(_search_json(question, mode, found, repositories) | {"seconds": times})
+    else:
+        _print_found(found, several=len(repositories) > 1)
+    say("rag: " + " · ".join([*([found.matches.note] if found.matches else []), seconds(times)]))
     if not found.hits:
-        say("rag: nothing found")
-        raise typer.Exit(NOTHING_FOUND)
+        nothing("nothing found")
 
 
 def _sources(

@@ -82,7 +82,6 @@ def announce(
     of: Conversation,
     turns: Sequence[DialogTurn],
     *,
-    yes: bool,
     always_ask: bool = False,
     count: int = 0,
 ) -> None:
@@ -92,7 +91,6 @@ def announce(
         doing: what is about to happen, such as "delete".
         of: the conversation.
         turns: the turns that it happens to.
-        yes: do not ask.
         always_ask: also ask where nobody sits at a terminal; then no answer is a no.
         count: how many turns it happens to, where `turns` are only the last of them.
 
@@ -109,7 +107,7 @@ def announce(
         say(f"     {number(turn)}. {shown}  [{turn.id}]")
     if count > SHOWN_TURNS:
         say(f"     and {counted(count - SHOWN_TURNS, 'turn')} before")
-    confirm(f"{doing}?", yes=yes, always_ask=always_ask)
+    confirm(f"{doing}?", always_ask=always_ask)
 
 
 def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[DialogTurn]:

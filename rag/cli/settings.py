@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from rag.cli import options
 from rag.cli.settings_options import field_texts, is_option, settings_from
-from rag.cli.terminal import errors_as_exit_codes, out, out_json
+from rag.cli.terminal import out, out_json, wants_json
 from rag.quoting import without_secrets
-from rag.settings import ENVIRONMENT, SECRETS, Settings
+from rag.settings import ENVIRONMENT, NOT_SETTINGS, SECRETS, Settings
 
 
-def settings(json: options.Json = False) -> None:
+def settings() -> None:
     """List the settings: their options, variables and values, and what set them.
 
     rag settings
     """
-    with errors_as_exit_codes():
-        current = settings_from()
-        names = [each.name for each in fields(Settings) if each.name not in ("home", "set_by")]
-        if json:
-            out_json([_row(current, name) for name in names])
-            return
-        out(f"RAG_HOME = {current.home}")
-        for name in names:
-            value = _shown(current, name)
-            ways = [f"--{name.replace('_', '-')}"] * is_option(name) + list(ENVIRONMENT.get(name, ()))
-            out(f"{name}{'' if value in (None, '', ()) else f' = {value}'}{current.source_of(name)}")
-            if ways:
-                out(f"    {', '.join(ways)}")
-            out(f"    {field_texts(Settings)[name]}")
+    current = settings_from()
+    names = [each.name for each in fields(Settings) if each.name not in NOT_SETTINGS]
+    if wants_json():
+        out_json([_row(current, name) for name in names])
+        return
+    out(f"RAG_HOME = {current.home}")
+    for name in names:
+        value = _shown(current, name)
+        ways = [f"--{name.replace('_', '-')}"] * is_option(name) + list(ENVIRONMENT.get(name, ()))
+        out(f"{name}{'' if value in (None, '', ()) else f' = {value}'}{current.source_of(name)}")
+        if ways:
+            out(f"    {', '.join(ways)}")
+        out(f"    {field_texts(Settings)[name]}")
 
 
 def _row(current: Settings, name: str) -> dict[str, object]:

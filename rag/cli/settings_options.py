@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any
@@ -17,13 +17,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup, TyperOption
 
-from rag.settings import Settings, load_settings
+from rag.settings import NOT_SETTINGS, Settings, load_settings
 
-EPILOG = "Settings are options of every command, such as `--model NAME`; `rag admin settings` lists them."
+EPILOG = (
+    "Every command that prints a result takes `--json`, one that asks takes `--yes`. Settings are options "
+    "too, such as `--model NAME`; `rag admin settings` lists them."
+)
 _NOT_OPTIONS = frozenset(
     {
         *("api_key", "embedding_api_key", "git_token"),  # a command line is visible to other users
-        *("api_key_variable", "home", "groups", "set_by"),
+        *("api_key_variable", "groups", *NOT_SETTINGS),
         *("namespace", "project", "team", "scope"),  # commands have options of these names
     }
 )
@@ -68,8 +71,41 @@ def split_options(params: Sequence[Any], args: Sequence[str]) -> tuple[list[str]
 
 
 def setting_parameters() -> list[inspect.Parameter]:
-    """Return an optional keyword parameter for each setting that is an option."""
-    return [_parameter(each.name, str(each.type)) for each in fields(Settings) if is_option(each.name)]
+    """Return a parameter for each setting that is an option. `rag settings` describes them, not the help.
+
+    Values are texts, which `load_settings` converts, as those of variables.
+    """
+    kinds = {each.name: str(each.type) for each in fields(Settings) if is_option(each.name)}
+    return [
+        option_parameter(
+            name, "bool" if kind.startswith("bool") else "str", f"--{name.replace('_', '-')}", hidden=True
+        )
+        for name, kind in kinds.items()
+    ]
+
+
+def option_parameter(name: str, kind: str, option: str, **shown: Any) -> inspect.Parameter:
+    """Return a field of this type as an optional parameter of a command; None is not given."""
+    if kind.startswith("bool"):
+        annotation: Any = Annotated[bool | None, typer.Option(f"{option}/--no-{option[2:]}", **shown)]
+    elif kind.startswith("tuple"):
+        annotation = Annotated[list[str] | None, typer.Option(option, **shown)]
+    elif kind == "int":
+        annotation = Annotated[int | None, typer.Option(option, **shown)]
+    else:
+        annotation = Annotated[str | None, typer.Option(option, **shown)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def with_parameters(
+    command: Callable[..., None], derived: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Return a command that takes `**values`, with these parameters for them."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    shown = [*(one for one in own if one.kind is not one.VAR_KEYWORD), *derived]
+    command.__annotations__ = {one.name: one.annotation for one in shown}
+    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return command
 
 
 def is_option(name: str) -> bool:
@@ -100,13 +136,3 @@ def field_texts(kind: type[Any]) -> dict[str, str]:
             text = value.value if isinstance(value, ast.Constant) else ""
             texts[statement.target.id] = " ".join(str(text).split())
     return texts
-
-
-def _parameter(name: str, kind: str) -> inspect.Parameter:
-    """Return a setting as the parameter of a command. `rag admin settings` describes it, not the help."""
-    option = f"--{name.replace('_', '-')}"
-    if kind.startswith("bool"):
-        annotation: Any = Annotated[bool | None, typer.Option(f"{option}/--no-{name}", hidden=True)]
-    else:
-        annotation = Annotated[str | None, typer.Option(option, hidden=True)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

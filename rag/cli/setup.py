@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import options
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import NOTHING_FOUND, Waiting, errors_as_exit_codes, out, out_json, say, seconds, table
+from rag.cli.terminal import NOTHING_FOUND, Waiting, out, out_json, say, seconds, table, wants_json
 from rag.errors import ConfigError
 from rag.processes import users_command
 from rag.quoting import visible
@@ -35,7 +34,6 @@ def setup(
     check: Annotated[
         bool, typer.Option("--check", help="Send one small question to the configured model.")
     ] = False,
-    json: options.Json = False,
 ) -> None:
     """Find a language model that you have already, and store the choice in the settings file.
 
@@ -48,24 +46,23 @@ def setup(
 
     rag setup --use cmd:"llm -m NAME" --check
     """
-    with errors_as_exit_codes():
-        from rag.service.model_choices import find_models
+    from rag.service.model_choices import find_models
 
-        settings = settings_from()
-        if use is not None or not check:
-            found = find_models()
-            if use is None and json:
-                out_json(_as_json(found))
-                return
-            choice = found.chosen(use) if use is not None else _asked(found)
-            if choice is not None:
-                settings = _stored(choice, json=json and not check)
-                if not check and not choice.reranks:
-                    say("rag: `rag setup --check` sends it one small question")
-        if check:
-            _check(settings, json=json)
-        elif not found.choices and use is None:
-            raise typer.Exit(NOTHING_FOUND)
+    settings = settings_from()
+    if use is not None or not check:
+        found = find_models()
+        if use is None and wants_json():
+            out_json(_as_json(found))
+            return
+        choice = found.chosen(use) if use is not None else _asked(found)
+        if choice is not None:
+            settings = _stored(choice, shown=not check)
+            if not check and not choice.reranks:
+                say("rag: `rag setup --check` sends it one small question")
+    if check:
+        _check(settings)
+    elif not found.choices and use is None:
+        raise typer.Exit(NOTHING_FOUND)
 
 
 def _as_json(found: FoundModels) -> dict[str, object]:
@@ -109,7 +106,7 @@ def _meaning(choice: ModelChoice) -> str:
     return f"{where}; the key in {choice.api_key_variable}" if choice.api_key_variable else where
 
 
-def _stored(choice: ModelChoice, *, json: bool) -> Settings:
+def _stored(choice: ModelChoice, *, shown: bool) -> Settings:
     """Store a choice, with the model of `--model` if that is given; return the settings as they are then."""
     given = settings_from()
     how, model = given.set_by.get("model", ("", ""))
@@ -121,7 +118,7 @@ def _stored(choice: ModelChoice, *, json: bool) -> Settings:
         users_command(command)
     changes = choice.changes(load_settings())
     store_settings(given.config_file, changes)
-    if json:
+    if shown and wants_json():
         out_json(asdict(choice))
     say(f"rag: stored in {given.config_file}: {visible(choice.model)}")
     say(f"rag: questions and excerpts of the code {_meaning(choice)}")
@@ -143,7 +140,7 @@ def _shown(settings: Settings) -> str:
     return visible(f"{model} at {settings.base_url}" if has_server else model)
 
 
-def _check(settings: Settings, *, json: bool) -> None:
+def _check(settings: Settings) -> None:
     """Send one small question to the configured model, and print what came back."""
     from rag.service.model_choices import check_model
 
@@ -153,7 +150,7 @@ def _check(settings: Settings, *, json: bool) -> None:
         checked = check_model(settings)
     finally:
         waiting.stop()
-    if json:
+    if wants_json():
         out_json(asdict(checked))
         return
     text = visible(" ".join(checked.reply.split()))

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
+from rag.cli.memory import last_applied
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
+    agrees,
     confirm,
-    errors_as_exit_codes,
+    listing,
     megabytes,
     opened_engine,
     out,
     out_json,
+    result,
     say,
-    table,
+    wants_json,
 )
 from rag.errors import ConfigError
 from rag.parsing import age_text, parse_age, parse_size
@@ -29,18 +32,11 @@ if TYPE_CHECKING:
     from rag.service.storage import DataFolder, StorageItem
     from rag.settings import Settings
 
-app = typer.Typer(help="Show what uses disk space, and remove indexes and clones.", no_args_is_help=False)
-
-
-@app.callback(invoke_without_command=True)
-def _default(context: typer.Context, json: options.Json = False) -> None:
-    """Show what uses disk space, and remove indexes and clones."""
-    if context.invoked_subcommand is None:
-        show(json=json)
+app = options.group("Show what uses disk space, and remove indexes and clones.", default="show")
 
 
 @app.command()
-def show(json: options.Json = False) -> None:
+def show() -> None:
     """Show what the data folder holds, the largest first, with the time of last use.
 
     rag storage show
@@ -51,35 +47,29 @@ def show(json: options.Json = False) -> None:
     from rag.service.namespaces import held_in_turns
     from rag.service.storage import storage
 
-    with errors_as_exit_codes():
-        settings = settings_from()
-        found = storage(settings)
-        if not settings.memory and not any(one.kind == "turns" for one in found.items):
-            settings = replace(settings, memory="memory:")  # opening the store would create it
-        with opened_engine(settings) as engine:
-            held = held_in_turns(engine.turns, engine.turns.namespaces())
-            kept_for = {one.namespace: one for one in policies(engine.turns)}
-        if json:
-            retention = {name: one.age.total_seconds() for name, one in kept_for.items()}
-            out_json({**to_json(found), "held_in_turns": held, "retention_s": retention})
-            return
-        rows = [
-            (one.kind, one.name, megabytes(one.size_bytes), f"{one.used.astimezone():%F}", _how(one))
-            for one in found.items
-        ]
-        if not rows:
-            say(f"rag: nothing is stored yet in {found.home}")
-            return
-        table("", ("what", "name", "size", "last used", "remove with"), rows)
-        kept = ", ".join(f"{name} {megabytes(size)}" for name, size in held.items() if size)
-        say(f"rag: {megabytes(found.size_bytes)} in {found.home}; {_cap(found)}")
-        say(f"rag: in the turn store: {kept or 'nothing but turns'}")
-        for namespace, one in kept_for.items():
-            applied = "never" if one.applied is None else f"{one.applied.astimezone():%F %H:%M}"
-            say(
-                f"rag: retention of {visible(namespace) or '(default)'}: {age_text(one.age)}, last applied: "
-                f"{applied}"
-            )
+    settings = settings_from()
+    found = storage(settings)
+    if not settings.memory and not any(one.kind == "turns" for one in found.items):
+        settings = replace(settings, memory="memory:")  # opening the store would create it
+    with opened_engine(settings) as engine:
+        held = held_in_turns(engine.turns, engine.turns.namespaces())
+        kept_for = {one.namespace: one for one in policies(engine.turns)}
+    retention = {name: one.age.total_seconds() for name, one in kept_for.items()}
+    values = {**to_json(found), "held_in_turns": held, "retention_s": retention}
+    rows = [
+        (one.kind, one.name, megabytes(one.size_bytes), f"{one.used.astimezone():%F}", _how(one))
+        for one in found.items
+    ]
+    empty = f"nothing is stored yet in {found.home}"
+    listing(values, ("what", "name", "size", "last used", "remove with"), rows, empty)
+    if wants_json() or not rows:
+        return
+    kept = ", ".join(f"{name} {megabytes(size)}" for name, size in held.items() if size)
+    say(f"rag: {megabytes(found.size_bytes)} in {found.home}; {_cap(found)}")
+    say(f"rag: in the turn store: {kept or 'nothing but turns'}")
+    for namespace, one in kept_for.items():
+        named = visible(namespace) or "(default)"
+        say(f"rag: retention of {named}: {age_text(one.age)}, last applied: {last_applied(one)}")
 
 
 @app.command()
@@ -103,8 +93,6 @@ def prune(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Remove indexes and clones, which can be built again. Turns and facts are never removed.
 
@@ -117,24 +105,23 @@ def prune(
     from rag.service.storage import prune as remove
     from rag.service.storage import storage
 
-    with errors_as_exit_codes():
-        settings = settings_from()
-        chosen = _chosen(storage(settings), name, older_than, max_size)
-        if not json or not yes:
-            _announce(chosen)
-        removed: list[StorageItem] = []
-        if chosen and not dry_run:
-            confirm(f"remove {counted(len(chosen), 'item')}?", yes=yes, always_ask=True)
-            removed = remove(settings, chosen)
-        freed = sum(one.size_bytes for one in removed)
-        if json:
-            planned = [to_json(one) for one in chosen]
-            gone = [to_json(one) for one in removed]
-            out_json({"chosen": planned, "removed": gone, "freed_bytes": freed})
-        elif not dry_run:
-            out(f"removed {counted(len(removed), 'item')}, {megabytes(freed)}")
-        if len(removed) < len(chosen) and not dry_run:
-            say(f"rag: {counted(len(chosen) - len(removed), 'item')} stayed, as another process uses it")
+    settings = settings_from()
+    chosen = _chosen(storage(settings), name, older_than, max_size)
+    if not wants_json() or not agrees():
+        _announce(chosen)
+    removed: list[StorageItem] = []
+    if chosen and not dry_run:
+        confirm(f"remove {counted(len(chosen), 'item')}?", always_ask=True)
+        removed = remove(settings, chosen)
+    freed = sum(one.size_bytes for one in removed)
+    if wants_json():
+        planned = [to_json(one) for one in chosen]
+        gone = [to_json(one) for one in removed]
+        out_json({"chosen": planned, "removed": gone, "freed_bytes": freed})
+    elif not dry_run:
+        out(f"removed {counted(len(removed), 'item')}, {megabytes(freed)}")
+    if len(removed) < len(chosen) and not dry_run:
+        say(f"rag: {counted(len(chosen) - len(removed), 'item')} stayed, as another process uses it")
 
 
 @app.command()
@@ -154,8 +141,6 @@ def shared(
             "--verify", help="Read all published files; remove those that are damaged, to be published again."
         ),
     ] = False,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Show the indexes that are shared with other machines (RAG_STORES), or remove some.
 
@@ -165,47 +150,40 @@ def shared(
     """
     from rag.service.shared_stores import remove_shared, shared_indexes
 
-    with errors_as_exit_codes():
-        settings = settings_from()
-        if verify:
-            _verify(settings, json=json, yes=yes)
-            return
-        if remove is not None or collect:
-            what = " and ".join(
-                [*([visible(remove)] if remove else []), *(["unused files"] if collect else [])]
-            )
-            confirm(f"remove {what} for all machines?", yes=yes, always_ask=True)
-            done = remove_shared(settings, remove, collect=collect)
-            if json:
-                out_json(done._asdict())
-            else:
-                out(f"removed {counted(done.objects, 'file')}, {megabytes(done.size_bytes)}")
-            return
-        name, found = shared_indexes(settings)
-        if json:
-            out_json({"shelf": name, "indexes": [to_json(one) for one in found]})
-            return
-        rows = [
-            (
-                one.key,
-                visible(one.error or " ".join(filter(None, (one.source, one.ref)))),
-                (one.commit or "")[:10],
-                megabytes(one.size_bytes),
-                f"{one.published.astimezone():%F %H:%M}" if one.published else "",
-            )
-            for one in found
-        ]
-        table("", ("key", "source", "commit", "size", "published"), rows)
+    settings = settings_from()
+    if verify:
+        _verify(settings)
+        return
+    if remove is not None or collect:
+        what = " and ".join([*([visible(remove)] if remove else []), *(["unused files"] if collect else [])])
+        confirm(f"remove {what} for all machines?", always_ask=True)
+        done = remove_shared(settings, remove, collect=collect)
+        result(done._asdict(), f"removed {counted(done.objects, 'file')}, {megabytes(done.size_bytes)}")
+        return
+    name, found = shared_indexes(settings)
+    values = {"shelf": name, "indexes": [to_json(one) for one in found]}
+    rows = [
+        (
+            one.key,
+            visible(one.error or " ".join(filter(None, (one.source, one.ref)))),
+            (one.commit or "")[:10],
+            megabytes(one.size_bytes),
+            f"{one.published.astimezone():%F %H:%M}" if one.published else "",
+        )
+        for one in found
+    ]
+    listing(values, ("key", "source", "commit", "size", "published"), rows)
+    if not wants_json():
         say(f"rag: {counted(len(found), 'shared index')} at {name}")
 
 
-def _verify(settings: Settings, *, json: bool, yes: bool) -> None:
+def _verify(settings: Settings) -> None:
     """Verify the shared indexes. Exits with 1 if a file is damaged."""
     from rag.service.shared_stores import verify_shared
 
-    confirm("read all published files, and remove damaged ones for all machines?", yes=yes, always_ask=True)
+    confirm("read all published files, and remove damaged ones for all machines?", always_ask=True)
     found = verify_shared(settings)
-    if json:
+    if wants_json():
         named = [{"key": key, "file": file} for key, file in found.damaged]
         out_json({"files": found.files, "size_bytes": found.size_bytes, "damaged": named})
     else:

@@ -14,11 +14,12 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 
-from rag.cli.settings_options import settings_from
+from rag.cli.settings_options import SettingsGroup, settings_from
 from rag.errors import ConfigError, RagError, StoreError
 from rag.quoting import CONTROLS, counted, visible
 from rag.settings import Settings
@@ -36,6 +37,8 @@ _NAME_WIDTH = 36  # an id
 _PHRASE_WIDTH = 24  # what stays on one line though it has spaces: a date, a few words
 _LEAST_ROOM = 40  # narrower than this no sentence is set
 _INDENT = 4
+_SMALL_USD = 0.05
+"""What is sent to a paid service without a question."""
 
 _STAGES = {
     "scan": "looking for changes",
@@ -46,18 +49,54 @@ _STAGES = {
 }
 
 _JSON_ESCAPES = {code: f"\\u{code:04x}" for code in CONTROLS}
-_raw = False
 
 
-def write_raw(raw: bool) -> None:
-    """Set whether output that does not go to a terminal keeps control characters."""
-    global _raw
-    _raw = raw
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """The options of `rag` that every command has."""
+
+    json: bool = False
+    yes: bool = False
+    raw: bool = False
+
+
+_options = OutputOptions()
+
+
+def use_output(options: OutputOptions) -> None:
+    """Set the options of this command line."""
+    global _options
+    _options = options
+
+
+def wants_json() -> bool:
+    """Return whether results are printed as JSON (`--json`)."""
+    return _options.json
+
+
+def refuse_json(command: str) -> None:
+    """Raise ConfigError if JSON is wanted of a command that has none."""
+    if _options.json:
+        raise ConfigError(f"`{command}` has no JSON output; leave out --json")
+
+
+def agrees() -> bool:
+    """Return whether the user agrees to everything in advance (`--yes`)."""
+    return _options.yes
+
+
+class Program(SettingsGroup):
+    """The command `rag`, whose errors are lines on stderr and exit codes."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with errors_as_exit_codes():
+            return super().invoke(ctx)
 
 
 def _write(stream: TextIO, text: str) -> None:
     """Write and flush. Characters that the stream cannot encode are written as escapes, valid in JSON too."""
-    kept = _raw and not stream.isatty()
+    kept = _options.raw and not stream.isatty()
     text = text if kept else text.replace("\r\n", "\n").translate(CONTROLS)
     try:
         stream.write(text)
@@ -107,6 +146,27 @@ def out_json(value: Any) -> None:
     out(json_text(value, indent=2 if sys.stdout.isatty() else None))
 
 
+def result(value: Any, text: str) -> None:
+    """Write what a command did: the value as JSON if that is wanted, else the text."""
+    out_json(value) if wants_json() else out(text)
+
+
+def nothing(text: str) -> NoReturn:
+    """Say why there is no result, and end the command with the exit code for that."""
+    say(f"rag: {text}")
+    raise typer.Exit(NOTHING_FOUND)
+
+
+def listing(value: Any, columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:
+    """Write a list: the value as JSON if that is wanted, else a table, or what `empty` says of no rows."""
+    if wants_json():
+        out_json(value)
+    elif not rows and empty:
+        say(f"rag: {empty}")
+    else:
+        table("", columns, rows)
+
+
 @contextmanager
 def errors_as_exit_codes() -> Iterator[None]:
     """Turn our errors into a line on stderr and an exit code, Ctrl-C into 130, a closed pipe into 0."""
@@ -133,7 +193,7 @@ def _drop_output() -> None:
 
 
 @contextmanager
-def opened_engine(settings: Settings | None = None, *, yes: bool = False) -> Iterator[Engine]:
+def opened_engine(settings: Settings | None = None) -> Iterator[Engine]:
     """Open an engine whose progress and notices go to stderr, and close it at the end.
 
     Without `settings`, those of the command line are used.
@@ -146,7 +206,7 @@ def opened_engine(settings: Settings | None = None, *, yes: bool = False) -> Ite
         settings or settings_from(),
         progress=progress.show,
         notice=progress.interrupted_by(lambda text: say(f"rag: {text}")),
-        confirm=progress.interrupted_by(_Confirmation(yes)),
+        confirm=progress.interrupted_by(_confirm_cost),
     )
     try:
         yield engine
@@ -255,40 +315,31 @@ def _unit(stage: str) -> str:
     return "chunk" if stage == "embed" else "file"
 
 
-def confirm(question: str, *, yes: bool, always_ask: bool = False) -> None:
+def confirm(question: str, *, always_ask: bool = False) -> None:
     """Ask for confirmation on a terminal; with `always_ask` also elsewhere, where no answer means no.
 
     Raises:
         ConfigError: the user does not agree.
     """
-    if not yes and (always_ask or sys.stdin.isatty()) and not typer.confirm(question, err=True):
+    if not agrees() and (always_ask or sys.stdin.isatty()) and not typer.confirm(question, err=True):
         raise ConfigError("nothing was changed")
 
 
-class _Confirmation:
-    """Asks for confirmation before many texts are sent to a paid service."""
-
-    SMALL_USD = 0.05
-
-    def __init__(self, yes: bool) -> None:
-        self._yes = yes
-
-    def __call__(self, texts: Sequence[str], embedder: Embedder) -> None:
-        estimate = getattr(embedder, "estimate", None)
-        if estimate is None:
-            return
-        tokens, usd = estimate(texts)
-        cost = "price unknown" if usd is None else f"about ${usd:.2f}"
-        say(
-            f"rag: {len(texts):,} chunks, about {tokens:,} tokens, "
-            f"will be sent to {embedder.fingerprint} ({cost})"
-        )
-        if self._yes or usd == 0 or (usd is not None and usd < self.SMALL_USD):
-            return
-        if not sys.stdin.isatty():
-            raise ConfigError("indexing would send this text to a paid service; use --yes to agree")
-        if not typer.confirm("go on?", err=True):
-            raise ConfigError("nothing was sent; choose another embedder with --embedder, or use --yes")
+def _confirm_cost(texts: Sequence[str], embedder: Embedder) -> None:
+    """Ask for confirmation before many texts are sent to a paid service. Raises ConfigError."""
+    estimate = getattr(embedder, "estimate", None)
+    if estimate is None:
+        return
+    tokens, usd = estimate(texts)
+    cost = "price unknown" if usd is None else f"about ${usd:.2f}"
+    amount = f"{len(texts):,} chunks, about {tokens:,} tokens,"
+    say(f"rag: {amount} will be sent to {embedder.fingerprint} ({cost})")
+    if agrees() or (usd is not None and usd < _SMALL_USD):
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("indexing would send this text to a paid service; use --yes to agree")
+    if not typer.confirm("go on?", err=True):
+        raise ConfigError("nothing was sent; choose another embedder with --embedder, or use --yes")
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

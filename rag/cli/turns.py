@@ -23,15 +23,7 @@ from rag.cli.selectors import (
     title,
     turn_to_change,
 )
-from rag.cli.terminal import (
-    NOTHING_FOUND,
-    errors_as_exit_codes,
-    opened_engine,
-    out,
-    out_json,
-    say,
-    table,
-)
+from rag.cli.terminal import listing, nothing, opened_engine, out, out_json, result, wants_json
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
 from rag.cli.turns_move import backup, copy, export, import_, restore
@@ -45,45 +37,30 @@ if TYPE_CHECKING:
 
 _SHOWN_OF_AN_ID = 8
 
-app = typer.Typer(help="List, show, change and move stored conversations.", no_args_is_help=False)
-
-
-@app.callback(invoke_without_command=True)
-def _default(context: typer.Context) -> None:
-    """List, show, change and move stored conversations."""
-    if context.invoked_subcommand is None:
-        list_conversations()
+app = options.group("List, show, change and move stored conversations.", default="list")
 
 
 @app.command("list")
-def list_conversations(json: options.Json = False) -> None:
+def list_conversations() -> None:
     """List the conversations, the most recent first.
 
     rag turns list
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         kept = engine.turns.conversations(namespace=engine.settings.namespace)
-        if json:
-            out_json([to_json(conversation) for conversation in kept])
-            return
-        rows = []
-        for conversation in kept:
-            first = _first_question(engine, conversation)
-            about = ", ".join(source.name for source in conversation.sources)
-            when = conversation.updated.astimezone().strftime("%Y-%m-%d %H:%M")
-            rows.append(
-                (
-                    conversation.name or _shown_id(conversation.id),
-                    about,
-                    conversation.turn_count,
-                    when,
-                    first[:60],
-                )
+        rows = [
+            (
+                one.name or _shown_id(one.id),
+                ", ".join(source.name for source in one.sources),
+                one.turn_count,
+                f"{one.updated.astimezone():%F %H:%M}",
+                "" if wants_json() else _first_question(engine, one)[:60],
             )
-        if not rows:
-            say('rag: no conversations yet; start one with `rag ask SOURCE "question"`')
-            return
-        table("", ("conversation", "about", "turns", "last", "first question"), rows)
+            for one in kept
+        ]
+        empty = 'no conversations yet; start one with `rag ask SOURCE "question"`'
+        columns = ("conversation", "about", "turns", "last", "first question")
+        listing([to_json(one) for one in kept], columns, rows, empty)
 
 
 @app.command()
@@ -105,7 +82,6 @@ def show(
         ),
     ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show the exact prompt of the turn.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Show a conversation or one of its turns, with citations; stale ones are marked.
 
@@ -117,7 +93,7 @@ def show(
 
     rag turns show --mark important
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         turns = [
             turn
             for turn in chosen(engine, which, conversation)
@@ -125,24 +101,21 @@ def show(
             and set(unmarked or ()).isdisjoint(turn.marks)
         ]
         if prompt:
-            _show_prompts(engine, turns, json=json)
+            _show_prompts(engine, turns)
             return
-        if json:
+        if wants_json():
             out_json([to_json(turn) for turn in turns])
             return
         for turn in marked_stale(engine, turns):
             _print_turn(turn)
         if not turns:
-            say(f"rag: no turn of {title(named(engine, conversation))} matches")
-            raise typer.Exit(NOTHING_FOUND)
+            nothing(f"no turn of {title(named(engine, conversation))} matches")
 
 
 @app.command()
 def delete(
     which: Which = None,
     conversation: Of = None,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Delete one turn, or a whole conversation.
 
@@ -152,15 +125,15 @@ def delete(
     """
     from rag.service.retention import delete_conversation, delete_turn
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         if which is not None:
             of, turn = turn_to_change(engine, which, conversation)
-            announce("delete", of, [turn], yes=yes)
+            announce("delete", of, [turn])
             delete_turn(engine.turns, turn)
-            if json:
-                out_json({"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1})
-            else:
-                out(f"deleted turn {number(turn)}: {turn.question}")
+            result(
+                {"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1},
+                f"deleted turn {number(turn)}: {turn.question}",
+            )
             return
         if conversation is None:
             raise ConfigError(
@@ -168,12 +141,12 @@ def delete(
             )
         of = named(engine, conversation)
         turns = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=SHOWN_TURNS)
-        announce("delete", of, turns, yes=yes, always_ask=True, count=of.turn_count)
+        announce("delete", of, turns, always_ask=True, count=of.turn_count)
         gone = delete_conversation(engine.turns, of, last_turn=turns[-1].id if turns else "")
-        if json:
-            out_json({"conversation": of.id, "turn": None, "deleted": gone})
-        else:
-            out(f"deleted {counted(gone, 'turn')} of {title(of)}")
+        result(
+            {"conversation": of.id, "turn": None, "deleted": gone},
+            f"deleted {counted(gone, 'turn')} of {title(of)}",
+        )
 
 
 for command in (
@@ -198,13 +171,13 @@ for command in (
 app.command("import")(import_)
 
 
-def _show_prompts(engine: Engine, turns: list[DialogTurn], *, json: bool) -> None:
+def _show_prompts(engine: Engine, turns: list[DialogTurn]) -> None:
     from rag.service.retention import kept_prompt
 
     shown = {turn.id: kept_prompt(engine, turn) for turn in turns}
-    if json:
+    if wants_json():
         out_json([{"turn": turn.id, "number": number(turn), "prompt": shown[turn.id]} for turn in turns])
-    for turn in [] if json else turns:
+    for turn in [] if wants_json() else turns:
         text = shown[turn.id]
         out(text.rstrip() if text else f"{number(turn)}. the prompt of this turn is not stored")
 

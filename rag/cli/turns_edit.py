@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import completion
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json
+from rag.cli.terminal import opened_engine, result
 from rag.decoding import text_of
 from rag.errors import ConfigError, NotFound
 from rag.quoting import counted
@@ -32,46 +32,38 @@ def fork(
     which: Which = None,
     conversation: Of = None,
     name: Annotated[str, typer.Option("--name", help="The name of the new conversation.")] = "",
-    json: options.Json = False,
 ) -> None:
     """Start a conversation that continues another one after a turn. Default: after its last turn.
 
     rag turns fork 2 --conversation login --name login-by-key
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = named(engine, conversation)
         at = None if which is None else chosen(engine, which, conversation)[0].order
         made = engine.turns.fork(of.id, at=at, name=name, namespace=engine.settings.namespace)
-        if json:
-            out_json(to_json(made))
-        else:
-            out(f"{title(made)} continues {title(of)} after {counted(made.turn_count, 'turn')}")
+        result(to_json(made), f"{title(made)} continues {title(of)} after {counted(made.turn_count, 'turn')}")
 
 
 def rewind(
     which: Annotated[str, typer.Argument(help="The last turn to keep; 0 keeps none.", metavar="TURN")],
     conversation: Of = None,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Remove all turns after this one. Forks keep their turns.
 
     rag turns rewind 2 --conversation login --yes
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = to_change(engine, conversation)
         to = -1 if which == "0" else chosen(engine, which, conversation)[0].order or 0
         after = engine.turns.turns(of.id, namespace=engine.settings.namespace, after=to)
         if after:
-            announce("remove", of, after, yes=yes, always_ask=True)
-        _rewound(engine, of, to, after, json)
+            announce("remove", of, after, always_ask=True)
+        _rewound(engine, of, to, after)
 
 
 def undo(
     turns: Annotated[int, typer.Argument(help="The number of turns.", min=1)] = 1,
     conversation: Of = None,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Remove the last turn, or the last few, after listing them.
 
@@ -81,13 +73,13 @@ def undo(
 
     rag turns undo 2 --conversation login
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = to_change(engine, conversation)
         last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=turns)
         if len(last) < turns:
             raise NotFound(f"{title(of)} has {counted(len(last), 'turn')}, not {turns}")
-        announce("remove", of, last, yes=yes)
-        _rewound(engine, of, (last[0].order or 0) - 1, last, json)
+        announce("remove", of, last)
+        _rewound(engine, of, (last[0].order or 0) - 1, last)
 
 
 def edit(
@@ -95,8 +87,6 @@ def edit(
     conversation: Of = None,
     question: Annotated[str | None, typer.Option("--question", help="The new question.")] = None,
     answer: Annotated[str | None, typer.Option("--answer", help="The new answer; `-` reads stdin.")] = None,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Correct a turn's question or answer. The earlier version is kept.
 
@@ -104,72 +94,63 @@ def edit(
     """
     from rag.service.corrections import correct_turn
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         if question is None and answer is None:
             raise ConfigError("nothing to change: give --question, --answer, or both")
         of, turn = turn_to_change(engine, which, conversation)
-        announce("correct", of, [turn], yes=yes)
+        announce("correct", of, [turn])
         text = text_of(sys.stdin.buffer.read()) if answer == "-" else answer
         namespace = engine.settings.namespace
         edited = correct_turn(engine.turns, turn.id, namespace=namespace, question=question, answer=text)
-        if json:
-            out_json(to_json(edited))
-        else:
-            out(f"turn {number(edited)} is at version {edited.version}")
+        result(to_json(edited), f"turn {number(edited)} is at version {edited.version}")
 
 
 def mark(
     mark: Mark,
     which: Some = None,
     conversation: Of = None,
-    json: options.Json = False,
 ) -> None:
     """Add a mark to turns, to filter by it later.
 
     rag turns mark important 2 --conversation login
     """
-    _changed_marks(mark, None, which, conversation, json)
+    _changed_marks(mark, None, which, conversation)
 
 
 def unmark(
     mark: Mark,
     which: Some = None,
     conversation: Of = None,
-    json: options.Json = False,
 ) -> None:
     """Remove a mark from turns.
 
     rag turns unmark important --conversation login
     """
-    _changed_marks(None, mark, which, conversation, json)
+    _changed_marks(None, mark, which, conversation)
 
 
 def rename(
     name: Annotated[str, typer.Argument(help="The new name.", metavar="NAME")],
     conversation: Of = None,
-    json: options.Json = False,
 ) -> None:
     """Rename a conversation.
 
     rag turns rename login-2026 --conversation login
     """
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = to_change(engine, conversation)
         renamed = engine.turns.rename(of.id, name, namespace=engine.settings.namespace)
-        if json:
-            out_json(to_json(renamed))
-        else:
-            out(f"{title(of)} is now {title(renamed)}")
+        result(to_json(renamed), f"{title(of)} is now {title(renamed)}")
 
 
-def _rewound(engine: Engine, of: Conversation, to: int, turns: Sequence[DialogTurn], json: bool) -> None:
+def _rewound(engine: Engine, of: Conversation, to: int, turns: Sequence[DialogTurn]) -> None:
     from rag.service.retention import rewind as rewind_kept
 
     gone = rewind_kept(engine.turns, of, to=to, last_turn=turns[-1].id if turns else None)
-    if json:
-        out_json({"conversation": of.id, "to": to, "taken_back": gone})
-    else:
-        out(f"removed {counted(gone, 'turn')} of {title(of)}")
+    result(
+        {"conversation": of.id, "to": to, "taken_back": gone},
+        f"removed {counted(gone, 'turn')} of {title(of)}",
+    )
 
 
 def _changed_marks(
@@ -177,16 +158,15 @@ def _changed_marks(
     old: str | None,
     which: list[str] | None,
     conversation: str | None,
-    json: bool,
 ) -> None:
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         of = named(engine, conversation)
         wanted: Sequence[str | None] = which or [None]
         turns = [turn for one in wanted for turn in chosen(engine, one, conversation)]
         changed = engine.turns.update_marks(
             of.id, new, old=old, ids=[turn.id for turn in turns], namespace=engine.settings.namespace
         )
-        if json:
-            out_json({"conversation": of.id, "new": new, "old": old, "changed": changed})
-        else:
-            out(f"{'marked' if new is not None else 'unmarked'} {counted(changed, 'turn')} of {title(of)}")
+        result(
+            {"conversation": of.id, "new": new, "old": old, "changed": changed},
+            f"{'marked' if new is not None else 'unmarked'} {counted(changed, 'turn')} of {title(of)}",
+        )

@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import options
 from rag.cli.selectors import Of, named
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import (
+    agrees,
     confirm,
-    errors_as_exit_codes,
     json_text,
     megabytes,
     opened_engine,
     out,
     out_json,
+    result,
     say,
+    wants_json,
 )
 from rag.decoding import decoded_lines
 from rag.errors import ConfigError, NotFound
@@ -67,7 +69,6 @@ def export(
     rag turns export --namespace ci -o ci.jsonl
     """
     with (
-        errors_as_exit_codes(),
         opened_engine(settings_from(namespace=namespace)) as engine,
     ):
         if namespace is not None and namespace not in engine.turns.namespaces():
@@ -105,25 +106,13 @@ def import_(
             "gemini, cursor or aider.",
         ),
     ] = None,
-    repo: Annotated[
-        str | None,
-        typer.Option(
-            "--repo",
-            "-r",
-            metavar="SOURCE",
-            help="The repository that the sessions are about. Default: that of the current directory.",
-            autocompletion=completion.repository,
-        ),
-    ] = None,
+    repo: options.Repository = None,
     namespace: Annotated[
         str | None,
         typer.Option(
             "--namespace", metavar="NAME", help="Read them into this namespace. Default: RAG_NAMESPACE."
         ),
     ] = None,
-    *,
-    yes: options.Yes = False,
-    json: options.Json = False,
 ) -> None:
     """Read conversations from JSON lines, or from the sessions of a coding agent.
 
@@ -134,11 +123,10 @@ def import_(
     rag turns import --from claude-code
     """
     with (
-        errors_as_exit_codes(),
         opened_engine(settings_from(namespace=namespace)) as engine,
     ):
         if agent is not None:
-            _import_sessions(engine, agent, sources or [], repo, yes=yes, json=json)
+            _import_sessions(engine, agent, sources or [], repo)
             return
         if len(sources or ()) != 1 or sources is None:
             raise ConfigError("name one file written by `rag turns export`, or an agent with --from")
@@ -146,7 +134,7 @@ def import_(
             new = engine.turns.restore(_lines(sources[0]), namespace=engine.settings.namespace)
         except ValueError as error:
             raise ConfigError(f"cannot read {sources[0]}: {error}; nothing was stored") from error
-        if json:
+        if wants_json():
             out_json({"conversations": new})
         else:
             out(f"stored {counted(new, 'conversation')}")
@@ -154,20 +142,18 @@ def import_(
                 say("rag: everything in the file is already stored; existing conversations do not change")
 
 
-def _import_sessions(
-    engine: Engine, agent: str, places: Sequence[Path], repo: str | None, *, yes: bool, json: bool
-) -> None:
+def _import_sessions(engine: Engine, agent: str, places: Sequence[Path], repo: str | None) -> None:
     from rag.service import locate
     from rag.service.sessions import import_sessions, session_folder
 
     source = locate(repo)
     if not places:
         places = [folder := session_folder(agent, source)]
-        if not yes and not sys.stdin.isatty():
+        if not agrees() and not sys.stdin.isatty():
             raise ConfigError(f"agree with --yes that {folder} is read, or name a folder with sessions")
-        confirm(f"read the sessions of {agent} in {visible(str(folder))}?", yes=yes)
+        confirm(f"read the sessions of {agent} in {visible(str(folder))}?")
     done = import_sessions(engine, source, agent, [user_path(place) for place in places])
-    if json:
+    if wants_json():
         out_json(asdict(done))
         return
     grown = f", {done.grown} of them in known conversations" if done.grown else ""
@@ -182,7 +168,6 @@ def _import_sessions(
 def copy(
     source: Url,
     target: Url,
-    json: options.Json = False,
 ) -> None:
     """Copy everything from one turn store to another, in all namespaces. Existing data does not change.
 
@@ -192,27 +177,22 @@ def copy(
     """
     from rag.service.namespaces import copied_namespaces
 
-    with errors_as_exit_codes():
-        settings = settings_from()
-        _must_exist(source)
-        with (
-            opened_engine(replace(settings, memory=source)) as from_,
-            opened_engine(replace(settings, memory=target)) as to,
-        ):
-            new = 0
-            for namespace in copied_namespaces(from_.turns, to.turns):
-                new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
-                say(f"rag: copied {namespace or 'the default namespace'}")
-            if json:
-                out_json({"conversations": new})
-            else:
-                out(f"copied {counted(new, 'conversation')}")
+    settings = settings_from()
+    _must_exist(source)
+    with (
+        opened_engine(replace(settings, memory=source)) as from_,
+        opened_engine(replace(settings, memory=target)) as to,
+    ):
+        new = 0
+        for namespace in copied_namespaces(from_.turns, to.turns):
+            new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
+            say(f"rag: copied {namespace or 'the default namespace'}")
+        result({"conversations": new}, f"copied {counted(new, 'conversation')}")
 
 
 def backup(
     file: Annotated[Path, typer.Argument(help="The output file.", metavar="FILE")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    json: options.Json = False,
 ) -> None:
     """Write everything in the turn store, in all namespaces, to one file, and verify it.
 
@@ -222,17 +202,16 @@ def backup(
     """
     from rag.service.backup import back_up
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         held = back_up(engine, file, force=force)
-        if json:
-            out_json({"file": str(file), **_held(held)})
-        else:
-            out(f"backed up {_in_words(held)} to {file} ({megabytes(file.stat().st_size)})")
+        result(
+            {"file": str(file), **_held(held)},
+            f"backed up {_in_words(held)} to {file} ({megabytes(file.stat().st_size)})",
+        )
 
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file written by `backup`.", metavar="FILE")],
-    json: options.Json = False,
 ) -> None:
     """Restore a backup. Existing data does not change.
 
@@ -244,9 +223,9 @@ def restore(
     """
     from rag.service.backup import restore_backup
 
-    with errors_as_exit_codes(), opened_engine() as engine:
+    with opened_engine() as engine:
         held, new = restore_backup(engine, file)
-        if json:
+        if wants_json():
             out_json({"file": str(file), **_held(held), "new_conversations": new})
         else:
             made = held.made.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say
+from rag.cli.terminal import opened_engine, out, out_json, say, wants_json
 from rag.errors import ConfigError, ProviderError
 from rag.quoting import counted, visible
 from rag.types import PARSER_GAVE_UP
@@ -40,15 +40,6 @@ class PageOptions:
             rich_help_panel=_WRITING,
         ),
     ] = True
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrency",
-            min=1,
-            help="Pages that the model writes at the same time. Default: 4, or 1 for a local model.",
-            rich_help_panel=_WRITING,
-        ),
-    ] = None
     budget_tokens: Annotated[
         int | None,
         typer.Option(
@@ -107,8 +98,6 @@ def wiki(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="With --check: print Markdown for a pull request.")
     ] = False,
-    json: options.Json = False,
-    yes: options.Yes = False,
 ) -> None:
     """Write a wiki: Markdown pages, diagrams and reference tables, with the lines behind each statement.
 
@@ -121,25 +110,24 @@ def wiki(
 
     rag wiki . -o wiki --check
     """
-    with errors_as_exit_codes():
-        from rag.service import locate
-        from rag.wiki import check_wiki, write_wiki
+    from rag.service import locate
+    from rag.wiki import check_wiki, write_wiki
 
-        if markdown and (json or not check):
-            raise ConfigError("--markdown is for --check, without --json")
-        wanted = locate(source, index.ref, index.filters)
-        with opened_engine(yes=yes) as engine:
-            if check:
-                found = check_wiki(engine, engine.repository(wanted), output)
-                _print_check(found, json=json, markdown=markdown)
-                raise typer.Exit(OUTDATED if found.outdated else 0)
-            report = write_wiki(
-                engine, engine.repository(wanted), output, page.chosen(), progress=_PageProgress()
-            )
-        out_json(_as_json(report)) if json else _print(report)
-        if report.failed:
-            failed = report.given_up or ProviderError
-            raise typer.Exit(failed.exit_code)
+    if markdown and (wants_json() or not check):
+        raise ConfigError("--markdown is for --check, without --json")
+    wanted = locate(source, index.ref, index.filters)
+    with opened_engine() as engine:
+        if check:
+            found = check_wiki(engine, engine.repository(wanted), output)
+            _print_check(found, markdown=markdown)
+            raise typer.Exit(OUTDATED if found.outdated else 0)
+        report = write_wiki(
+            engine, engine.repository(wanted), output, page.chosen(), progress=_PageProgress()
+        )
+    out_json(_as_json(report)) if wants_json() else _print(report)
+    if report.failed:
+        failed = report.given_up or ProviderError
+        raise typer.Exit(failed.exit_code)
 
 
 class _PageProgress:
@@ -189,12 +177,12 @@ def _print(report: WikiReport) -> None:
         say(f"rag: to read it in a browser: mkdocs serve --config-file {shlex.quote(f'{folder}/mkdocs.yml')}")
 
 
-def _print_check(check: WikiCheck, *, json: bool, markdown: bool) -> None:
+def _print_check(check: WikiCheck, *, markdown: bool) -> None:
     from rag.wiki.site.check import as_markdown, as_text
 
     for note in check.notes:
         say(f"rag: {visible(note)}")
-    if json:
+    if wants_json():
         pages = [
             {
                 "id": page.id,

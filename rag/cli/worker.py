@@ -12,7 +12,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.settings_options import settings_from
-from rag.cli.terminal import errors_as_exit_codes, out_json, say
+from rag.cli.terminal import out_json, say, wants_json
 from rag.quoting import visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def worker(
             help="How long running jobs may continue after a stop signal, before they return to the queue.",
         ),
     ] = 10.0,
-    json: options.Json = False,
 ) -> None:
     """Run shared jobs, each in a process of its own.
 
@@ -46,37 +45,36 @@ def worker(
 
     rag worker --slots 2
     """
-    with errors_as_exit_codes():
-        from rag.service.jobs import open_jobs
-        from rag.worker.loop import Worker
+    from rag.service.jobs import open_jobs
+    from rag.worker.loop import Worker
 
-        settings = settings_from()
-        jobs = open_jobs(settings)
-        running = Worker(
-            jobs,
-            settings,
-            notice=lambda text: say(f"rag: {visible(text)}"),
-            slots=slots,
-            grace_s=grace,
-        )
+    settings = settings_from()
+    jobs = open_jobs(settings)
+    running = Worker(
+        jobs,
+        settings,
+        notice=lambda text: say(f"rag: {visible(text)}"),
+        slots=slots,
+        grace_s=grace,
+    )
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            running.stop(grace_s=0 if running.is_stopping else None)
+    def stop(number: int, frame: FrameType | None) -> None:
+        running.stop(grace_s=0 if running.is_stopping else None)
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        jobs.jobs(limit=1)  # the queue is reachable, or the command fails now
-        say(f"rag: worker {running.name} runs jobs (Ctrl-C to stop)")
-        try:
-            with _retention(settings, running.notice):
-                ended = running.run(drain=drain)
-        finally:
-            jobs.close()
-        counts = dict(sorted(ended.items()))
-        if json:
-            out_json(counts)
-        else:
-            say(f"rag: {', '.join(f'{count:,} {state}' for state, count in counts.items()) or 'no jobs'}")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    jobs.jobs(limit=1)  # the queue is reachable, or the command fails now
+    say(f"rag: worker {running.name} runs jobs (Ctrl-C to stop)")
+    try:
+        with _retention(settings, running.notice):
+            ended = running.run(drain=drain)
+    finally:
+        jobs.close()
+    counts = dict(sorted(ended.items()))
+    if wants_json():
+        out_json(counts)
+    else:
+        say(f"rag: {', '.join(f'{count:,} {state}' for state, count in counts.items()) or 'no jobs'}")
 
 
 @contextmanager

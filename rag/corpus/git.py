@@ -291,8 +291,8 @@ def _left_s(until: float, timeout_s: float, command: str) -> float:
     left_s = until - time.monotonic()
     if left_s <= 0:
         raise SourceError(
-            f"`git {command}` took longer than {timeout_s:g} seconds and was killed; raise git_timeout_s, "
-            "or clone it yourself and give the folder"
+            f"`git {command}` took longer than {timeout_s:g} seconds and was killed; clone it "
+            "yourself and give the folder"
         )
     return left_s
 

@@ -28,7 +28,7 @@ from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
 from rag.serve.access.keys import KeyRecords
-from rag.serve.settings import ServerSettings
+from rag.serve.settings import ENVIRONMENT, NOT_SETTINGS, ServerSettings
 from rag.service import Engine, locate
 from rag.service.named_sources import with_safe_names
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
@@ -45,7 +45,7 @@ _DEEPWIKI: Mapping[str, Any] = {
 """For its frontend, which is served from its own port and sends whole wikis."""
 
 _SHARED_DRAIN_S = 5.0
-_NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
+_NOT_IN_FILES = NOT_SETTINGS.union(ENVIRONMENT)
 
 
 @contextmanager

@@ -79,12 +79,10 @@ def install(app: FastAPI, service: Service) -> None:
             more=offset + limit < len(waiting),
         )
 
-    if service.settings.metrics:
-
-        @app.get("/metrics", tags=["operation"], response_class=Response)
-        async def metrics() -> Response:
-            """Return the metrics in Prometheus' text format."""
-            return Response(service.telemetry.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    @app.get("/metrics", tags=["operation"], response_class=Response)
+    async def metrics() -> Response:
+        """Return the metrics in Prometheus' text format."""
+        return Response(service.telemetry.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _not_ready(service: Service, entry: ServedRepository) -> NotReady:

@@ -15,9 +15,19 @@ from rag.types import Source
 
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _REF = re.compile(r"refs/[^\s~^:\\]+")
+_MAX_PORT = 65_535
 LOG_FORMATS = ("json", "text")
 MAX_NAMED_REPOSITORIES = 1_000
 """The limit for `max_repositories`."""
+
+
+ENVIRONMENT = {"keys": "RAG_SERVER_KEYS", "deepwiki_code": "RAG_DEEPWIKI_CODE"}
+"""The settings that no file has: secrets, each with its environment variable."""
+NOT_SETTINGS = frozenset(
+    "engine max_repositories max_refs max_body_bytes max_json_values max_messages attempts waiting "
+    "mcp_sessions mcp_idle_s threads body_timeout_s wait_for_index_s refresh_s fetch_s".split()
+)
+"""Fields that programs set, and no user: no file and no option has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +46,8 @@ class ServerSettings:
     """Groups of listed repositories, as NAME = a list of their names. A question to `@NAME` is answered from
     those that it is about; `@all` is the group of all listed repositories."""
     models: tuple[str, ...] = ()
-    """Further models that a question may choose by name, opened like the configured `model`: with the same
-    server and key, unless they are commands or files. Requests can name no other model. Default: none."""
+    """Further models that a question may choose by name. They are opened like the configured `model`,
+    with the same server and key, unless they are commands or files. Requests can name no other."""
     max_repositories: int = 10
     """How many repositories one question may name, and how many of a group it is answered from."""
     allow_urls: tuple[str, ...] = ()
@@ -45,7 +55,7 @@ class ServerSettings:
     refs: tuple[str, ...] = ("refs/heads", "refs/tags")
     """What `NAME@REF` may name: ref names, folders of refs or globs, and the commits that such a ref reaches.
     `*` allows everything that git can name, also the stash and commits on no branch."""
-    max_refs: int = 100
+    max_refs: int = 1_000
     """How many requested refs and URLs keep their clone and index on disk; the least recently used go
     first."""
     max_refs_bytes: int = 20_000_000_000
@@ -75,8 +85,6 @@ class ServerSettings:
     deepwiki_code: str = field(default="", repr=False)
     """The code that deepwiki-open's frontend asks for before a wiki is written or deleted, from the
     environment only (`RAG_DEEPWIKI_CODE`)."""
-    metrics: bool = True
-    """Serve `/metrics`."""
     log_format: str = "json"
     """The form of log lines on stderr: `json` or `text`."""
     access_log: bool = True
@@ -149,6 +157,11 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
         )
     for name, _ in settings.repositories:
         check_name(name)
+    if not 0 <= settings.port <= _MAX_PORT or settings.concurrent < 1:
+        raise SettingsError(
+            f"port must be from 0 to {_MAX_PORT}, and concurrent at least 1; they are {settings.port} and "
+            f"{settings.concurrent}"
+        )
     for host in (*settings.allow_urls, *settings.public_hosts):
         if not _HOST.fullmatch(host):
             raise SettingsError(f"{host!r} is not a host; write it as example.org or example.org:8443")

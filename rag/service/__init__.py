@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rag.service.engine import Engine
     from rag.service.named_sources import locate
     from rag.service.repository import Repository
-    from rag.service.sources import forget, index_texts, read_sources
+    from rag.service.sources import index_texts, read_sources
 
 __all__ = [
     "Dialog",
@@ -29,7 +29,6 @@ __all__ = [
     "Repository",
     "aconverse",
     "converse",
-    "forget",
     "index_texts",
     "locate",
     "read_sources",
@@ -42,7 +41,6 @@ _HOMES = {
     "Repository": "repository",
     "aconverse": "ask",
     "converse": "ask",
-    "forget": "sources",
     "index_texts": "sources",
     "locate": "named_sources",
     "read_sources": "sources",

@@ -321,7 +321,7 @@ class RefRetention:
 
     def _full(self, what: str) -> RetentionFull:
         count, size = len(self._entries()), self._total()
-        advice = "try again later, or raise max_refs and max_refs_bytes in the server's settings"
+        advice = "try again later, or raise max_refs_bytes in the server's settings"
         return RetentionFull(f"{what}; {advice}", count=count, size_bytes=size)
 
 

@@ -1,58 +1,18 @@
-"""Sources as a user names them: found, read, and forgotten."""
+"""Sources as a user names them: found and read."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rag import backends
-from rag.corpus.acquire import acquire, clone_folder, resolve
+from rag.corpus.acquire import acquire
 from rag.corpus.read import read
 from rag.corpus.walk import walk
-from rag.database.locate import remove, stores
 from rag.database.store import Store
 from rag.database.update import Options, write_texts
-from rag.errors import SourceError, StoreError
-from rag.resources import user_path
 from rag.settings import Settings
 from rag.types import Checkout, Source, SourceFile
-
-
-def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[int, int]:
-    """Remove all stores of a source (at one ref, or at every ref) and its clones.
-
-    `text` may also be a deleted folder, or a store file that cannot be read. Conversations are kept.
-
-    Returns:
-        The number of stores removed, and the bytes freed.
-    """
-    given = user_path(text)
-    try:
-        location = resolve(text, ref).location
-    except SourceError:
-        location = str(given)
-    removed = freed = 0
-    for path, header in list(stores(settings.home)):
-        found = None
-        if not isinstance(header, StoreError):
-            found = Source(str(header["location"]), None if header["ref"] is None else str(header["ref"]))
-        named = path == given
-        if found is not None and not named:
-            named = found.location == location and ref in (None, found.ref)
-        if named:
-            freed += remove(path) + (
-                0 if found is None else _remove_clone(clone_folder(found, settings.home))
-            )
-            removed += 1
-    return removed, freed
-
-
-def _remove_clone(folder: Path) -> int:
-    size = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
-    if folder.is_dir():
-        shutil.rmtree(folder)
-    return size
 
 
 def read_sources(source: Source, settings: Settings) -> Iterator[SourceFile]:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from rag.backends import FETCHED
 from rag.backends.shelf.disk_cache import DiskCache
-from rag.corpus.acquire import locked
+from rag.corpus.acquire import locked, resolve
 from rag.database.locate import disk_bytes, last_used, remove, store_files, stores
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
@@ -110,11 +110,13 @@ def named_items(found: DataFolder, name: str) -> list[StorageItem]:
     Raises:
         ConfigError: there is none, or it is nothing that can be made again.
     """
-    place = str(user_path(name))
+    places = {str(user_path(name))}
+    with suppress(SourceError):  # a folder that is gone, or a file
+        places.add(resolve(name).location)
     named = [
         one
         for one in _oldest_first(found, all_items=True)
-        if name in (one.name, Path(one.file).name, one.location) or place in (one.file, one.location)
+        if name in (one.name, Path(one.file).name, one.location) or places & {one.file, one.location}
     ]
     if not named:
         raise ConfigError(f"nothing in {found.home} is named {name!r}; `rag storage` lists what there is")

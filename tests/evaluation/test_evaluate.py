@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
+from command import Ran, rag
 
-from rag.cli.evaluate import evaluate
 from rag.errors import ProviderBroke, SettingsError, SourceError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import read_questions
@@ -251,10 +249,8 @@ def test_turns_of_one_conversation_are_drawn_together(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- reports and the command
 
 
-def _invoke(*arguments: str) -> Any:
-    app = Typer()
-    app.command()(evaluate)
-    return CliRunner().invoke(app, [*arguments])
+def _invoke(*arguments: str) -> Ran:
+    return rag("eval", *arguments)
 
 
 def _system(mode: str = "") -> str:
@@ -264,17 +260,17 @@ def _system(mode: str = "") -> str:
 def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_path: Path) -> None:
     common = [str(SAMPLE), "--questions", str(questions_file), "--without-rag", "--system", _system()]
     done = _invoke(*common, "--system", _system("history"), "--json")
-    assert done.exit_code == 0, done.output
-    value = json.loads(done.stdout)
+    assert done.code == 0, done.err
+    value = json.loads(done.out)
     assert [cost["system"] for cost in value["costs"]] == ["fake", "fakehistory"]
     assert [cost["history"] for cost in value["costs"]] == [False, True]
     assert len(value["questions"]) == 4
     assert all(0 <= s["ndcg"] <= 1 for q in value["questions"] for s in q["scores"].values())
     assert value["starts"]["fake"][0]["ready_s"] > 0
     table = _invoke(*common, "--kinds", "newcomer,follow-up")
-    assert table.exit_code == 0
-    assert "newcomer" in table.stdout
-    assert "first\t" not in table.stdout
+    assert table.code == 0
+    assert "newcomer" in table.out
+    assert "first\t" not in table.out
 
 
 @pytest.mark.parametrize(
@@ -291,13 +287,13 @@ def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_pat
 )
 def test_what_the_user_can_mend_ends_with_2(questions_file: Path, arguments: list[str], says: str) -> None:
     done = _invoke(*(argument.replace("{file}", str(questions_file)) for argument in arguments))
-    assert done.exit_code == 2
-    assert says in done.stderr
+    assert done.code == 2
+    assert says in done.err
 
 
 def test_a_system_that_fails_ends_with_3(questions_file: Path) -> None:
     common = [str(SAMPLE), "--questions", str(questions_file), "--without-rag"]
-    assert _invoke(*common, "--system", _system("dies")).exit_code == 3
+    assert _invoke(*common, "--system", _system("dies")).code == 3
 
 
 def test_each_run_indexes_from_nothing_with_the_users_settings(

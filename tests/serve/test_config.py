@@ -16,8 +16,8 @@ host = "0.0.0.0"
 port = 9000
 public_hosts = ["rag.example.org"]
 rate = "120/minute"
-metrics = false
-refresh_s = 2
+access_log = false
+drain_s = 2
 
 [repositories]
 api = "api"
@@ -35,7 +35,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_the_file_says_what_is_served_and_flags_win(config: Path) -> None:
     settings = server_settings(Settings(), config, {"port": 9001, "host": None, "allow_urls": ()})
-    assert (settings.host, settings.port, settings.rate, settings.metrics) == (
+    assert (settings.host, settings.port, settings.rate, settings.access_log) == (
         "0.0.0.0",
         9001,
         "120/minute",
@@ -68,8 +68,9 @@ def test_without_a_repository_the_current_folder_is_served(
         ("port = 'x'", "port = 'x' is invalid"),
         ("port = true", "port = True is invalid"),
         ("concurrent = -1", "concurrent = -1 must be between 0 and"),
-        ("mcp_idle_s = inf", "mcp_idle_s = inf must be between 0 and 1000000000"),
-        ("max_refs = 1" + "0" * 400, "max_refs = 1"),
+        ("grace_s = inf", "grace_s = inf must be between 0 and 1000000000"),
+        ("max_refs_bytes = 1" + "0" * 400, "max_refs_bytes = 1"),
+        ("mcp_idle_s = 1", "'mcp_idle_s', which is not a server setting; the settings are: access_log"),
         ("origins = 'x'", "origins = "),
         ("repositories = ['x']", "repositories = "),
         ("port = ", "cannot read"),

@@ -256,7 +256,7 @@ def test_the_command_fails_with_the_service_and_leaves_a_whole_wiki(sample_repo,
     with ProviderServer(behaviours=["fails"]) as server:
         done = rag(
             *("wiki", sample_repo, "-o", tmp_path / "wiki", "--model", "m", "--base-url", server.base_url),
-            *("--concurrency", 6),
+            *("--model-concurrency", 6),
         )
     assert done.code == 3 and done.err.count("try again later") == 1 and "6 without text" in done.out
 

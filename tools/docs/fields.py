@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from rag.cli.settings_options import field_texts
+from rag.serve import settings as server
 from rag.serve.settings import ServerSettings
 from rag.settings import ENVIRONMENT, Settings
-
-NOT_IN_A_FILE = {"engine": "", "keys": "`RAG_SERVER_KEYS`", "deepwiki_code": "`RAG_DEEPWIKI_CODE`"}
-"""Fields of the server's settings that its file does not take, and the variable that sets each."""
 
 
 def settings_table() -> str:
     """The table of the settings of every command."""
     rows = []
-    for name, text in described(Settings).items():
+    for name, text in field_texts(Settings).items():
         if name in ENVIRONMENT:
             names = "<br>".join(f"`{each}`" for each in (name, *ENVIRONMENT[name]))
             rows.append((names, text, _default(Settings, name)))
@@ -29,24 +25,11 @@ def settings_table() -> str:
 def server_table() -> str:
     """The table of the settings of `rag serve`."""
     rows = []
-    for name, text in described(ServerSettings).items():
-        if name != "engine":
-            where = NOT_IN_A_FILE.get(name, f"`{name}`")
+    for name, text in field_texts(ServerSettings).items():
+        if name not in server.NOT_SETTINGS:
+            where = f"`{server.ENVIRONMENT.get(name, name)}`"
             rows.append((where, text, _default(ServerSettings, name)))
     return table(("Key", "Meaning", "Default"), rows)
-
-
-def described(kind: type[Any]) -> dict[str, str]:
-    """The text below each field of a dataclass, on one line; "" where there is none."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(definition, ast.ClassDef)
-    texts = {}
-    for statement, below in zip(definition.body, [*definition.body[1:], ast.Pass()], strict=True):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            value = below.value if isinstance(below, ast.Expr) else None
-            text = value.value if isinstance(value, ast.Constant) else ""
-            texts[statement.target.id] = " ".join(str(text).split())
-    return texts
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

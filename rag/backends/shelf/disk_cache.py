@@ -205,7 +205,7 @@ class DiskCache:
             path=str(self.folder),
             why=f"the store {generation.key} takes {generation.size_bytes:,} bytes, and the cache may have "
             f"{self.max_bytes:,} with what is being fetched",
-            fix="raise stores_cache_bytes (RAG_STORES_CACHE)",
+            fix="index the source here, without RAG_STORES",
         )
 
     @contextmanager

@@ -242,7 +242,8 @@ class WikiBuilder:
 
     @property
     def _concurrency(self) -> int:
-        return self.options.concurrency or (1 if self.engine.asks_this_machine else 4)
+        chosen = self.options.concurrency or self.engine.settings.model_concurrency
+        return chosen or (1 if self.engine.asks_this_machine else 4)
 
     def _report(self, result: PageResult, done: int, total: int) -> PageResult:
         self.progress(result, done, total)

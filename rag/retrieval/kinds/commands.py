@@ -51,7 +51,7 @@ _DETAILS = frozenset(
 )
 """The words of a command that is for a part, or for a case."""
 _CONVENTIONS = {
-    "cargo.toml": ("cargo build", "cargo test"),
+    "cargo.toml": ("cargo build", "cargo test", "cargo run"),
     "go.mod": ("go build ./...", "go test ./..."),
     "pytest.ini": ("pytest",),
 }
@@ -151,9 +151,13 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
     own = index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
     paths = list(_paths(index))
     names = {path.rpartition("/")[2].lower() for _, path in paths}
+    every = map(index.file_path, range(index.total_files))
+    programs = sum(path.endswith("src/main.rs") and not is_carried(path) for path in every)
     for rank, path in paths:
         text = index.file_text(path)
         for number, one in enumerate(_read(path, text[0], own) if text else ()):
+            if one.by_convention and one.purpose == "run" and programs != 1:
+                continue
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
             is_other = one.purpose == "install" and own not in one.text.lower()
             if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and _names_package(one.text))):

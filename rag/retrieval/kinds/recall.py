@@ -12,6 +12,9 @@ from rag.retrieval.working_set import WeighedPlace
 from rag.types import CodeFacts, Subject
 from rag.types.question_kinds import AFFECTED, AGAIN
 
+_MAX_FILES = 10
+"""How many files are shown that a change affects."""
+
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the recalled places as they are now, each with its question; None if none is there any more."""
@@ -45,15 +48,18 @@ def _affected(asked: Asked, subject: WeighedPlace) -> CodeFacts | None:
             continue
         found.append(_now(asked, index, place, "defined here" if symbol else "what this is about"))
         defined = [one for one in index.graph.definitions(symbol) if one.path == place.path] if symbol else []
-        uses = uses_of_name(index, symbol, meant=defined, calls=False).found if defined else ()
-        found += [asked.place(index, use.path, use.line, f"uses {named(symbol)}") for use in uses]
-        tests = tests_of(asked, index, defined) if defined else index.graph.importers(place.path)
-        said = f"tests {named(symbol)}" if defined else f"imports {named(place.path)}"
-        found += [asked.place(index, use.path, use.line, said) for use in tests]
+        if defined or (symbol and index.graph.values(symbol)):
+            uses = uses_of_name(index, symbol, meant=defined, calls=False).shown
+            found += [asked.place(index, use.path, use.line, f"uses {named(symbol)}") for use in uses]
+        tests = tests_of(asked, index, defined) if defined else []
+        found += [asked.place(index, use.path, use.line, f"tests {named(symbol)}") for use in tests]
+        for use in index.graph.importers(place.path) if not symbol else ():
+            found.append(asked.place(index, use.path, use.line, f"imports {named(place.path)}"))
     files = list({one.file.path: one for one in reversed(found) if one}.values())[::-1]
-    about = named(setting or subject.place.name)
-    summary = f"A change of {about} affects {len(files)} file{'s' * (len(files) != 1)}"
-    return code_facts(asked, AFFECTED, "", summary, files)
+    about, count = named(setting or subject.place.name), len(files)
+    summary = f"A change of {about} affects {count} file{'s' * (count != 1)}"
+    files = asked.first(files, _MAX_FILES, "files are shown")
+    return code_facts(asked, AFFECTED, "", summary, files, count=count)
 
 
 def _now(asked: Asked, index: ChunkIndex, place: Subject, reason: str) -> FactPlace | None:

@@ -21,6 +21,7 @@ from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.recognition import settings_named
+from rag.retrieval.shown_definition import is_in_test
 from rag.types import CodeFacts, Kind
 from rag.types.question_kinds import SETTING
 
@@ -90,13 +91,14 @@ def _of_noun(asked: Asked) -> CodeFacts | None:
     places = [place for _, place in sorted(found.values(), key=lambda one: -one[0])]
     if not 0 < len(places) <= _MAX_NAMES:
         return None
-    summary = f"A value for {named(noun[1])} is given in {named(places[0].file.path)}"
+    summary = f"The value of {named(noun[1])} is given in {named(places[0].file.path)}"
     return code_facts(asked, SETTING, noun[1], summary, places, is_doubtful=True)
 
 
 def places_of(asked: Asked, index: ChunkIndex, name: str) -> list[FactPlace]:
-    """Return the lines that set, declare, read or document a setting, in that order."""
-    return [place for _, place in sorted(_places(asked, index, name), key=lambda one: one[0])]
+    """Return the lines that set, declare, read or document a setting, in that order; examples come last."""
+    found = sorted(_places(asked, index, name), key=lambda one: (_is_beside(one[1].file.path), one[0]))
+    return [place for _, place in found]
 
 
 def _places(asked: Asked, index: ChunkIndex, name: str) -> Iterator[tuple[int, FactPlace]]:
@@ -127,14 +129,15 @@ def _in_file(file: FileText, name: str, kind: Kind) -> Iterator[tuple[int, FactP
     written, given = re.compile(spelled, flags), re.compile(spelled + _VALUE, flags)
     for number, line in enumerate(file.lines, 1):
         line = line[:_MAX_LINE_CHARS]
-        if not (names := [*written.finditer(line)]):
+        if not (names := [*written.finditer(line)]) or is_in_test(file.index, file.path, number):
             continue
+        is_given = given.search(line) is not None
         what, end = _READ, 0
-        if kind == "doc" or (kind == "code" and _COMMENT.match(line)):
+        if kind == "doc" or (_COMMENT.match(line) and not (is_given and kind == "config")):
             what = _DOCUMENTED
         elif (default := _default_near(file, number)) and default < number:
             what = _DEFAULTED
-        elif given.search(line) and all(line[one.start() - 1] in "\"'" for one in names[1:]):
+        elif is_given and all(line[one.start() - 1] in "\"'" for one in names[1:]):
             what = _GIVEN  # a value that has the name itself, not in quotes, is read there
         elif default:
             what, end = _DEFAULTED, default

@@ -207,8 +207,8 @@ def judge(
 def _is_unrelated(found: RetrievalResult) -> bool:
     """Return whether the first hit of a question about "it" is elsewhere, and no call leads there."""
     first, sought = found.hits[0], found.sought
-    is_near = first.path in sought.near or first.legs.get("linked", 0.0) > 0
-    return sought.says_it and bool(sought.about) and not is_near
+    is_linked = first.legs.get("linked", 0.0) > 0
+    return bool(sought.says_it and sought.subject and sought.subject.path != first.path and not is_linked)
 
 
 def _is_in(hits: Sequence[Hit], word: str) -> bool:

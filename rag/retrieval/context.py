@@ -38,6 +38,7 @@ from rag.retrieval.working_set import (
     working_set,
 )
 from rag.types import Subject
+from rag.types.question_kinds import AFFECTED
 
 _MANY_TERMS = 5
 """The more terms of its own above this a question has, the less it needs from the past, even one like
@@ -143,9 +144,11 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         return _corrected(correction, past, carry)
     question = _with_lines_of(question, past[-1])
     about, kind = _about(past, carry), recalls(question, past)
-    setting = setting_asked(_began(about).text) if bare_pronoun(question.text) else ""
+    setting, its_place = _setting_meant(past) if kind == AFFECTED or bare_pronoun(question.text) else ("", ())
     says_it = question.dependent or past[-1].is_set or not own_terms(question)
     if setting:
+        about = (*its_place, *about)[: carry.places]
+    if setting and kind != AFFECTED:
         question = parse_question(with_its_meaning(question.text, setting))
     own = own_terms(question)
     share = 1.0 if says_it or len(own) < SELF_CONTAINED_TERMS else carry.alone
@@ -175,6 +178,14 @@ def _about(past: Sequence[Exchange], carry: Carry) -> tuple[WeighedPlace, ...]:
     """Return the places that "it" may mean, with weights relative to the first."""
     found = working_set(past)[: carry.places]
     return tuple(replace(one, weight=one.weight / found[0].weight) for one in found)
+
+
+def _setting_meant(past: Sequence[Exchange]) -> tuple[str, tuple[WeighedPlace, ...]]:
+    """Return the setting that the last question was for which names something, and its place; "" for none."""
+    last = next((one for one in reversed(past) if not bare_pronoun(one.question)), past[0])
+    setting = setting_asked(asked_in(last).text)
+    places = [replace(place, symbol=setting, scope="") for place in last.places[:1]]
+    return setting, tuple(WeighedPlace(place, 1.0, last.question) for place in places)
 
 
 def _began(about: Sequence[WeighedPlace]) -> ParsedQuestion:

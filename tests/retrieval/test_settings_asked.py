@@ -55,6 +55,7 @@ def test_a_line_that_reads_a_setting_does_not_set_it(searchers: list[Searcher]):
     [
         ([DEFAULT], "and who reads it?", "app/settings.py:5 reads"),
         ([DEFAULT, "and who reads it?"], "where is it set?", "app/settings.py:3 sets"),
+        (["how is a path read?", DEFAULT], "who reads it?", "app/settings.py:5 reads"),
     ],
 )
 def test_it_is_the_setting_that_was_asked_for(searchers: list[Searcher], earlier, question, first):
@@ -76,3 +77,8 @@ def test_a_default_that_has_no_name_is_the_value_of_what_it_is_of(searchers: lis
     facts = search(searchers, "what port does it listen on by default?").code_facts
     assert facts is not None
     assert [(one.path, one.start) for one in facts.items] == [("app/serve.go", 5)]
+
+
+def test_another_question_ends_what_is_said_of_a_setting(searchers: list[Searcher]):
+    found = search_in_turn(searchers, "who calls it?", [DEFAULT, "how is the mode of a path set?"])
+    assert found.sought.setting == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
-from rag.retrieval.kinds.recognition import setting_asked
 from rag.retrieval.kinds.setting import places_of
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.uses import uses_of_name
@@ -40,7 +39,7 @@ def find(asked: Asked) -> CodeFacts | None:
 def _affected(asked: Asked, subject: WeighedPlace) -> CodeFacts | None:
     """Return what a change of the subject affects, by file: where it is, its users and its tests."""
     found: list[FactPlace | None] = []
-    setting = setting_asked(subject.question)
+    setting = asked.question.setting
     for index in asked.indexes:
         place, symbol = subject.place, subject.place.symbol
         if setting:

@@ -20,7 +20,7 @@ from rag.markdown import plain
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
 from rag.types.answer import QUOTING
-from rag.types.question_kinds import LIST, RECALL
+from rag.types.question_kinds import AFFECTED, LIST, RECALL
 
 _OTHER_PLACES = 5
 _FEW_FACTS = 7
@@ -187,7 +187,7 @@ class _Writing:
         is_quoted = (
             is_quoted
             or found is None
-            or (len(found.items) <= _FEW_FACTS and found.kind not in (LIST, RECALL))
+            or (len(found.items) <= _FEW_FACTS and found.kind not in (AFFECTED, LIST, RECALL))
         )
         quoted = asked_for or ([first] if is_quoted else [])
         quotations = tuple(self._quotation(one) for one in quoted)
@@ -256,7 +256,7 @@ class _Writing:
     def _fact(self, item: CodeFact, n: int, found: CodeFacts) -> NamedPlace:
         text = next((line.strip() for line in lines_of(item.text) if line.strip()), "")
         doubted = "" if item.certain else "possibly"
-        differ = found.kind == RECALL or len({one.reason for one in found.items}) > 1
+        differ = found.kind in (AFFECTED, RECALL) or len({one.reason for one in found.items}) > 1
         reason = visible(item.reason) if differ else ""
         what = ", ".join(filter(None, [reason, doubted]))
         is_named = item.label and found.kind != LIST

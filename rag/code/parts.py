@@ -12,8 +12,8 @@ from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.markdown import documented
 
-_LARGE_SHARE = 1 / 3
-"""A folder with more than this share is shown as its subfolders."""
+_LARGE_SHARE, _MOST_SHARE = 1 / 3, 1 / 2
+"""A folder with more than this share is shown as its subfolders, one without any as its files."""
 _MIN_FILES = 3
 """A folder with fewer files is one part; the top of a repository never is."""
 _MAX_ROUNDS = 40
@@ -66,7 +66,7 @@ def _lines(files: Sequence[File]) -> int:
     return sum(len(file.lines) for file in files)
 
 
-def main_parts(weights: Mapping[str, int], most: int, *, with_files: bool = False) -> dict[str, list[str]]:
+def main_parts(weights: Mapping[str, float], most: int, *, with_files: bool = False) -> dict[str, list[str]]:
     """Return the folders that hold most of some files, by path, each with its files, at most `most`.
 
     A large one is replaced by its subfolders; with `with_files`, one without subfolders by its files, which
@@ -74,13 +74,14 @@ def main_parts(weights: Mapping[str, int], most: int, *, with_files: bool = Fals
     """
     parts = {"": list(weights)}
 
-    def weight(part: str) -> int:
+    def weight(part: str) -> float:
         return sum(weights[path] for path in parts[part])
 
     for _ in range(_MAX_ROUNDS):
         largest = max(parts, key=lambda part: (weight(part), part))
         inner = _divided(largest, parts[largest], with_files=with_files)
-        is_large = weight(largest) > _LARGE_SHARE * sum(weights.values()) or not largest
+        share = _MOST_SHARE if set(inner) <= set(parts[largest]) else _LARGE_SHARE
+        is_large = weight(largest) > share * sum(weights.values()) or not largest
         if not is_large or not inner:
             break
         del parts[largest]
@@ -103,7 +104,7 @@ def _divided(folder: str, paths: Sequence[str], *, with_files: bool) -> dict[str
         inner, _, _ = path[len(folder) + 1 if folder else 0 :].rpartition("/")
         parts[posixpath.join(folder, inner.partition("/")[0]) if inner else folder].append(path)
     if parts.keys() - {folder}:
-        if with_files:
+        if with_files and not folder:
             parts |= {path: [path] for path in parts.pop(folder, ())}
         return dict(parts)
     if with_files and (not folder or len(paths) >= _MIN_FILES):

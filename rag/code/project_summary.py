@@ -50,7 +50,7 @@ _NOISE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FIRST_PAGE = re.compile(
-    r"docs?/(?:(?:docs|src|content)/)?(?:index|introduction|intro|overview)\.(?:mdx?|rst)"
+    r"(?:(?:website|site|src|content)/){0,3}docs?/(?:(?:docs|src|content)/)?(?:index|introduction|intro|overview)\.(?:mdx?|rst)"
 )
 _BEING = (
     r"\s+(?:is|are)\s+(?:(?:also|basically|essentially|just|often|primarily|simply)\s+)?"

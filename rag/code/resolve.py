@@ -263,10 +263,10 @@ class Resolver:
             base = posixpath.dirname(own)
             while parts and parts[0] == "super":
                 base, parts = posixpath.dirname(base), parts[1:]
+        elif self._rust_file(posixpath.join(own, first)) is not None:  # a module hides a crate of its name
+            base, parts = own, [first, *parts]
         elif first in self._crates:
             base = posixpath.join(self._crates[first], "src")
-        elif self._rust_file(posixpath.join(own, first)) is not None:
-            base, parts = own, [first, *parts]
         else:
             return
         yield from self._rust_path(base, parts, imported.names[0][1])

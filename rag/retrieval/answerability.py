@@ -47,6 +47,7 @@ from rag.retrieval.specificity import specificity
 from rag.retrieval.synonyms import meanings
 from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
 from rag.types.question_kinds import (
+    AFFECTED,
     AGAIN,
     CALLERS,
     COMMAND,
@@ -79,6 +80,8 @@ Of 839 questions by kind this is so for 15: for 11 without an answer, and 4 with
 _APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
 _APART_MAX_WORDS = 64
 """Of longer questions the words are not compared in pairs."""
+_UNRELATED = 0.3
+"""The most that the first place is likely right if the question is about "it", and nothing links them."""
 _MAX_GAP_CHARS = 100
 """The largest number of characters between two words."""
 
@@ -156,6 +159,8 @@ def judge(
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
+    if right is not None and facts is None and _is_unrelated(found):
+        right = min(right, _UNRELATED)
     if (
         facts is not None
         and (facts.certain_count or facts.kind in (CALLERS, OVERVIEW))
@@ -199,6 +204,13 @@ def judge(
     )
 
 
+def _is_unrelated(found: RetrievalResult) -> bool:
+    """Return whether the first hit of a question about "it" is elsewhere, and no call leads there."""
+    first, sought = found.hits[0], found.sought
+    is_linked = first.legs.get("linked", 0.0) > 0
+    return bool(sought.says_it and sought.subject and sought.subject.path != first.path and not is_linked)
+
+
 def _is_in(hits: Sequence[Hit], word: str) -> bool:
     """Return whether a word occurs in the text of a hit, also as part of a name."""
     return any(folded(word) in folded(hit.text) for hit in hits)
@@ -206,7 +218,7 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (AGAIN, COMMAND, HISTORY, LINES, OVERVIEW, RECALL, SETTING):
+    if facts.kind in (AFFECTED, AGAIN, COMMAND, HISTORY, LINES, OVERVIEW, RECALL, SETTING):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):

@@ -6,6 +6,7 @@ The command is a target or script in a file with a conventional name; the line t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from rag.retrieval.conventional_places import Place
 
@@ -36,18 +37,24 @@ In "the type script" the word is that of another key of package.json.
 """
 _SCRIPT = r'^\s*"{name}"\s*:\s*["\[{{]'
 _FILES = {
-    "make": (r"(?:^|/)(?:gnumakefile|makefile[^/]*|[^/]+\.(?:mk|am))$", r"^{name}(?:[ \t][^:=\n]*)?::?(?!=)"),
-    "just": (r"(?:^|/)\.?justfile$", r"^@?{name}\b[^:=\n]*:(?!=)"),
+    "make": (
+        r"(?:^|/)(?:gnumakefile|makefile[^/]*|[^/]+\.(?:mk|am))$",
+        r"^{name}(?:[ \t][^:=\n]*+)?::?(?!=)",
+    ),
+    "just": (r"(?:^|/)\.?justfile$", r"^@?{name}\b[^:=\n]*+:(?!=)"),
     **dict.fromkeys(_PACKAGES.split(), (r"(?:^|/)package\.json$", _SCRIPT)),
     "composer": (r"(?:^|/)composer\.json$", _SCRIPT),
-    "rake": (r"(?:^|/)rakefile$|\.rake$", r"\btask\W+{name}\b"),
-    "task": (r"(?:^|/)taskfile[^/]*\.ya?ml$", r"^\s+['\"]?{name}['\"]?:"),
+    "rake": (r"(?:^|/)rakefile[^/]*$|\.rake$", r"^\s*+task\W++{name}\b"),
+    "task": (r"(?:^|/)taskfile[^/]*\.ya?ml$", r"^  ['\"]?{name}['\"]?:\s*$"),
     "tox": (r"(?:^|/)(?:tox\.ini|tox\.toml|setup\.cfg|pyproject\.toml)$", r"^\[.*env\W{name}\]"),
     "nox": (r"(?:^|/)noxfile\.py$", r"^def {name}\("),
     **dict.fromkeys(("invoke", "inv"), (r"(?:^|/)tasks(?:\.py|/[^/]+\.py)$", r"^def {name}\(")),
     "poe": (r"(?:^|/)pyproject\.toml$", r"^{name}\s*=|^\[tool\.poe\.tasks\.{name}\]"),
 }
 """The files of each tool, and the line that defines a command in them."""
+_RUN = {"make": "make", "just": "just", "rake": "rake", "task": "task", "nox": "nox -s"}
+"""How the tools whose files list their commands line by line run one."""
+_ANY = r"([a-z][\w.-]*+)"
 
 
 def build_command(text: str) -> Place | None:
@@ -57,6 +64,15 @@ def build_command(text: str) -> Place | None:
         return None
     path, line = _FILES[tool]
     return Place(path, line.format(name=re.escape(name)))
+
+
+def commands_in(path: str, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the commands that a file defines line by line, each with its line."""
+    for tool, run in _RUN.items():
+        if re.search(_FILES[tool][0], path, re.I):
+            defined = re.compile(_FILES[tool][1].format(name=_ANY), re.I)
+            matches = ((number, defined.match(line)) for number, line in enumerate(lines, 1))
+            yield from ((number, f"{run} {match[1]}") for number, match in matches if match)
 
 
 def asked_script(text: str) -> str:

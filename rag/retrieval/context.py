@@ -24,7 +24,8 @@ from rag.retrieval.follow_ups import (
     meant,
     whole_asked,
 )
-from rag.retrieval.pronouns import bare_pronoun
+from rag.retrieval.kinds.recognition import setting_asked
+from rag.retrieval.pronouns import bare_pronoun, with_its_meaning
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
 from rag.retrieval.recall import about_code, recalled, recalls
 from rag.retrieval.working_set import (
@@ -37,6 +38,7 @@ from rag.retrieval.working_set import (
     working_set,
 )
 from rag.types import Subject
+from rag.types.question_kinds import AFFECTED
 
 _MANY_TERMS = 5
 """The more terms of its own above this a question has, the less it needs from the past, even one like
@@ -82,7 +84,8 @@ class ContextualQuestion:
     past, from 0 to 1; `standalone` is the question written with its context. `shown` are the places that
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
     `recalls`; there are more of them if it `recalls_latest`. A `bare` question has no terms of its own except
-    those that name a facet. `says_it` means that it is about "it".
+    those that name a facet. `says_it` means that it is about "it"; then `setting` is the name of the setting
+    that this is.
     """
 
     question: ParsedQuestion
@@ -97,6 +100,7 @@ class ContextualQuestion:
     recalls_latest: bool = False
     bare: bool = False
     says_it: bool = False
+    setting: str = ""
 
     @property
     def leans(self) -> bool:
@@ -134,16 +138,23 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     if question.fresh or not past or (is_repeated and own_terms(question)):
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
     if (listed := listed_as_it(question.text)) and (place := _listed(listed[1], past)):
-        question, past = parse_question(_of_last(listed[0], past)), [*past, Exchange.about(place)]
+        text = "show it" if listed[0].strip(" ?.!").lower() == "it" else _of_last(listed[0], past)
+        question, past = parse_question(text), [*past, Exchange.about(place)]
     if correction := meant(question.text):
         return _corrected(correction, past, carry)
     question = _with_lines_of(question, past[-1])
-    own, kind = own_terms(question), recalls(question, past)
-    says_it = question.dependent or past[-1].is_set or not own
+    about, kind = _about(past, carry), recalls(question, past)
+    setting, its_place = _setting_meant(past) if kind == AFFECTED or bare_pronoun(question.text) else ("", ())
+    says_it = question.dependent or past[-1].is_set or not own_terms(question)
+    if setting:
+        about = (*its_place, *about)[: carry.places]
+    if setting and kind != AFFECTED:
+        question = parse_question(with_its_meaning(question.text, setting))
+    own = own_terms(question)
     share = 1.0 if says_it or len(own) < SELF_CONTAINED_TERMS else carry.alone
     if len(own) > _MANY_TERMS and not past[-1].is_set:
         share = min(share, _MANY_TERMS / len(own))
-    about, (places, is_cut) = _about(past, carry), recalled(kind, past)
+    places, is_cut = recalled(kind, past)
     carried = dict.fromkeys(own_terms(asked_in(past[-1])), carry.last * share)
     carried |= dict.fromkeys(own_terms(_began(about)), carry.question * share)
     return ContextualQuestion(
@@ -159,6 +170,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         recalls_latest=is_cut,
         bare=not own,
         says_it=says_it,
+        setting=setting,
     )
 
 
@@ -166,6 +178,14 @@ def _about(past: Sequence[Exchange], carry: Carry) -> tuple[WeighedPlace, ...]:
     """Return the places that "it" may mean, with weights relative to the first."""
     found = working_set(past)[: carry.places]
     return tuple(replace(one, weight=one.weight / found[0].weight) for one in found)
+
+
+def _setting_meant(past: Sequence[Exchange]) -> tuple[str, tuple[WeighedPlace, ...]]:
+    """Return the setting that the last question was for which names something, and its place; "" for none."""
+    last = next((one for one in reversed(past) if not bare_pronoun(one.question)), past[0])
+    setting = setting_asked(asked_in(last).text)
+    places = [replace(place, symbol=setting, scope="") for place in last.places[:1]]
+    return setting, tuple(WeighedPlace(place, 1.0, last.question) for place in places)
 
 
 def _began(about: Sequence[WeighedPlace]) -> ParsedQuestion:
@@ -210,7 +230,7 @@ def _listed(number: int, past: Sequence[Exchange]) -> Subject | None:
     """Return the place of that number in the last answer; for `OTHER` that next to "it" in weight."""
     if number == OTHER:
         return next((one.place for one in working_set(past)[1:] if one.place.symbol), None)
-    places = next((one.places for one in reversed(past) if one.places), ())
+    places = next((one.listed or one.places for one in reversed(past) if one.places), ())
     return places[number] if -len(places) <= number < len(places) else None
 
 

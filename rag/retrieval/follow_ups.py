@@ -7,9 +7,11 @@ A correction says what the last question meant: "no, I meant the parser", "no, t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from rag.retrieval.pronouns import with_its_meaning
+from rag.types import Subject
 
 _THAT_ONE = r"not (?:that|this|it)(?: one)?"
 _NO_STATEMENT = (
@@ -48,6 +50,13 @@ _ENDS = frozenset("called do fail raise return tested throw untested used".split
 _ANOTHER = frozenset("both each one or these this".split())
 """What precedes "the other" of two that are both named: "does one call the other?"."""
 _TOKEN = re.compile(r"(?<![\w\])`])\[([1-9]\d?)\](?![\w\[])|\w+(?:['’-]\w+)*")
+_ITEM = re.compile(
+    r"^ {0,3}(?:[-*]|\d{1,2}[.)])\s+(?:\W{0,3}`(?P<name>[\w.]+)`)?"
+    r"[^\n]*?(?:`(?P<path>[^`\s:]+):(?P<line>\d+)`|\[(?P<number>\d{1,2})\])",
+    re.M,
+)
+"""A member of a list, with the place or the number of the source that it has."""
+_AFTER_LIST = re.compile(r"^(?:Other places:|\[\d+\] )", re.M)
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
 _MAX_CHARS = 160
 
@@ -93,6 +102,18 @@ def listed_as_it(text: str) -> tuple[str, int] | None:
     first, end, which = asked[0]
     is_pair = which == OTHER and any(word in _ANOTHER for word, at, *_ in found if at < first)
     return None if is_pair else (f"{text[:first]}it{text[end:]}", which)
+
+
+def listed_in(answer: str, cited: Mapping[int, Subject]) -> tuple[Subject, ...]:
+    """Return the places that the members of the first list of an answer name; none if it has no list."""
+    found = []
+    for item in _ITEM.finditer(_AFTER_LIST.split(answer, maxsplit=1)[0]):
+        if item["path"]:
+            scope, _, symbol = (item["name"] or "").rpartition(".")
+            found.append(Subject(item["path"], symbol, scope, int(item["line"]), int(item["line"])))
+        elif place := cited.get(int(item["number"])):
+            found.append(place)
+    return tuple(found) if len(found) > 1 else ()
 
 
 def whole_asked(text: str) -> Literal["definition", "file", ""]:

@@ -62,6 +62,8 @@ _EXPLAIN = frozenset(
 _WHOLE = re.compile(
     r"\b(?:project|repo|repository|code ?base|package|library|program|tool|app|application|software)\b", re.I
 )
+_NAMED_KIND = re.compile(r"\b(?:this|the) \w+(?= (?:for|do|about)\b)", re.I)
+"""What a path is called next to it: "what is this model for: app/models/song.py"."""
 _EXTENSION = re.compile(r"\.[^./]*$")
 _README = re.compile(README, re.I)
 _TITLE = re.compile(r"\A\W*(\w[\w.-]*)")
@@ -92,7 +94,7 @@ def is_path(path: str, mentioned: str) -> bool:
     """Return whether a path is the one mentioned. The mention may lack the first folders or the extension, or
     have more folders in front.
     """
-    path, mentioned = composed(path), f"/{composed(mentioned).removeprefix('./').lstrip('/')}"
+    path, mentioned = composed(path).lower(), f"/{composed(mentioned).lower().removeprefix('./').lstrip('/')}"
     named = path if "." in mentioned.rpartition("/")[2] else _EXTENSION.sub("", path)
     return f"/{named}".endswith(mentioned) or mentioned.endswith(f"/{path}")
 
@@ -119,7 +121,8 @@ def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iter
     if command is not None and (defining := _chunks_of_place(index, command)):
         return iter(defining)
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
-        words = frozenset(_words(_without(question.text, question.paths)))
+        text = _NAMED_KIND.sub(" ", _without(question.text, question.paths))
+        words = frozenset(_words(text))
         is_whole = words <= NEUTRAL_WORDS | _EXPLAIN
         return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
     row = project_question(index, question, begins=begins)

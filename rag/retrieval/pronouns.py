@@ -11,7 +11,9 @@ import re
 from rag.analysis import is_stop_word, words
 from rag.retrieval.instructions import without_instructions
 
-_PLACES = frozenset("class classes function functions method methods place places type types".split())
+_PLACES = frozenset(
+    "class classes file files function functions method methods place places type types".split()
+)
 _RELATIONS = frozenset(
     """call called caller callers calling calls cover covered covers crash crashes default defaults depend
     depends error errors exception exceptions extend extended extends fail failed failing fails failure
@@ -19,7 +21,9 @@ _RELATIONS = frozenset(
     overridden overrides raise raised raises reference referenced references return returned returns subclass
     subclasses throw throwing throws thrown trigger triggered triggers wrong""".split()
 )
-_OF_ANYTHING = frozenset("test tested testing tests unit untested added introduced defined declared".split())
+_OF_ANYTHING = frozenset(
+    "test tested testing tests unit untested added introduced defined declared read reads set sets".split()
+)
 _PRONOUN = re.compile(
     r"\b(?:it|its|they|them|their|those|these|(?P<near>this)|(?<!function )(?<!method )(?<!class )(?<!tests )"
     r"(?<!test )(?<!error )(?<!errors )(?<!exception )(?<!exceptions )that)"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from rag.retrieval.question import ParsedQuestion, parse_question
-from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity
-from rag.types.question_kinds import AGAIN, RECALL
+from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity, working_set
+from rag.types.question_kinds import AFFECTED, AGAIN, RECALL
 
 OUTDATED = " — outdated: the code has changed since"
 _MOST, _OF_EACH = 7, 2
@@ -16,8 +16,8 @@ _MAX_CHARS = 160
 _MARKS = ".,;:!?…"
 _FILLERS = frozenset("and can could far for just me now ok okay please so then us you".split())
 _QUESTIONS = {
+    AFFECTED: ("which|what files|places would|do|should|must|will i|we |have|need |to change|edit|touch",),
     RECALL: (
-        "which|what files|places would|do|should|must|will i|we |have|need |to change|edit|touch",
         "which|what |files|places have|did we look|looked|go|gone at|through",
         "which|what |files|places have|did we discuss|discussed|cover|covered|decide|decided",
         "what have|did we talk|talked about",
@@ -45,7 +45,7 @@ _KINDS = {
 
 
 def recalls(question: ParsedQuestion, past: Sequence[Exchange]) -> str:
-    """Return `RECALL` for a question about the conversation, `AGAIN` for one about its last answer, or ""."""
+    """Return the kind of a question about the conversation: `AFFECTED`, `RECALL`, `AGAIN`; "" for another."""
     if not past or len(question.text) > _MAX_CHARS:
         return ""
     said = (word.strip(_MARKS) for word in question.text.lower().split())
@@ -56,7 +56,7 @@ def about_code(past: Sequence[Exchange]) -> list[Exchange]:
     """Return the exchanges without those about the conversation, which do not change what it is about."""
     kept: list[Exchange] = []
     for exchange in past:
-        if exchange.is_set or recalls(parse_question(exchange.question), kept) != RECALL:
+        if exchange.is_set or recalls(parse_question(exchange.question), kept) not in (AFFECTED, RECALL):
             kept.append(exchange)
     return kept
 
@@ -66,8 +66,10 @@ def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, .
     whether there is no room for more of them.
 
     These are the first places of its answers, then the second ones, the latest of each, as far as there is
-    room; for `AGAIN` all places of the last one.
+    room; for `AGAIN` all places of the last one, for `AFFECTED` the subject.
     """
+    if kind == AFFECTED:
+        return tuple(working_set(past)[:1]), False
     past = [one for one in past if one.places or one.is_set] if kind else []
     past, ranks = (past[-1:], len(SHOWN)) if kind == AGAIN else (past, _OF_EACH)
     found: dict[tuple[str, str, str | int], tuple[int, int, WeighedPlace]] = {}

@@ -43,7 +43,7 @@ from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import COMMAND, LINES, MESSAGE, OVERVIEW
+from rag.types.question_kinds import COMMAND, LINES, MESSAGE, OVERVIEW, SETTING
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -267,6 +267,9 @@ def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> lis
     if purpose:
         return [COMMAND] if purpose != OVERVIEW else []
     text = sought.question.text
+    if sought.setting:
+        kinds = kinds_of(text)
+        return [*kinds, SETTING] if relation_of(text) == "tests" else [SETTING, *kinds]
     if is_pointed and is_pasted(text):
         return [MESSAGE]  # the lines of a traceback may be those of another version
     names_files = bool(sought.question.paths) and relation_of(text) == "importers"

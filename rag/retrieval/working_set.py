@@ -60,7 +60,7 @@ class Exchange:
 
     `subject` is what "it" meant in that question; None if that is not known. `is_set` means that no question
     was asked, but the user named the subject of the next one, `is_outdated` that the places have changed
-    since.
+    since. `listed` are the members of the list that the answer is, if it is one.
     """
 
     question: str
@@ -69,11 +69,12 @@ class Exchange:
     scores: tuple[float, ...] = ()
     is_set: bool = False
     is_outdated: bool = False
+    listed: tuple[Subject, ...] = ()
 
     @classmethod
     def about(cls, subject: Subject) -> Exchange:
         """Return the exchange with which a user sets the subject."""
-        return cls(subject.name, subject=subject, is_set=True)
+        return cls(subject.name, (subject,), subject=subject, is_set=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def independence(question: ParsedQuestion) -> float:
     own = own_terms(question)
     if not own or not question.asks.isdisjoint(("callers", "tests")):
         return 0.0
-    if any(not name.isupper() for name in question.names):  # SQL and API are words
+    if any(not name.isupper() or "_" in name for name in question.names):  # SQL and API are words
         return 1.0
     enough = _WHOLE_TERMS if _WHOLE.match(question.text) else SELF_CONTAINED_TERMS
     return 1.0 if len(own) >= enough and not (question.dependent or question.asks) else PARTIAL

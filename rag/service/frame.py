@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,6 +18,7 @@ from rag.database.store import Store
 from rag.lines import lines_of
 from rag.markdown import documented, sentence
 from rag.quoting import visible
+from rag.service.last_used import LastUsed
 from rag.service.repository import Repository
 
 MAX_BYTES = 900
@@ -68,8 +67,7 @@ class Frame:
         return "\n".join([self.summary, *([visible(", ".join(self.names))] if self.names else [])])
 
 
-_frames: OrderedDict[tuple[str, str], Frame] = OrderedDict()
-_lock = threading.Lock()
+_frames = LastUsed[Frame](_KEPT)
 
 
 def frames_of(repositories: Sequence[Repository], *, with_names: bool) -> list[str]:
@@ -90,14 +88,7 @@ def frame_of(repository: Repository) -> Frame:
         StoreCorrupt: the store is damaged where it had to be read.
     """
     key = str(repository.store.header["id"]), repository.source.name
-    with _lock:
-        found = _frames.pop(key, None)
-    found = found or _fitted(_read(repository))
-    with _lock:
-        _frames[key] = found
-        while len(_frames) > _KEPT:
-            _frames.popitem(last=False)
-    return found
+    return _frames.get(key, lambda: _fitted(_read(repository)))
 
 
 def _read(repository: Repository) -> Frame:

@@ -7,13 +7,13 @@ as a whole in every interface, and is the first screen of the page.
 from __future__ import annotations
 
 import posixpath
-import threading
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rag.analysis import words
 from rag.answer.wording import SURE
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.entry_points import CONTAINER, ENTRY, entry_points
@@ -32,6 +32,7 @@ from rag.retrieval.overview import Users
 from rag.retrieval.rank import chunk_at
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_definition import lines_of_hit
+from rag.service.last_used import LastUsed
 from rag.service.repository import Repository
 from rag.service.survey_of import survey
 from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit, NumberedSource, Prepared, source_of
@@ -42,9 +43,14 @@ _MIN_README_SHARE = 0.2
 _INDEX = ("readme.md", "readme.rst", "index.md", "index.rst")
 _MAX_LINES = 500
 """A larger file, perhaps generated, counts as one of this size."""
-_MAX_STARTS, _MAX_QUESTIONS, _MAX_CANDIDATES = 2, 4, 9
+_MAX_STARTS, _MAX_QUESTIONS, _MAX_CANDIDATES, _MAX_CENTRAL = 2, 4, 9, 4
+_BEGINNING = frozenset("begin beginning first start starting started".split())
+"""One of these words is in a question for where to start."""
 _MAX_DESCRIPTION_CHARS, _MAX_CHARS, _MAX_PATH_CHARS = 200, 70, 120
-_MAX_ARROWS = 10
+_FEW_LINKS = 20
+_MIN_STARTED = 0.1
+"""The least share of the code that is around an entry point, to come first."""
+_MAX_ARROWS = 14
 _KEPT = 16
 _MAX_NAMES = 5
 _PLAIN = frozenset(("", "init", "index", "main", "mod"))
@@ -73,7 +79,8 @@ class Overview:
     """What a newcomer has to know of a repository.
 
     `parts` are about folders or files, `uses` pairs of their numbers: the first imports the second. `steps`
-    are commands, where the program starts, and what to read first; `questions` are answered well here.
+    are commands, where the program starts, and what to read first; `central` are the main definitions of the
+    parts; `questions` are answered well here.
     """
 
     name: str
@@ -81,6 +88,7 @@ class Overview:
     parts: tuple[OverviewStatement, ...]
     uses: tuple[tuple[int, int], ...]
     steps: tuple[OverviewStatement, ...]
+    central: tuple[OverviewStatement, ...]
     questions: tuple[str, ...]
 
     @property
@@ -89,9 +97,15 @@ class Overview:
         described = [self.description] if self.description else []
         return [*described, *self.steps, *self.parts]
 
+    @property
+    def reading_order(self) -> list[OverviewStatement]:
+        """Where to start to read: a document, where the program starts, the main definitions of its parts."""
+        by_about = {one.about: one for one in reversed(self.steps)}
+        first = [by_about[about] for about in ("Read first", "Starts", "Run") if about in by_about]
+        return [*first, *(self.central or self.parts)[:_MAX_CENTRAL]]
 
-_overviews: OrderedDict[tuple[str, str], Overview] = OrderedDict()
-_lock = threading.Lock()
+
+_overviews = LastUsed[Overview](_KEPT)
 
 
 def overview_of(repository: Repository) -> Overview:
@@ -101,14 +115,7 @@ def overview_of(repository: Repository) -> Overview:
         StoreCorrupt: the store is damaged where it had to be read.
     """
     key = str(repository.store.header["id"]), repository.source.name
-    with _lock:
-        found = _overviews.pop(key, None)
-    found = found or _Reading(repository).overview()
-    with _lock:
-        _overviews[key] = found
-        while len(_overviews) > _KEPT:
-            _overviews.popitem(last=False)
-    return found
+    return _overviews.get(key, lambda: _Reading(repository).overview())
 
 
 class _Reading:
@@ -124,8 +131,9 @@ class _Reading:
         """Return the overview."""
         first = next(iter(project_description(self._survey)), None)
         files = {file.path: min(len(file.lines), _MAX_LINES) for file in content(self._survey) if file.lines}
-        divided = main_parts(files, _MAX_PARTS, with_files=True)
-        weights = {part: sum(files[path] for path in paths) for part, paths in divided.items()}
+        central = self._central(files)
+        divided = main_parts(central, _MAX_PARTS, with_files=True)
+        weights = {part: sum(central[path] for path in paths) for part, paths in divided.items()}
         order = sorted(divided, key=lambda part: (-weights[part], part))
         said = listed_in_documents(self._survey, order)
         parts = [self._part(part, divided[part], said.get(part)) for part in order]
@@ -138,8 +146,19 @@ class _Reading:
             parts=tuple(parts),
             uses=tuple(self._uses([divided[part] for part in order])),
             steps=steps,
+            central=tuple(filter(None, (self._of_lead("Then", *lead) for lead in self._leads))),
             questions=tuple(self._questions(steps)),
         )
+
+    def _central(self, files: Mapping[str, int]) -> dict[str, float]:
+        """Return the weights of files: their share of the lines, and of the imports by other folders."""
+        imported: Counter[str] = Counter()
+        for link in self._survey.links:
+            targets = [path for path in self._survey.files_of(link.target) if path in files]
+            if link.source in files and posixpath.dirname(link.source) != posixpath.dirname(link.target):
+                imported.update(dict.fromkeys(targets, 1 / len(targets)) if targets else {})
+        lines, links = sum(files.values()), sum(imported.values())
+        return {path: size / lines + imported[path] / (links + _FEW_LINKS) for path, size in files.items()}
 
     def _part(
         self, part: str, paths: Sequence[str], listed: tuple[str, str, int] | None
@@ -251,7 +270,7 @@ class _Reading:
         return found if found and len(found.text.split()) > 3 else None
 
     def _uses(self, parts: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
-        """Yield which parts import which, the most imports first; of two that import each other, the more."""
+        """Yield which parts import which, the most imports first; a tenth of those back is not shown."""
         home = {path: number for number, paths in enumerate(parts) for path in paths}
         counts: Counter[tuple[int, int]] = Counter()
         for link in self._survey.links:
@@ -259,7 +278,7 @@ class _Reading:
             targets = {home.get(path) for path in self._survey.files_of(link.target)} - {None, source}
             if source is not None:
                 counts.update((source, target) for target in targets if target is not None)
-        kept = [pair for pair, count in counts.most_common() if counts[pair[::-1]] <= count]
+        kept = [pair for pair, count in counts.most_common() if counts[pair[::-1]] < 10 * count]
         return iter(kept[:_MAX_ARROWS])
 
     def _commands(self) -> Iterator[OverviewStatement]:
@@ -272,7 +291,11 @@ class _Reading:
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files
         found = [one for one in entry_points(self._survey) if one.what != ENTRY or one.leads_to in files]
-        found.sort(key=lambda one: (one.name != self._repository.source.name, -self._size_around(one.path)))
+        sizes = {one.path: self._size_around(one.path) for one in found}
+        least = _MIN_STARTED * sum(len(file.lines) for file in self._survey.of_kind("code"))
+        own = self._repository.source.name
+        minor = {path for path, size in sizes.items() if "/" in path and size < least}
+        found.sort(key=lambda one: (one.path in minor, one.name != own, -sizes[one.path]))
         programs = [one for one in found if one.what != CONTAINER] or found[:1]
         for one in [one for one in programs if one.what == programs[0].what][:_MAX_STARTS]:
             named = [one.name] if one.name != one.path else []
@@ -339,7 +362,7 @@ def with_overview(repositories: Sequence[Repository], found: RetrievalResult, k:
         summaries.append(
             f"{overview.name}: {overview.description.text}" if overview.description else overview.name
         )
-        for one in overview.statements:
+        for one in _asked(overview, found.sought.question.text):
             fact, hit = _fact(repository.store, one)
             facts.append(fact)
             hits.setdefault((hit.location, hit.path, hit.start), hit)
@@ -352,6 +375,17 @@ def with_overview(repositories: Sequence[Repository], found: RetrievalResult, k:
         further=(),
         code_facts=CodeFacts(OVERVIEW, repositories[0].source.name, summary, tuple(facts), count, count),
     )
+
+
+def _asked(overview: Overview, question: str) -> list[OverviewStatement]:
+    """Return the statements that a question asks for: an order of reading, or all."""
+    if _asks_where_to_start(question) and len(overview.reading_order) > 1:
+        return overview.reading_order
+    return overview.statements
+
+
+def _asks_where_to_start(question: str) -> bool:
+    return not _BEGINNING.isdisjoint(word.lower() for word in words(question))
 
 
 def _fact(store: Store, one: OverviewStatement) -> tuple[CodeFact, Hit]:
@@ -370,8 +404,34 @@ def quoted_overview(repositories: Sequence[Repository], prepared: Prepared) -> P
     if facts is None or facts.kind != OVERVIEW:
         return None
     sources = prepared.prompt.sources
-    found = [overview_markdown(overview_of(one), facts.items, sources) for one in repositories]
+    written = reading_markdown if _asks_where_to_start(prepared.question) else overview_markdown
+    found = [written(overview_of(one), facts.items, sources) for one in repositories]
     return replace(prepared, quotes=("\n".join(found),))
+
+
+def _placing(
+    facts: Sequence[CodeFact], sources: Sequence[NumberedSource]
+) -> Callable[[OverviewStatement], str]:
+    """Return how the place of a statement is written, with the number of the source that holds its line."""
+    numbers = {(fact.path, fact.start): source_of(fact, sources) for fact in facts}
+
+    def placed(one: OverviewStatement) -> str:
+        number = numbers.get((one.path, one.line), 0)
+        return f"(`{_path(one.place)}`)" + (f" [{number}]" if number else "")
+
+    return placed
+
+
+def reading_markdown(
+    overview: Overview, facts: Sequence[CodeFact] = (), sources: Sequence[NumberedSource] = ()
+) -> str:
+    """Return in which order to read a repository, as Markdown; the overview if there is nothing to order."""
+    order = overview.reading_order
+    if len(order) < 2:
+        return overview_markdown(overview, facts, sources)
+    placed = _placing(facts, sources)
+    rows = [f"{n}. {one.about}: {one.text} {placed(one)}" for n, one in enumerate(order, 1)]
+    return f"Start to read **{one_line(overview.name)}** here:\n\n" + "\n".join(rows) + "\n"
 
 
 def overview_markdown(
@@ -382,12 +442,7 @@ def overview_markdown(
     with_questions: bool = True,
 ) -> str:
     """Return the overview as Markdown; a statement has the number of the source that holds its line."""
-    numbers = {(fact.path, fact.start): source_of(fact, sources) for fact in facts}
-
-    def placed(one: OverviewStatement) -> str:
-        number = numbers.get((one.path, one.line), 0)
-        return f"(`{_path(one.place)}`)" + (f" [{number}]" if number else "")
-
+    placed = _placing(facts, sources)
     first = overview.description
     stop = "" if first and first.text.endswith(("…", "!", "?")) else "."
     said = f": {first.text}{stop} {placed(first)}" if first else stop

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from rag.code.languages import OTHER, kind_of, language_of_path
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.lines import lines_of
+from rag.service.last_used import LastUsed
 from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
@@ -40,21 +39,12 @@ def given_up(store: Store) -> dict[str, str]:
     return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
 
-_surveys: OrderedDict[tuple[object, ...], Survey] = OrderedDict()
-_surveys_lock = threading.Lock()
+_surveys = LastUsed[Survey](_MAX_CACHED)
 
 
 def survey(repository: Repository) -> Survey:
     """Return the survey of an open repository. The last few are cached."""
-    checkout = repository.checkout
+    checkout, store, name = repository.checkout, repository.store, repository.source.name
     # Work trees share their store, and each has a name and a folder of its own.
-    key = (repository.source, repository.store.header["id"], checkout.commit, checkout.dirty)
-    with _surveys_lock:
-        found = _surveys.pop(key, None)
-        if found is None:
-            store = repository.store
-            found = Survey(repository.source.name, read_files(store), checkout, store.code_graph)
-        _surveys[key] = found
-        while len(_surveys) > _MAX_CACHED:
-            _surveys.popitem(last=False)
-    return found
+    key = (repository.source, store.header["id"], checkout.commit, checkout.dirty)
+    return _surveys.get(key, lambda: Survey(name, read_files(store), checkout, store.code_graph))

@@ -11,5 +11,7 @@ COMMAND = "command"
 """The kind of a question for the command that builds, runs or tests the project."""
 OVERVIEW = "overview"
 """The kind of a question about the repository as a whole, which the service answers."""
-RECALL, AGAIN = "recall", "again"
-"""The kinds of questions about a conversation and about its last answer, which its working set answers."""
+RECALL, AGAIN, AFFECTED = "recall", "again", "affected"
+"""The kinds of questions about a conversation, about its last answer, and for what a change of its subject
+affects, which its working set answers.
+"""

@@ -6,7 +6,7 @@ import pytest
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.context import CARRY, in_context, subject_of
-from rag.retrieval.follow_ups import OTHER, asked_again, listed_as_it, meant, whole_asked
+from rag.retrieval.follow_ups import OTHER, asked_again, listed_as_it, listed_in, meant, whole_asked
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search
 from rag.retrieval.working_set import Exchange
@@ -176,6 +176,22 @@ def test_without_places_there_is_no_listed_one(question):
 
 OPEN = Subject("src/lock.py", "open_box", "Lock", 30, 40)
 SENT = Exchange("How is a message sent to the server?", (SEND,))
+
+
+def test_an_ordinal_means_a_member_of_the_list_that_was_shown():
+    answer = (
+        "`send` is called in 3 places:\n\n- `main` — `app.py:7` [1]\n- `Box.post` — `box.py:9` [2]\n"
+        "1. **retry**: again [2]\n- and 4 more\n\n[1] app.py:5-9\n\n```\n- `x` — `y.py:1`\n```\n"
+    )
+    found = listed_in(answer, {2: SEND})
+    assert found == (Subject("app.py", "main", "", 7, 7), Subject("box.py", "post", "Box", 9, 9), SEND)
+    assert (
+        listed_in("This is in `send`.\n\nOther places:\n\n- `a` — `b.py:1` [2]\n- `c` — `d.py:1` [3]", {})
+        == ()
+    )
+    past = [Exchange("Who calls send?", (LOCK, SEND), listed=found)]
+    sought = in_context(parse_question("the second one"), past, CARRY)
+    assert sought.question.lines == (("box.py", 9, 9),)
 
 
 @pytest.mark.parametrize(

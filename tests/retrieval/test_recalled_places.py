@@ -14,7 +14,7 @@ from rag.service import Dialog, Engine, locate
 from rag.service.ask import converse
 from rag.settings import load_settings
 from rag.types import Subject
-from rag.types.question_kinds import AGAIN, RECALL
+from rag.types.question_kinds import AFFECTED, AGAIN, RECALL
 
 CART = 'def price_of(cart):\n    """Sum the prices of a cart."""\n    return sum(cart)\n'
 STAMP = 'def stamp(letter):\n    """Put a stamp on a letter."""\n    return letter + "#"\n'
@@ -64,7 +64,7 @@ def asked(dialog, question):
 @pytest.mark.parametrize(
     ("question", "kind"),
     [
-        ("So which files would I have to change?", RECALL),
+        ("So which files would I have to change?", AFFECTED),
         ("what are we talking about?", RECALL),
         ("which files did we go through?", RECALL),
         ("where were we?", RECALL),
@@ -104,7 +104,7 @@ def test_the_places_of_the_conversation_are_listed_in_its_order(dialog):
     asked(dialog, "How is the price of a cart computed?")
     asked(dialog, "How do I water tomatoes?")
     asked(dialog, "Where is a stamp put on a letter?")
-    answer = asked(dialog, "Which files would I have to change?")
+    answer = asked(dialog, "Which places did we look at?")
     assert answer.text.splitlines() == [
         "This conversation is about 2 places in 2 files:",
         "",
@@ -113,6 +113,26 @@ def test_the_places_of_the_conversation_are_listed_in_its_order(dialog):
     ]
     assert answer.found and not answer.warning
     assert [citation.path for citation in answer.citations] == ["cart.py", "stamp.py"]
+
+
+def test_a_change_affects_the_files_that_use_the_subject_and_its_tests(dialog, tmp_path):
+    shop = tmp_path / "shop"
+    (shop / "till.py").write_text(
+        "from cart import price_of\n\n\ndef pay(cart):\n    return price_of(cart)\n", encoding="utf-8"
+    )
+    (shop / "test_cart.py").write_text(
+        "from cart import price_of\n\n\ndef test_price():\n    assert price_of([1]) == 1\n", encoding="utf-8"
+    )
+    updated = Dialog(dialog.engine, [dialog.engine.repository(locate(str(shop)))])
+    asked(updated, "Where is a stamp put on a letter?")
+    asked(updated, "How is the price of a cart computed?")
+    assert asked(updated, "Which files would I have to change?").text.splitlines() == [
+        "A change of `price_of` affects 3 files:",
+        "",
+        "- `price_of` — `cart.py:1` [1] — defined here",
+        "- `pay` — `till.py:5` [2] — uses `price_of`",
+        "- `test_price` — `test_cart.py:5` [3] — uses `price_of`",
+    ]
 
 
 def test_the_latest_places_are_listed_where_there_are_many():

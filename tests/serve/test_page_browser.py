@@ -1231,3 +1231,23 @@ def test_steps_are_shown_while_the_answer_is_written(looking, provider, visit):
     expect(page.locator(".turn.writing .looked")).to_contain_text("Looked again: 1 step")
     provider.go_on.set()
     expect(page.locator(".turn.done .looked")).to_contain_text("Looked again: 1 step")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_question_waits_for_the_first_index_also_after_a_reload(served, visit, width):
+    page = visit(served, viewport={"width": width, "height": 900})
+    refused = {"error": {"message": "sample is being indexed", "code": "indexing"}}
+    page.route("**/api/ask", lambda route: route.fulfill(status=503, json=refused))
+    page.get_by_label("Question", exact=True).fill(SIGNED)
+    page.keyboard.press("Enter")
+    turn = page.locator("article.turn")
+    expect(turn.locator(".waiting")).to_have_text("Indexing sample; the answer follows")
+    expect(turn.locator(".ended")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.reload()
+    expect(turn.locator(".waiting")).to_have_text("Indexing sample; the answer follows")
+    page.unroute("**/api/ask")
+    expect(turn.locator(".answer")).to_contain_text("sign_session")
+    expect(turn).to_have_class(re.compile(r"\bdone\b"))
+    page.reload()
+    expect(turn).to_have_count(1)  # it is stored, and not asked once more

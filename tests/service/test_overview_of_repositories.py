@@ -130,7 +130,6 @@ def test_an_empty_repository_has_an_overview(engine: Engine, tmp_path: Path) -> 
         "Give me an overview",
         "How is this organised?",
         "architecture",
-        "Where do I start?",
         "What does shop do?",
     ],
 )
@@ -143,6 +142,40 @@ def test_every_form_of_the_question_has_the_same_answer(
     )
     assert "- Test: `make test` (`CONTRIBUTING.md:7`) [" in answer.text
     assert answer.citations and not answer.warning and answer.found
+
+
+def test_where_to_start_is_an_order_of_reading(engine: Engine, shop: Repository) -> None:
+    answer = asked(engine, shop, "Where do I start?")
+    assert answer.text.splitlines() == [
+        "Start to read **shop** here:",
+        "",
+        "1. Read first: Contributing (`CONTRIBUTING.md:1`) [1]",
+        "2. Starts: run as a script (`shop/__main__.py:3`) [2]",
+        "3. Run: `python -m shop serve` (`README.md:7`) [3]",
+        "4. Then: `open_store`: Open the store of a shop at a path (`shop/storage/entries.py:12`) [4]",
+    ]
+
+
+def test_what_others_import_is_a_part_whatever_its_size(engine: Engine, tmp_path: Path) -> None:
+    files = {f"app/job{n}/run.py": "from app.core.base import Base\n" + "x = 1\n" * 99 for n in range(9)}
+    files |= {"app/core/base.py": "class Base:\n    pass\n", "app/__init__.py": ""}
+    found = overview_of(indexed(engine, tmp_path / "jobs", files))
+    assert "app/core/" in [one.about for one in found.parts]
+
+
+def test_a_module_hides_a_crate_of_its_name(engine: Engine, tmp_path: Path) -> None:
+    code = "fn work() -> i32 {\n    1\n}\n" * 30
+    files = {
+        "server/Cargo.toml": '[package]\nname = "shop"\n',
+        "server/src/lib.rs": code,
+        "migrate/Cargo.toml": '[package]\nname = "migrate"\n',
+        "migrate/src/main.rs": f"mod shop;\nuse shop::work;\n\nfn main() {{}}\n{code}",
+        "migrate/src/shop.rs": code,
+    }
+    found = overview_of(indexed(engine, tmp_path / "crates", files))
+    assert len(found.parts) == 2
+    assert found.uses == ()
+    assert "`cargo run` by convention" not in [one.text for one in found.steps]  # the root has no manifest
 
 
 def test_two_files_are_parts_and_need_no_words_of_the_question(engine: Engine, tmp_path: Path) -> None:

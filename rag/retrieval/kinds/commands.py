@@ -17,6 +17,7 @@ from rag.lines import lines_of
 from rag.parsing import parse_json
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
+from rag.retrieval.build_commands import commands_in
 from rag.retrieval.conventional_places import AGENTS, CI, GUIDE, MANUAL, README, TASKS
 from rag.retrieval.kinds.asked import Asked, code_facts
 from rag.types import CodeFacts
@@ -51,7 +52,7 @@ _DETAILS = frozenset(
 )
 """The words of a command that is for a part, or for a case."""
 _CONVENTIONS = {
-    "cargo.toml": ("cargo build", "cargo test"),
+    "cargo.toml": ("cargo build", "cargo test", "cargo run"),
     "go.mod": ("go build ./...", "go test ./..."),
     "pytest.ini": ("pytest",),
 }
@@ -77,16 +78,8 @@ _FILES = tuple(
         r"^(?:cargo\.toml|go\.mod|pytest\.ini)$",
     )
 )
-_TARGETS = (
-    ("makefile", "make", re.compile(r"^([a-z][\w.-]*+)(?:[ \t][^:=\n]*+)?::?(?!=)", re.I)),
-    ("justfile", "just", re.compile(r"^@?([a-z][\w-]*+)[^:=\n]*+:(?!=)", re.I)),
-    ("rakefile", "rake", re.compile(r"^\s*+task\W++(\w++)")),
-    ("taskfile", "task", re.compile(r"^  ['\"]?([\w:-]+)['\"]?:\s*$")),
-    ("noxfile", "nox -s", re.compile(r"^def (\w+)\(")),
-    ("tox.ini", "tox", re.compile(r"^\[testenv()\]")),
-    ("pyproject.toml", "pytest", re.compile(r"^\[tool\.pytest()")),
-)
-"""The beginnings of the names of files with tasks, how these are run, and the lines that define them."""
+_MARKED = {"tox.ini": ("[testenv]", "tox"), "pyproject.toml": ("[tool.pytest", "pytest")}
+"""The files with a line that shows how a project is tested."""
 _PROMPT = re.compile(r"^\s*+(?:- )?(?:(?:run|script|command|cmd):\s*)?(?:[-$>%|] ?)?")
 _SPAN = re.compile(r"``?([^`\n]{2,120})``?")
 _FENCE = re.compile(r"^\s*+(?:`{3,}|~{3,})")
@@ -151,9 +144,13 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
     own = index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
     paths = list(_paths(index))
     names = {path.rpartition("/")[2].lower() for _, path in paths}
+    every = map(index.file_path, range(index.total_files))
+    programs = sum(path.endswith("src/main.rs") and not is_carried(path) for path in every)
     for rank, path in paths:
         text = index.file_text(path)
         for number, one in enumerate(_read(path, text[0], own) if text else ()):
+            if one.by_convention and one.purpose == "run" and programs != 1:
+                continue
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
             is_other = one.purpose == "install" and own not in one.text.lower()
             if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and _names_package(one.text))):
@@ -209,22 +206,16 @@ def _read(path: str, text: str, own: str) -> Iterator[ProjectCommand]:
     folder, _, name = path.rpartition("/")
     lines = lines_of(text)[:_MAX_LINES]
     name = name.lower()
-    tasks = next(
-        (each for each in _TARGETS if name.lstrip(".").removeprefix("gnu").startswith(each[0])), None
-    )
-    found: Iterable[tuple[int, str]]
-    if tasks:
-        found = (
-            (n, f"{tasks[1]} {match[1]}".strip())
-            for n, line in enumerate(lines, 1)
-            if (match := tasks[2].match(line))
-        )
+    found = [*commands_in(path, lines)]
+    if name in _MARKED:
+        mark, command = _MARKED[name]
+        found = [(number, command) for number, line in enumerate(lines, 1) if line.startswith(mark)]
     elif name in ("package.json", "composer.json"):
-        found = _scripts(text, lines, "composer" if name.startswith("c") else "npm")
+        found = [*_scripts(text, lines, "composer" if name.startswith("c") else "npm")]
     elif name in _CONVENTIONS:
-        found = ((1, one) for one in _CONVENTIONS[name])
-    else:
-        found = _written(lines, is_document=not name.endswith((".yml", ".yaml")))
+        found = [(1, one) for one in _CONVENTIONS[name]]
+    elif not found:
+        found = [*_written(lines, is_document=not name.endswith((".yml", ".yaml")))]
     if folder and not _NAME.fullmatch(folder):
         return
     before = f"cd {folder} && " if folder and not path.startswith((".", "doc")) else ""

@@ -1,15 +1,24 @@
-"""Answer a question about the conversation from its working set: "Which files would I have to change?"."""
+"""Answer a question about the conversation from its working set: "Where were we?", "What do I change?"."""
 
 from __future__ import annotations
 
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
+from rag.retrieval.kinds.setting import places_of
+from rag.retrieval.kinds.tested import tests_of
+from rag.retrieval.uses import uses_of_name
+from rag.retrieval.working_set import WeighedPlace
 from rag.types import CodeFacts, Subject
-from rag.types.question_kinds import AGAIN
+from rag.types.question_kinds import AFFECTED, AGAIN
+
+_MAX_FILES = 10
+"""How many files are shown that a change affects."""
 
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the recalled places as they are now, each with its question; None if none is there any more."""
+    if asked.question.recalls == AFFECTED:
+        return _affected(asked, asked.question.recalled[0])
     places, gone = list[FactPlace](), 0
     for one in asked.question.recalled:
         found = [place for index in asked.indexes if (place := _now(asked, index, one.place, one.question))]
@@ -25,6 +34,31 @@ def find(asked: Asked) -> CodeFacts | None:
         summary = f"This conversation is about {count} place{'s' * (count != 1)} in {where}"
     note = f"{gone} of its places {'is' if gone == 1 else 'are'} gone" if gone else ""
     return code_facts(asked, asked.question.recalls, "", summary, places, note=note)
+
+
+def _affected(asked: Asked, subject: WeighedPlace) -> CodeFacts | None:
+    """Return what a change of the subject affects, by file: where it is, its users and its tests."""
+    found: list[FactPlace | None] = []
+    setting = asked.question.setting
+    for index in asked.indexes:
+        place, symbol = subject.place, subject.place.symbol
+        if setting:
+            found += places_of(asked, index, setting)
+            continue
+        found.append(_now(asked, index, place, "defined here" if symbol else "what this is about"))
+        defined = [one for one in index.graph.definitions(symbol) if one.path == place.path] if symbol else []
+        if defined or (symbol and index.graph.values(symbol)):
+            uses = uses_of_name(index, symbol, meant=defined, calls=False).shown
+            found += [asked.place(index, use.path, use.line, f"uses {named(symbol)}") for use in uses]
+        tests = tests_of(asked, index, defined) if defined else []
+        found += [asked.place(index, use.path, use.line, f"tests {named(symbol)}") for use in tests]
+        for use in index.graph.importers(place.path) if not symbol else ():
+            found.append(asked.place(index, use.path, use.line, f"imports {named(place.path)}"))
+    files = list({one.file.path: one for one in reversed(found) if one}.values())[::-1]
+    about, count = named(setting or subject.place.name), len(files)
+    summary = f"A change of {about} affects {count} file{'s' * (count != 1)}"
+    files = asked.first(files, _MAX_FILES, "files are shown")
+    return code_facts(asked, AFFECTED, "", summary, files, count=count)
 
 
 def _now(asked: Asked, index: ChunkIndex, place: Subject, reason: str) -> FactPlace | None:

@@ -11,6 +11,7 @@ from functools import cache
 from rag.analysis import words
 from rag.identifiers import CAMEL, LOWER, UPPER
 from rag.retrieval.asked_definition import AFTER, HERE, NAME, UNIT
+from rag.retrieval.question import last_part
 from rag.types.question_kinds import (
     CALLERS,
     LIST,
@@ -19,6 +20,8 @@ from rag.types.question_kinds import (
     TRACE,
 )
 
+_WRITTEN = re.compile(r"(?<![\w-])(?:--)?[^\W\d_][\w.-]*[\w]")
+"""What may be the name of a setting."""
 _MIN_MESSAGE_WORDS = 3
 """The words of a text that is neither marked nor a question: a message if it is a whole literal."""
 _ALL = re.compile(r"\b(?:list|enumerate|all|every)\b", re.I)
@@ -327,6 +330,17 @@ def _asks_for_setting(text: str) -> bool:
         and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
         and not _NO_SETTING.search(text)
     )
+
+
+def setting_asked(text: str) -> str:
+    """Return the first name that a question for a setting has; "" for another question."""
+    return next(iter(settings_named(text)), "") if SETTING in kinds_of(text) else ""
+
+
+def settings_named(text: str) -> list[str]:
+    """Return the words of a question that are written as a setting may be."""
+    words = (one for one in _WRITTEN.findall(text) if re.search(r"[\w-][_-]|\.\w|^--|^[A-Z\d_]{3,}$", one))
+    return list(dict.fromkeys(last_part(word.lstrip("-")).removeprefix("CONFIG_") for word in words))
 
 
 def _is_request(text: str) -> bool:

@@ -8,6 +8,7 @@ from importlib import import_module
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 from rag.types.question_kinds import (
+    AFFECTED,
     AGAIN,
     CALLERS,
     COMMAND,
@@ -23,6 +24,7 @@ _RULES: Mapping[str, tuple[str, int]] = {
     LINES: ("lines", 0),
     RECALL: ("recall", 0),
     AGAIN: ("recall", 0),
+    AFFECTED: ("recall", 0),
     MESSAGE: ("messages", 12),
     CALLERS: ("callers", 0),
     LIST: ("lists", 60),

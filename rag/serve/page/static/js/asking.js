@@ -3,6 +3,7 @@
 import { api } from "./api.js";
 import { announce, byId, note } from "./dom.js";
 import { state, emit } from "./state.js";
+import { session } from "./storage.js";
 
 /** The minimum interval between renderings of a streamed answer; longer if rendering takes long. */
 const RENDER_INTERVAL_MS = 60;
@@ -10,6 +11,10 @@ const RENDER_TIME_FACTOR = 4;
 /** The pauses between attempts to reconnect: each is twice the one before. */
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 8000;
+/** The pause before a question is sent again whose repository is still indexed; the server waits some seconds itself. */
+const INDEXING_PAUSE_MS = 500;
+/** The question that waits for an index, which is asked again after a reload. */
+const WAITING = "waiting";
 let keys = 0;
 
 /** The states of stored turns on the page: a question that is being answered is "writing". */
@@ -51,11 +56,43 @@ export async function ask(question) {
   const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }), ...(about && { about }), ...(model && { model }) };
   state.turns.push(turn);
   state.selected = state.turns.length - 1;
-  const done = write(turn, (signal) => api.ask(body, signal));
+  const done = write(turn, (signal) => asked(turn, body, signal));
   emit("turn", turn);
   emit("selected");
   byId(`turn-${turn.key}`)?.scrollIntoView({ block: "start", behavior: "smooth" });
   await done;
+}
+
+/** Ask, again and again as long as the repository is indexed for the first time. */
+async function* asked(turn, body, signal) {
+  for (;;) {
+    try {
+      for await (const event of api.ask(body, signal)) {
+        answering(turn);
+        yield event;
+      }
+      return;
+    } catch (error) {
+      if (error.code !== "indexing") throw error;
+      turn.indexing = state.repository;
+      session.save(WAITING, JSON.stringify({ repository: state.repository, conversation: body.conversation, about: body.about, question: body.question }));
+      emit("turn", turn);
+      await waited(INDEXING_PAUSE_MS, signal);
+    }
+  }
+}
+
+/** The repository is indexed, or the question has failed. */
+function answering(turn) {
+  if (turn.indexing) session.remove(WAITING);
+  turn.indexing = null;
+}
+
+/** Return the question that waited for an index when the page was left, null for none; it is forgotten then. */
+export function unasked() {
+  const found = JSON.parse(session.saved(WAITING) ?? "null");
+  session.remove(WAITING);
+  return found;
 }
 
 /** Follow an answer that the server writes already: after a reload, or for a question of another client. */
@@ -93,6 +130,7 @@ async function write(turn, begin) {
     await receive(turn, begin(signal), signal);
   } catch (error) {
     if (signal.reason === "left") return;
+    if (error.status || signal.aborted) answering(turn);
     turn.state = "failed";
     turn.error = signal.aborted ? "Stopped before the answer began." : error.message;
     if (error.quotes) Object.assign(turn, { answer: error.quotes.answer, citations: error.quotes.sources });

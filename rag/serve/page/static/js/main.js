@@ -1,5 +1,6 @@
 // The entry point of the page.
 
+import { ask, unasked } from "./asking.js";
 import { askAbout } from "./ask-about.js";
 import { drawCallsTab } from "./calls.js";
 import { startComposer, focusQuestion } from "./composer.js";
@@ -98,6 +99,15 @@ function beginOfUrl() {
   if (about || text) askAbout({ about: about.slice(0, MAX_ABOUT), text });
 }
 
+/** Ask the question that waited for the first index when the page was left. */
+function askAgain() {
+  const waiting = unasked();
+  if (!waiting || waiting.conversation !== state.conversation?.id) return;
+  selectRepository(waiting.repository);
+  state.about = waiting.about ?? "";
+  ask(waiting.question);
+}
+
 async function fill() {
   try {
     await Promise.all([loadRepositories(), loadModels()]);
@@ -107,6 +117,7 @@ async function fill() {
     await load();
     await fromUrl();
     startLive();
+    askAgain();
   } catch (error) {
     if (error.status !== 401) note(error.message, "bad");
   }

@@ -8,6 +8,13 @@ export function saved(name) {
   }
 }
 
+/** The same until the tab is closed. */
+export const session = {
+  saved: (name) => sessionStorage.getItem(`rag.${name}`),
+  save: (name, value) => sessionStorage.setItem(`rag.${name}`, value),
+  remove: (name) => sessionStorage.removeItem(`rag.${name}`),
+};
+
 export function save(name, value) {
   try {
     localStorage.setItem(`rag.${name}`, value);

@@ -25,7 +25,10 @@ export function startThread() {
   on("conversation", drawAll);
   on("turn", drawTurn);
   on("selected", markSelected);
-  on("repositories", () => { if (!state.turns.length) drawAll(); });
+  on("repositories", () => {
+    if (!state.turns.length) drawAll();
+    for (const turn of state.turns) if (turn.indexing) drawTurn(turn);
+  });
   drawAll();
 }
 
@@ -95,7 +98,7 @@ function drawn(turn) {
     h("h2", { class: turn.question.length > LONG_QUESTION ? "question long" : "question" }, turn.question),
     turn.check && badge(turn),
     steps(turn),
-    turn.state === "writing" && !turn.answer ? waiting("Reading the repository") : body,
+    turn.state === "writing" && !turn.answer ? waiting(turn.indexing ? indexing(turn.indexing) : "Reading the repository") : body,
     turn.reconnecting && turn.answer && waiting("Reconnecting"),
     turn.state === "writing" ? h("div", { class: "after" }, chips(turn, turn.citations)) : ending(turn));
   // In the capture phase, before a button acts: "Ask again" selects another turn.
@@ -107,6 +110,12 @@ function drawn(turn) {
 function endOf(element) {
   const last = element.lastElementChild;
   return last?.matches("p, ul, ol, li, blockquote, h1, h2, h3, h4, h5, h6") ? endOf(last) : element;
+}
+
+/** Return how far the first index of a repository is, on which a question waits. */
+function indexing(name) {
+  const one = state.repositories.find((other) => other.name === name);
+  return `Indexing ${name}${one?.job.running ? ` (${summary(one)})` : ""}; the answer follows`;
 }
 
 function waiting(text) {

@@ -1,0 +1,84 @@
+"""Questions for a setting, and follow-ups about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rag.retrieval.search import Searcher, search, search_in_turn
+from rag.service import Engine
+from rag.types.question_kinds import SETTING
+
+FILES = {
+    "app/settings.py": 'import os\n\nBODY_LIMIT = int(os.getenv("BODY_LIMIT", "10000"))\n'
+    "# If BODY_LIMIT is above the default of the server, that is raised.\n"
+    "if BODY_LIMIT > 99:\n    SERVER_LIMIT = BODY_LIMIT\n",
+    "app/views.py": "from app import settings\n\n\ndef ping(request, response):\n"
+    "    body = request.body[: settings.BODY_LIMIT]\n"
+    '    response["Body-Limit"] = str(settings.BODY_LIMIT)\n    return body\n',
+    "app/config.rs": "pub struct Config {\n"
+    '    #[builder(default = "3890")]\n    pub ldap_port: u16,\n    pub ldap_host: String,\n}\n',
+    "app/serve.go": "package app\n\nfunc New() *Config {\n\tconfig := &Config{}\n\tconfig.Port = 8080\n"
+    "\treturn config\n}\n",
+    "app/reader.py": "def read_all(path):\n    return open(path).read()\n\n\ndef set_mode(path, mode):\n"
+    "    path.chmod(mode)\n",
+    "docs/settings.md": "# Settings\n\n## `BODY_LIMIT`\n\nThe most bytes of a body.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def searchers(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> list[Searcher]:
+    folder: Path = tmp_path_factory.mktemp("pings")
+    for path, text in FILES.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    return [engine.repository(str(folder)).searcher]
+
+
+def said(found) -> list[str]:
+    assert found.code_facts is not None and found.code_facts.kind == SETTING
+    return [f"{one.path}:{one.start} {one.reason.split()[0]}" for one in found.code_facts.items]
+
+
+DEFAULT = "what is the default of BODY_LIMIT?"
+
+
+def test_a_line_that_reads_a_setting_does_not_set_it(searchers: list[Searcher]):
+    found = said(search(searchers, DEFAULT))
+    assert found[0] == "app/settings.py:3 sets"
+    assert {"app/settings.py:4 documents", "app/settings.py:6 reads", "app/views.py:6 reads"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "question", "first"),
+    [
+        ([DEFAULT], "and who reads it?", "app/settings.py:5 reads"),
+        ([DEFAULT, "and who reads it?"], "where is it set?", "app/settings.py:3 sets"),
+        (["how is a path read?", DEFAULT], "who reads it?", "app/settings.py:5 reads"),
+    ],
+)
+def test_it_is_the_setting_that_was_asked_for(searchers: list[Searcher], earlier, question, first):
+    found = search_in_turn(searchers, question, earlier)
+    assert found.sought.setting == "BODY_LIMIT"
+    assert said(found)[0] == first
+
+
+def test_a_default_in_an_attribute_is_that_of_the_next_line(searchers: list[Searcher]):
+    (fact,) = search(searchers, "what is the default of ldap_port?").code_facts.items
+    assert (fact.path, fact.start, fact.reason) == (
+        "app/config.rs",
+        3,
+        "declares `ldap_port` with its default",
+    )
+
+
+def test_a_default_that_has_no_name_is_the_value_of_what_it_is_of(searchers: list[Searcher]):
+    facts = search(searchers, "what port does it listen on by default?").code_facts
+    assert facts is not None
+    assert [(one.path, one.start) for one in facts.items] == [("app/serve.go", 5)]
+
+
+def test_another_question_ends_what_is_said_of_a_setting(searchers: list[Searcher]):
+    found = search_in_turn(searchers, "who calls it?", [DEFAULT, "how is the mode of a path set?"])
+    assert found.sought.setting == ""

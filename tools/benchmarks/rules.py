@@ -211,7 +211,7 @@ RULES = (
     Rule("commands of a build", ("retrieval.mentions.build_command",), _always(None)),
     Rule(
         "questions about the project",
-        ("retrieval.mentions.project_question", "retrieval.search.project_question"),
+        ("retrieval.search.project_question",),
         _always(None),
     ),
     Rule("bundles", ("retrieval.rank.bundle_factor",), _ones),

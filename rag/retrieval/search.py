@@ -29,7 +29,7 @@ from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import project_question, referenced
 from rag.retrieval.project_questions import ProjectQuestion
 from rag.retrieval.pronouns import bare_pronoun
-from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question, without_marks
+from rag.retrieval.question import ParsedQuestion, last_part, parse_question, without_marks
 from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
@@ -54,10 +54,6 @@ FURTHER_HITS = RERANKED
 """How many hits, with those asked for, a prompt with room can show."""
 SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
-
-
-COMPOUND_WEIGHT = 0.7
-"""The weight of two words of the question written as one, where the repository has that word."""
 SYNONYM_WEIGHT = 0.7
 """The weight of a synonym in a name; the question's own word weighs 1."""
 
@@ -285,9 +281,7 @@ def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestio
     )
     question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
-    read = parse_question(corrected(question, taken) if taken else question)
-    known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
-    return replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms), taken
+    return parse_question(corrected(question, taken) if taken else question), taken
 
 
 def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> ContextualQuestion:
@@ -390,8 +384,6 @@ def _gather(
     pointed, asked_lines = referenced(index, sought.question, about)
     mentioned += pointed
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
-    if (topic := only_word(sought.question)) is not None:
-        unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text, first), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}

@@ -40,10 +40,6 @@ LUA = {
     "lib/heat.lua": "function heat_kiln()\n  return 1\nend\n",
     **{f"bin/{name}.lua": 'require "lib.heat"\n\nheat_kiln()\n' for name in ("bake", "glaze", "fire")},
 }
-MODELS = {
-    "models/stg_kilns.sql": "select 1 as id\n",
-    **{f"models/{name}.sql": "select * from {{ ref('stg_kilns') }}\n" for name in ("bake", "glaze", "fire")},
-}
 TYPES = {
     "Kiln.dart": "abstract class Kiln {\n  void heat();\n}\n",
     **{f"{name}.dart": f"class {name} extends Kiln {{\n}}\n" for name in ("Gas", "Wood", "Electric")},
@@ -81,7 +77,6 @@ NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "gl
         ("callers._MAX_CANDIDATES", "Who calls open_door?", DOORS),
         ("lookup._MAX_CHUNKS_READ", "Who uses heat_kiln?", TASKS),
         ("asked.MAX_CHUNKS", "Who imports lib/heat.lua?", LUA),
-        ("asked.MAX_CHUNKS", "What uses stg_kilns?", MODELS),
         ("asked.MAX_CHUNKS", "Which classes extend Kiln?", TYPES),
         ("lists._OTHER_FILES", "List all registered glazes.", PLUGINS),
         ("list_fit._MAX_LINES_READ", "List all glaze colors.", COLORS),

@@ -164,7 +164,6 @@ RULES = (
     Rule("callers: uses", ("retrieval.kinds.callers.relation_of",), _no_relation("uses")),
     Rule("callers: tests", ("retrieval.kinds.callers.relation_of",), _no_relation("tests")),
     Rule("callers: files that are imported", ("retrieval.kinds.importers.find",), _always(None)),
-    Rule("callers: models of dbt", ("retrieval.kinds.importers.of_models",), _always(None)),
     Rule(
         "callers: uses by their text",
         (
@@ -184,11 +183,8 @@ RULES = (
     Rule("messages: whole literals", ("retrieval.kinds.messages._may_be_whole",), _always(False)),
     Rule("messages: the nearer literal", ("retrieval.kinds.messages._is_nearer",), _always(False)),
     Rule("messages: uses of the constant", ("retrieval.kinds.messages._uses",), _nothing),
-    Rule("messages: no quoted names", ("retrieval.kinds.messages._names_definition",), _always(False)),
     Rule("phrases", ("retrieval.search.phrase_chunks",), _empty(dict)),
     Rule("rare names", ("retrieval.search.name_chunks",), _empty(dict)),
-    Rule("the only word", ("retrieval.search.only_word",), _always(None)),
-    Rule("compounds", ("retrieval.question._compounds",), _empty(dict)),
     Rule("words that ask", ("retrieval.question._without_asking",), _first),
     Rule(
         "missing apostrophes",
@@ -208,7 +204,6 @@ RULES = (
         ("retrieval.search.project_question",),
         _always(None),
     ),
-    Rule("bundles", ("retrieval.rank.bundle_factor",), _ones),
     Rule(
         "bundles in the best files",
         (
@@ -217,6 +212,7 @@ RULES = (
         ),
         _always(False),
     ),
+    Rule("bundles", ("retrieval.rank.bundle_factor",), _ones),
     Rule("auxiliary files", ("retrieval.rank.place_factor",), _ones),
     Rule("tests: what they exercise", ("retrieval.search.exercise_signal",), _zeros),
     Rule("conversation: about a test", ("retrieval.search._of_test",), _first),
@@ -254,7 +250,6 @@ RULES = (
         ),
         _first,
     ),
-    Rule("gate: a word apart", ("retrieval.answerability._is_apart",), _always(False)),
     Rule("gate: missing parts", ("retrieval.answerability.missing_part",), _always(None)),
     Rule("gate: quoted text", ("retrieval.answerability.is_quoted",), _always(False)),
     Rule("gate: the subject exists", ("retrieval.answerability._names_subject",), _always(False)),

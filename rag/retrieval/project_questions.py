@@ -15,32 +15,26 @@ from functools import cache
 from rag.resources import shipped
 from rag.retrieval.conventional_places import NAMED, Place, headed
 
-_WORDS = """
-a about an and are be can codebase could do does exactly for get give got has have here i in into is it
-its me my need of on one or our please program project repo repository code base see should software that
-the there this to tool app application library package us use used uses using want we what whats where
-which who how with would you your find at actually all any by file files from kind now currently tell
-show
-"""
 
-NEUTRAL_WORDS = frozenset(_WORDS.split())
+@cache
+def _blocks() -> Mapping[str, Sequence[Sequence[str]]]:
+    """Return the lines of the blocks of the file by the first word of each block."""
+    found: dict[str, list[list[str]]] = defaultdict(list)
+    for block in shipped("data/project_topics.txt").read_text(encoding="utf-8").split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        for first in lines[:1]:
+            found[first].append(lines[1:])
+    return found
+
+
+_WORDS = {line.split()[0]: frozenset(line.split()[1:]) for line in _blocks()["words"][0]}
+NEUTRAL_WORDS = _WORDS["neutral"]
 """Neutral words, allowed in any such question."""
-
-_NOUN = r"(?:project|repo|repository|package|library|program|tool|app|application)"
-_SETTINGS = r"(?:config\w*|settings|preferences)"
-_OF_CODE = (
-    r"\b(?:what|which) (?:files?|code|packages?|librar(?:y|ies)|modules?|parts?)"
-    r" (?:(?:is|are) run|(?:use|need|depend|require|run|read|change|start)s?)\b",
-    r"\bwhat (?:depends on|(?:needs|requires|uses|changes) (?:to (?:run|use)|it|this|that|the)\b)",
-    r"\bwhere\b.*\bused?\b|\b(?:used|docs|examples?) .*\bin (?:the|this|our) (?:code|source)|\bdead code\b",
-    r"\b(?:in|of|from|use|read|with) (?:the|this|that|an?) file\b|\bfix (?:the|this|that|an?) tests?\b",
-    r"\b(?:what|which) (?:file )?formats?\b|\bwhere\b.*\blayout\b|\bdoes \w+ report\b",
-    rf"\b{_SETTINGS} (?:.*\bfrom|used)\b|\b(?:use|get)s? (?:its|the|our|my|these) {_SETTINGS}\b(?! file)",
-    r"\Ahow(?:['’]s| is| are) \w+ going\b",
-    rf"\A(?!.*\b(?:it|this|the {_NOUN})\b).*\ban? {_NOUN}\b",
-)
-OF_CODE = re.compile("|".join(_OF_CODE), re.I)
+OF_CODE = re.compile("|".join(_blocks()["not"][0]), re.I)
 """What asks for a part of the code, or for any project, in words of a question about the whole project."""
+_PROJECT, _STRUCTURED, _BEGINNING = _WORDS["project"], _WORDS["structured"], _WORDS["beginning"]
+_WHOLE = _STRUCTURED | _WORDS["whole"]
+"""Words of a question for a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +77,13 @@ def asked_words() -> frozenset[str]:
 
 @cache
 def _read() -> Mapping[str, Sequence[ProjectQuestion]]:
-    """Return the topics of the file by the first lines of their blocks."""
-    found: dict[str, list[ProjectQuestion]] = defaultdict(list)
+    """Return the topics of the file by the kinds of their blocks."""
     named = dict(NAMED)
-    for block in shipped("data/project_topics.txt").read_text(encoding="utf-8").split("\n\n"):
-        first, *lines = (line for line in block.splitlines() if not line.startswith("#"))
-        for line in (first, *lines) if first.startswith("let ") else ():
-            _, name, pattern = line.split(" ", 2)
-            named[name] = _whole(pattern, named)
-        if not first.startswith("let "):
-            found[first] += _topics(lines, named)
-    return found
+    for line in _blocks()["let"][0]:
+        name, _, pattern = line.partition(" ")
+        named[name] = _whole(pattern, named)
+    kinds = ("topic", "overview", "structure")
+    return {kind: [one for lines in _blocks()[kind] for one in _topics(lines, named)] for kind in kinds}
 
 
 def _topics(lines: Sequence[str], named: Mapping[str, str]) -> Iterator[ProjectQuestion]:
@@ -127,27 +117,6 @@ def _whole(pattern: str, named: Mapping[str, str]) -> str:
     return re.sub(r"\{([a-z_]+)\}", lambda name: named[name[1]], pattern)
 
 
-PROJECT = frozenset(
-    """app application code codebase framework library package program project repo repository software source
-    system tool""".split()
-)
-_STRUCTURED = frozenset(
-    """architecture design folders layout organisation organised organization organized parts structure
-    structured tour""".split()
-)
-_WHOLE = _STRUCTURED | frozenset(
-    """about components consist consists contain contains contents describe explain goal idea introduction
-    main outline overview point purpose responsibilities responsibility responsible summarise summarize
-    summary work working works""".split()
-)
-"""Words of a question for a whole."""
-_BEGINNING = frozenset("begin beginning first new newcomer newcomers beginner start starting started".split())
-_READER = frozenset("i im we one newcomer newcomers beginner beginners to".split())
-_WITH_THEM = frozenset(
-    """at basic between big brief briefly each general good high how inside internally internals its key learn
-    level me most of out overall picture read reading role short through together understand walk way
-    whole""".split()
-)
 _QUALIFIED = frozenset("basic big good key short".split())
 """Words that make a thing of the project of its parts: the key of a package, a short code."""
 _PARTS = frozenset(("file", "files"))
@@ -159,27 +128,29 @@ def asks_for_whole(asked: Set[str]) -> bool:
     """Return whether the words of a question, without the name of its subject, ask for a whole, and for
     nothing else.
     """
-    return not asked - NEUTRAL_WORDS - _WHOLE - _WITH_THEM - PROJECT and not asked.isdisjoint(_WHOLE)
+    return not asked - NEUTRAL_WORDS - _WHOLE - _WORDS["with_them"] - _PROJECT and not asked.isdisjoint(
+        _WHOLE
+    )
 
 
-def overview_question(asked: Set[str], own: Set[str], *, begins: bool) -> ProjectQuestion | None:
+def overview_question(asked: Set[str], own: frozenset[str], *, begins: bool) -> ProjectQuestion | None:
     """Return the kind of a question about the project as a whole, given its words: it has none of a subject.
 
     `own` are the names of the project. "This" is it only in the question that `begins` a conversation.
     """
-    known = NEUTRAL_WORDS | PROJECT | _WHOLE | _WITH_THEM | _BEGINNING | _READER | own
+    known = own.union(*_WORDS.values())
     if asked - known or not asked.isdisjoint(_PARTS):
         return None
-    is_named = begins or not asked.isdisjoint(PROJECT | own | {"architecture", "overview"})
+    is_named = begins or not asked.isdisjoint(_PROJECT | own | {"architecture", "overview"})
     says_what = not asked.isdisjoint(("what", "whats")) and not asked.isdisjoint(
-        PROJECT | own | {"this", "it"}
+        _PROJECT | own | {"this", "it"}
     )
     says_what = says_what and asked.isdisjoint(_QUALIFIED)
-    starts_it = not asked.isdisjoint(("start", "begin")) and not asked.isdisjoint(PROJECT | own)
+    starts_it = not asked.isdisjoint(("start", "begin")) and not asked.isdisjoint(_PROJECT | own)
     if starts_it and asked.isdisjoint(_INTO):
         return None
     if not asked.isdisjoint(_BEGINNING):
-        is_asked = not asked.isdisjoint(_READER) and "how" not in asked
+        is_asked = not asked.isdisjoint(_WORDS["reader"]) and "how" not in asked
     else:
         is_asked = is_named and (says_what or not asked.isdisjoint(_WHOLE))
     kind = "overview" if asked.isdisjoint(_STRUCTURED) else "structure"

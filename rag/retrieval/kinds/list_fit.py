@@ -180,6 +180,8 @@ def best_fit(asked: Asked, wanted: Mapping[str, float]) -> Fit | None:
 
 def is_the_list(asked: Asked, fit: Fit) -> bool:
     """Return whether a series names its members as the question does: by the noun that it asks for."""
+    if fit.subject in asked.question.question.names:
+        return True  # it is asked for by its name
     phrase = phrase_of(asked)
     words = [word for word in _nouns(phrase) if word not in _ANY_TERMS]
     if fit.series.shape == "subclass":
@@ -281,11 +283,12 @@ def _fits(
 
 
 def _is_whole_name(asked: Asked, series: Series, subject: str) -> bool:
-    """Return whether a name is the whole phrase: `MailActionType` for "mail action types"."""
+    """Return whether a name is in the question, or the whole phrase: `ActionType` for "action types"."""
     phrase = _nouns(phrase_of(asked))
     name = [term for word in _split(subject) for term in terms(word)[-1:] if term not in _HOLDS]
     is_other = series.shape != "subclass" and "class" in asked.question.terms
-    return len(phrase) > 1 and phrase == name and not is_other
+    is_named = subject in asked.question.question.names
+    return is_named or (len(phrase) > 1 and phrase == name and not is_other)
 
 
 def _coverage(

@@ -23,13 +23,9 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from rag.analysis import WORD, is_stop_word, term_set, terms
 from rag.identifiers import LIKE_CODE, UPPER, folded
 from rag.ports import takes_bags
-from rag.retrieval import rank
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.german import function_words
@@ -44,7 +40,6 @@ from rag.retrieval.question import last_part, without_contractions, without_plac
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
-from rag.retrieval.synonyms import meanings
 from rag.types import MIN_CONFIDENCE, CodeFacts, Confidence, Hit
 from rag.types.question_kinds import (
     AFFECTED,
@@ -71,15 +66,6 @@ _IN_A_NAME = re.compile(rf"[{UPPER}0-9_]")
 _LIKE_CODE = re.compile(LIKE_CODE)
 _MISSING_PART = 0.2
 """The confidence if a part that the question names does not exist."""
-_APART, _APART_FIRST = 0.3, 0.25
-"""The confidence if a word that names something is not in the best hits, nowhere near the other words, and
-the first place is less likely right than the second number.
-
-Of 839 questions by kind this is so for 15: for 11 without an answer, and 4 with one, which is never first.
-"""
-_APART_SPECIFIC, _APART_RARITY, _APART_SHARE = 0.7, 0.55, 0.34
-_APART_MAX_WORDS = 64
-"""Of longer questions the words are not compared in pairs."""
 _UNRELATED = 0.3
 """The most that the first place is likely right if the question is about "it", and nothing links them."""
 _MAX_GAP_CHARS = 100
@@ -174,10 +160,6 @@ def judge(
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
         pasted = is_pasted(found.sought.question.text)
-        is_doubtful = right is not None and right < _APART_FIRST and not (found.sought.carried or foreign)
-        is_doubtful = is_doubtful and not pasted and len(asked) <= _APART_MAX_WORDS
-        if is_doubtful and any(_is_apart(searchers, word, asked) for word in asked):
-            value = min(value, _APART)
         is_message = pasted and facts is not None and facts.kind == MESSAGE
         if value < MIN_CONFIDENCE and (
             is_message or is_quoted([searcher.index for searcher in searchers], _judged_text(found))
@@ -383,30 +365,6 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
             occurs=any(count[part] or part in held for part in parts),
         )
     return list(words.values())
-
-
-def _is_apart(searchers: Sequence[Searcher], word: _Word, asked: Sequence[_Word]) -> bool:
-    """Return whether a rare word that names something is in no chunk with much of the others."""
-    others = [other for other in asked if other is not word]
-    if word.specific < _APART_SPECIFIC or word.rarity < _APART_RARITY or word.held >= 0.5:
-        return False
-    if not others or not word.text.isalpha():
-        return False
-    total = sum(other.rarity for other in others)
-    near = {
-        other.text
-        for searcher in searchers
-        if len(own := _holding(searcher, word))
-        for other in others
-        if len(np.intersect1d(own, _holding(searcher, other)))
-    }
-    return sum(other.rarity for other in others if other.text in near) <= _APART_SHARE * total
-
-
-def _holding(searcher: Searcher, word: _Word) -> npt.NDArray[np.int64]:
-    """Return the chunks that hold a word or a synonym of it, ascending."""
-    found = [searcher.index.postings(term).chunks for term in meanings(terms(word.text)[-1])]
-    return rank.union([chunks.astype(np.int64) for chunks in found])
 
 
 def _held_share(parts: Sequence[str], rarity: dict[str, float], held: set[str]) -> float:

@@ -11,65 +11,20 @@ import re
 from functools import lru_cache
 
 from rag.analysis import is_stop_word
+from rag.resources import shipped
 
-_LANGUAGES = """english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|chinese|japanese
-|korean|arabic|hindi|swedish|danish|norwegian|finnish|czech|ukrainian|greek|hebrew|vietnamese|thai|indonesian
-|deutsch|français|español"""
-_NUMBER = r"\d{1,4}|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of"
-_AMOUNT = rf"(?:(?:at most|max(?:imum)?|no more than|less than|under|about|only|just|up to) )?(?:{_NUMBER}|a)"
-_LENGTHS = (
-    r"(?:short |brief |simple |single |bullet )?(?:sentences?|words?|lines?|paragraphs?|points?|bullets?)"
-)
-_READERS = (
-    r"(?:absolute |complete )?(?:beginner|newbie|junior|senior|non-?technical|five[- ]year|\d-year|child|kid"
-)
-_READER = rf"(?:an? |the |my )?{_READERS}|dummies|layman|newcomer|manager|boss)s?(?:[- ](?:old|developer|dev"
-_AUDIENCE = rf"(?:for|to|like i am|like i'm) {_READER}|engineer|programmer|person|people))*s?"
 
-_PHRASES = (
-    r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?: (?:there|all|team|everyone|folks))?"
-    r"(?=\s*(?:[,!.:]|$))|(?:^|(?<=\n))(?:hi|hello|hey|yo)(?= [a-z])",
-    r"(?:many |a lot of )?(?:thanks|thank you|thx|tnx|cheers|(?:best |kind )?regards)"
-    r"(?: (?:you|a lot|so much|in advance|again|very much|a million))*(?:,? [A-Z]\w+(?=\W*$))?(?!\s*\()",
-    r"tl;? ?dr|eli5|asap|lol|lmao|rofl|btw|fyi|imho|imo|afaik|iirc|pls|plz|please|kindly",
-    r"(?:fyi,? )?i(?: am|'m) (?:new (?:to|here|at)|a (?:beginner|newbie)|on (?:an? )?(?:mac|windows|linux))"
-    r"[^.?!\n]*",
-    r"i need (?:this|it|that|an answer)(?: (?:asap|quickly|urgently|now|today|soon|fast))*",
-    r"my (?:boss|manager|colleague|teacher|professor|team|friend)s? (?:asked|wants|wanted|needs|told)"
-    r"(?: me| us| to know)*",
-    rf"(?:in|using) (?:the )?(?:{_LANGUAGES})(?: language)?(?=\W*$)",
-    rf"in (?:{_AMOUNT} )?{_LENGTHS}(?=\W*$)",
-    r"in (?:short|brief|detail|depth|(?:simple|plain|layman's) (?:terms|words|english))(?=\W*$)",
-    r"as (?:an? )?(?:markdown |short |numbered |bulleted )*(?:table|list|bullets|(?:bullet )?points)"
-    r"(?=\W*$)",
-    r"step[- ]by[- ]step(?=\W*$)",
-    r"with (?:an? |some )?(?:short |simple |code )*examples?(?=\W*$)",
-    rf"{_AUDIENCE}(?=\W*$)",
-)
-_PHRASE = re.compile(rf"(?<![\w.])(?:{'|'.join(_PHRASES)})(?!\w)".replace("\n", ""), re.IGNORECASE)
+def _blocks() -> dict[str, list[str]]:
+    """Return the lines of the blocks of the file by the first line of each."""
+    text = shipped("data/small_talk.txt").read_text(encoding="utf-8")
+    blocks = (block.splitlines() for block in text.split("\n\n") if not block.startswith("#"))
+    return {first: lines for first, *lines in blocks}
 
-_FORM = frozenset(
-    f"""{" ".join(_LANGUAGES.replace("|", " ").split())}
-    answer reply respond explain summarize summarise translate rewrite rephrase format write give
-    show use keep be make list think provide include cite avoid limit return output structure
-    describe do don't never always it its that this me us you your the a an in into as at most least
-    for with of to and or only using under up max maximum within no more less than not also any all
-    just one two three four five six seven eight nine ten few couple short shorter brief briefly
-    concise concisely simple simply simpler plain detailed detail details depth step steps by
-    sentence sentences word words line lines paragraph paragraphs bullet bullets point points table
-    markdown md json yaml html code block blocks example examples sample samples snippet snippets
-    diagram mermaid ascii text language term terms layman's beginner beginners junior senior
-    developer developers engineer programmer child kid year old five-year-old manager boss
-    non-technical person unit test tests summary answers response carefully previous above last
-    everything long longer emoji emojis technical jargon""".split()
-)
-"""Words about the form of an answer."""
-_BEGINS = frozenset(
-    """answer reply respond explain summarize summarise translate rewrite rephrase format write give show use
-    keep be make list think provide include cite avoid limit return output structure describe do don't never
-    always no only""".split()
-)
-"""The words that an instruction begins with."""
+
+_SAID = _blocks()
+_PHRASE = re.compile(rf"(?<![\w.])(?:{'|'.join(_SAID['phrases'])})(?!\w)", re.IGNORECASE)
+_FORM, _BEGINS = (frozenset(" ".join(_SAID[name]).split()) for name in ("form", "begins"))
+"""Words about the form of an answer, and those that an instruction begins with."""
 _SENTENCE = re.compile(r"[^.?!\n:]+[.?!:]*")
 _WORD = re.compile(r"[\w'-]+")
 _QUOTED = re.compile(r"(`[^`\n]*`)")

@@ -21,12 +21,13 @@ from rag.ports import ChunkIndex
 from rag.retrieval.build_commands import build_command
 from rag.retrieval.conventional_places import README, Place
 from rag.retrieval.project_questions import (
-    ASKED_WORDS,
     NEUTRAL_WORDS,
     OF_CODE,
-    PROJECT_QUESTIONS,
     ProjectQuestion,
+    asked_words,
     overview_question,
+    project_questions,
+    topic_words,
 )
 from rag.retrieval.question import ParsedQuestion
 from rag.top_k import distinct, find_sorted
@@ -73,17 +74,17 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def referenced(
-    index: ChunkIndex, question: ParsedQuestion, *, begins: bool = True
+    index: ChunkIndex, question: ParsedQuestion, about: ProjectQuestion | None
 ) -> tuple[dict[int, float], dict[int, int]]:
     """Return the live chunks that a question refers to, best first, each with a weight above 0 and up to 1;
     and the lines of some of them at which the answer begins.
 
-    `begins` is True for the first question of a conversation.
+    `about` is what the question asks about the whole project, see `project_question`.
     """
     if question.places:
         return dict.fromkeys(_lines(index, question), 1.0), {}
     lines: dict[int, int] = {}
-    for chunk, line in _found(index, question, begins=begins):
+    for chunk, line in _found(index, question, about):
         lines.setdefault(chunk, line)
         if len(lines) == _MAX_REFERENCED:
             break
@@ -115,7 +116,9 @@ def _lines(index: ChunkIndex, question: ParsedQuestion) -> Iterator[int]:
                 yield chunk
 
 
-def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iterator[tuple[int, int]]:
+def _found(
+    index: ChunkIndex, question: ParsedQuestion, about: ProjectQuestion | None
+) -> Iterator[tuple[int, int]]:
     """Yield chunks, best first, each with the line at which the answer begins, 0 where it is not known."""
     command = build_command(question.text)
     if command is not None and (defining := _chunks_of_place(index, command)):
@@ -125,11 +128,10 @@ def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iter
         words = frozenset(_words(text))
         is_whole = words <= NEUTRAL_WORDS | _EXPLAIN
         return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
-    row = project_question(index, question, begins=begins)
-    if row is None:
-        return iter(())
-    asked = term_set(question.text)
-    return (found for place in row.places for found in _chunks_of_place(index, place, asked))
+    asked = term_set(question.text) if about else set()
+    return (
+        found for place in (about.places if about else ()) for found in _chunks_of_place(index, place, asked)
+    )
 
 
 def project_question(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> ProjectQuestion | None:
@@ -140,7 +142,7 @@ def project_question(index: ChunkIndex, question: ParsedQuestion, *, begins: boo
     """
     text, words = question.text, frozenset(_words(question.text))
     # API, CLI and e2e are words.
-    named = any(not name.isupper() and name not in ASKED_WORDS for name in question.names)
+    named = any(not name.isupper() and name not in asked_words() for name in question.names)
     is_other = question.places or question.paths or named or OF_CODE.search(text)
     if is_other or len(text) > _LONG_QUESTION_CHARS or not len(index):
         return None
@@ -148,11 +150,13 @@ def project_question(index: ChunkIndex, question: ParsedQuestion, *, begins: boo
         return row
     if len(words) < _MIN_WORDS or (not begins and question.dependent and not _WHOLE.search(text)):
         return None
-    for row in PROJECT_QUESTIONS:
-        if row.is_asked(words | {"project"}) and len(left := row.left_over(words)) < _MIN_WORDS:
-            own = project_names(index)
-            if left <= own and (words & own or row.is_asked(words) or (begins and words & _THIS)):
-                return row
+    own = project_names(index)
+    if words - topic_words() - own:
+        return None
+    for row in project_questions():
+        is_whole = words & own or row.is_asked(words) or (begins and words & _THIS)
+        if row.is_asked(words | {"project"}) and is_whole and row.left_over(words) <= own:
+            return row
     return None
 
 

@@ -6,12 +6,10 @@ All of it uses rules over words; no model is called here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 
-from rag.analysis import is_stop_word, terms, without_clitics, words
+from rag.analysis import terms, without_clitics, words
 from rag.identifiers import LIKE_CODE, UNCASED, UPPER, composed, names_in
 from rag.retrieval.german import in_english
 from rag.retrieval.log_prefix import without_log_prefixes
@@ -132,11 +130,6 @@ _ASKING = re.compile(
     re.I,
 )
 """Words that say how something is asked, each in a group: "show me …", "which file …", "… is defined?"."""
-_VAGUE = frozenset(
-    terms("support supports supported work works working possible feature implementation use used")
-)
-"""Words of a question that say little about its topic."""
-_PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _END_MARKS = "?!=*.,;:…()[]{}<>`'\"‘’“”«»"
 """What may be next to a name in a question, and with which few names end."""
 _MAX_PLACES = 20
@@ -155,18 +148,15 @@ _FRAGMENT_WORDS = 3
 class ParsedQuestion:
     """A parsed question.
 
-    Each of `terms` has the weight 1; `compounds` are neighbouring words written as one ("backed up" →
-    backup) with their parts, which count only where the repository has them; `names` are the identifiers
-    mentioned, as written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks`
-    is the subset of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it
-    mentions tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it
-    does not. `lines` are the lines that a short question names, as (path, first, last); the path is "" where
-    it says only "line 40".
+    Each of `terms` has a weight; `names` are the identifiers mentioned, as written; `paths` the file names
+    mentioned; `places` lines of files, as (path, line); `asks` is the subset of callers, tests, config, docs,
+    behaviour, example that it asks for, and test_code where it mentions tests; `dependent` is True when it
+    depends on earlier questions, `fresh` when it states that it does not. `lines` are the lines that a short
+    question names, as (path, first, last); the path is "" where it says only "line 40".
     """
 
     text: str
     terms: dict[str, float] = field(default_factory=dict)
-    compounds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     places: tuple[tuple[str, int], ...] = ()
@@ -205,7 +195,6 @@ def _parse(text: str) -> ParsedQuestion:
     return ParsedQuestion(
         text=text,
         terms=_weighed(said),
-        compounds=_compounds(said),
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
         places=_ends(tuple(dict.fromkeys(places))),
@@ -247,14 +236,6 @@ def without_contractions(text: str) -> str:
     return without_clitics(_CONTRACTED.sub("not", text))
 
 
-def only_word(question: ParsedQuestion) -> str | None:
-    """Return the one word that a question is about ("How are retries done?"), None if there are more."""
-    topics = [term for term, weight in question.terms.items() if weight == 1.0 and term not in _VAGUE]
-    if len(topics) != 1 or question.names:
-        return None
-    return next((word for word in words(question.text) if terms(word)[-1:] == topics), None)
-
-
 def _without_asking(text: str) -> str:
     """Return a text without the words that only say how something is asked. Code in backticks is kept."""
     kept, at = [], 0
@@ -274,18 +255,6 @@ def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
 def without_places(text: str) -> str:
     """Return a question without the lines of files that it mentions."""
     return _LINES_ASKED.sub(" ", _LINE.sub(" ", _FRAME.sub(" ", text)))
-
-
-def _compounds(text: str) -> dict[str, tuple[str, str]]:
-    """Return neighbouring words written as one ("back up"; not "where is"), with the terms of the two."""
-    found: dict[str, tuple[str, str]] = {}
-    for first, second in pairwise(words(text)):
-        joins = first.isalpha() and second.isalpha() and len(first) > 2 and not is_stop_word(first)
-        if joins and (second.lower() in _PARTICLES or not is_stop_word(second)):
-            stem = (terms(first) or [first.lower()])[-1]
-            parts = stem, (terms(second) or [second.lower()])[-1]
-            found |= dict.fromkeys(terms(stem + second.lower())[-1:], parts)
-    return found
 
 
 def spelled_names(text: str) -> list[str]:

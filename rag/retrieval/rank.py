@@ -55,7 +55,6 @@ import numpy.typing as npt
 
 from rag.analysis import terms, words
 from rag.ports import ChunkIndex, Vectors
-from rag.retrieval.copied_folders import copied_folders
 from rag.retrieval.dense import cosines, rows
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
@@ -339,7 +338,7 @@ def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float],
 def place_factor(
     index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
 ) -> Signal:
-    """Return a factor below 1 for auxiliary files: examples, benchmarks, tools, copies of other projects."""
+    """Return a factor below 1 for auxiliary files: examples, benchmarks, tools."""
     factors = np.ones(len(chunks), np.float32)
     if "example" in question.asks:
         return factors
@@ -349,18 +348,7 @@ def place_factor(
         if file not in known:
             known[file] = is_aside(index.file_path(file))
     factors[[known[file] for file in files]] = weights.aside
-    if folders := copied_folders(index):
-        inside = {file for file in {*files} if _is_copy(index.file_path(file), folders, question)}
-        factors[[file in inside for file in files]] = weights.aside
     return factors
-
-
-def _is_copy(path: str, folders: tuple[str, ...], question: ParsedQuestion) -> bool:
-    """Return whether a file is in one of these folders, and the question does not name a part of its path."""
-    for folder in folders:
-        if path.startswith(folder):
-            return not _is_asked_for(path[folder.rfind("/", 0, -1) + 1 :], question)
-    return False
 
 
 _AUXILIARY: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()

@@ -27,8 +27,9 @@ from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import project_question, referenced
+from rag.retrieval.project_questions import ProjectQuestion
 from rag.retrieval.pronouns import bare_pronoun
-from rag.retrieval.question import ParsedQuestion, last_part, only_word, parse_question, without_marks
+from rag.retrieval.question import ParsedQuestion, last_part, parse_question, without_marks
 from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
@@ -53,10 +54,6 @@ FURTHER_HITS = RERANKED
 """How many hits, with those asked for, a prompt with room can show."""
 SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
-
-
-COMPOUND_WEIGHT = 0.7
-"""The weight of two words of the question written as one, where the repository has that word."""
 SYNONYM_WEIGHT = 0.7
 """The weight of a synonym in a name; the question's own word weighs 1."""
 
@@ -208,14 +205,16 @@ def _search_stores(
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
     name = asked_definition(sought.question) or _subject_asked(sought)
     defined = [definition_chunks(searcher.index, name) if name else {} for searcher in searchers]
+    about = [project_question(one.index, sought.question, begins=not past) for one in searchers]
     gathered = [
-        _gather(searcher, sought, rarity, chunks, begins=not past, plain=plain)
-        for searcher, chunks in zip(searchers, defined, strict=True)
+        _gather(searcher, sought, rarity, chunks, topic, plain=plain)
+        for searcher, chunks, topic in zip(searchers, defined, about, strict=True)
     ]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     # A question that refers to places or definitions is answered by them, whatever words a name has.
     is_pointed = any(defined) or any(g.pointed for g in gathered)
-    purpose = "" if sought.recalled else _purpose(searchers, sought, begins=not past)
+    purposes = (topic.purpose for topic in about if topic and not sought.recalled)
+    purpose = next(filter(None, purposes), "")
     kinds = [] if changed or not with_facts else _kinds(sought, purpose, is_pointed=is_pointed)
     depth = max(every, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
@@ -252,12 +251,6 @@ def _search_stores(
     )
 
 
-def _purpose(searchers: Sequence[Searcher], sought: ContextualQuestion, *, begins: bool) -> str:
-    """Return what a question asks to do with the project, OVERVIEW if it asks what that is, "" for others."""
-    rows = [project_question(one.index, sought.question, begins=begins) for one in searchers]
-    return next((row.purpose for row in rows if row and row.purpose), "")
-
-
 def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> list[str]:
     """Return the kinds whose rules look for the facts of a question, in order."""
     if sought.recalled:
@@ -291,9 +284,7 @@ def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestio
     )
     question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
-    read = parse_question(corrected(question, taken) if taken else question)
-    known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
-    return replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms), taken
+    return parse_question(corrected(question, taken) if taken else question), taken
 
 
 def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> ContextualQuestion:
@@ -373,8 +364,8 @@ def _gather(
     sought: ContextualQuestion,
     rarity: Rarity,
     defined: Mapping[int, float],
+    about: ProjectQuestion | None,
     *,
-    begins: bool,
     plain: bool,
 ) -> _Candidates:
     """Return the candidates of both retrievers, with the values of both for all of them, and the chunks with
@@ -393,11 +384,9 @@ def _gather(
         query = np.zeros_like(query)
     defining = {name: index.defining(last_part(name)) for name in sought.question.names}
     mentioned = [chunk for found in defining.values() for chunk in found]
-    pointed, asked_lines = referenced(index, sought.question, begins=begins)
+    pointed, asked_lines = referenced(index, sought.question, about)
     mentioned += pointed
     unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
-    if (topic := only_word(sought.question)) is not None:
-        unknown |= {topic}
     phrases, by_name = phrase_chunks(index, sought.question.text, first), name_chunks(index, unknown)
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}

@@ -52,11 +52,6 @@ def own_use(index: ChunkIndex, term: str) -> float:
     return 1 + np.count_nonzero(index.postings(term).head) / many
 
 
-def meanings(term: str) -> tuple[str, ...]:
-    """Return a term and all its synonyms."""
-    return (term, *_table().get(term, ()))
-
-
 @cache
 def _table() -> dict[str, tuple[str, ...]]:
     """Return the synonyms of each term, in the order of the file."""

@@ -40,17 +40,9 @@ LUA = {
     "lib/heat.lua": "function heat_kiln()\n  return 1\nend\n",
     **{f"bin/{name}.lua": 'require "lib.heat"\n\nheat_kiln()\n' for name in ("bake", "glaze", "fire")},
 }
-MODELS = {
-    "models/stg_kilns.sql": "select 1 as id\n",
-    **{f"models/{name}.sql": "select * from {{ ref('stg_kilns') }}\n" for name in ("bake", "glaze", "fire")},
-}
 TYPES = {
     "Kiln.dart": "abstract class Kiln {\n  void heat();\n}\n",
     **{f"{name}.dart": f"class {name} extends Kiln {{\n}}\n" for name in ("Gas", "Wood", "Electric")},
-}
-ERRORS = {
-    f"shop/{name}.go": f"package shop\n\ntype {name.title()}Error struct {{\n\tHours int\n}}\n"
-    for name in ("bake", "glaze", "fire", "door")
 }
 PLUGINS = {
     f"shop/{name}.py": f'register_glaze("{name}", {name})\nregister_glaze("{name}2", {name})\n'
@@ -85,10 +77,8 @@ NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "gl
         ("callers._MAX_CANDIDATES", "Who calls open_door?", DOORS),
         ("lookup._MAX_CHUNKS_READ", "Who uses heat_kiln?", TASKS),
         ("asked.MAX_CHUNKS", "Who imports lib/heat.lua?", LUA),
-        ("asked.MAX_CHUNKS", "What uses stg_kilns?", MODELS),
         ("asked.MAX_CHUNKS", "Which classes extend Kiln?", TYPES),
         ("lists._OTHER_FILES", "List all registered glazes.", PLUGINS),
-        ("class_names._MAX_FILES", "List all error classes.", ERRORS),
         ("list_fit._MAX_LINES_READ", "List all glaze colors.", COLORS),
         ("messages._MAX_USES", "the door of the kiln is open, close it before firing", MESSAGE),
         ("setting._MAX_PLACES", "What is the default of FIRING_HOURS?", SETTING),
@@ -104,7 +94,7 @@ def test_facts_that_are_cut_at_a_limit_say_so(searcher_of, monkeypatch, limit, q
         monkeypatch.setitem(Asked.file.__kwdefaults__, "most", 1)
     else:
         module, name = limit.split(".")
-        least = {"_MAX_FILES": 3 if module == "class_names" else 1, "_MAX_LINES_READ": 7}.get(name, 1)
+        least = {"_MAX_LINES_READ": 7}.get(name, 1)
         package = "rag.retrieval" if module in ("lookup", "uses") else "rag.retrieval.kinds"
         monkeypatch.setattr(import_module(f"{package}.{module}"), name, least)
     cut = search([searcher], question).code_facts

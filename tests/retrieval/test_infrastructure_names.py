@@ -107,18 +107,6 @@ def test_what_a_module_has_for_itself_is_not_exported(searcher):
     assert facts is not None and facts.count == 0 and "exported" in facts.summary
 
 
-@pytest.mark.parametrize(
-    "question", ["Which models ref `orders`?", "Where is `orders` referenced?", "Who uses `orders`?"]
-)
-def test_what_refers_to_a_model_of_dbt(searcher, question):
-    facts = search([searcher], question).code_facts
-    assert facts is not None
-    assert [(one.path, one.start) for one in facts.items] == [
-        ("models/revenue.sql", 2),
-        ("tests/test_orders.py", 1),
-    ]
-
-
 def test_the_variable_of_the_outer_module_is_the_setting(searcher):
     facts = search([searcher], "What is the default of queue_name?").code_facts
     assert facts is not None and (facts.items[0].path, facts.items[0].start) == ("variables.tf", 1)

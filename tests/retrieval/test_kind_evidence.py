@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.answerability import judge
 from rag.retrieval.rank import is_bundle
 from rag.retrieval.search import Searcher, search
 from rag.service import Dialog, Engine, converse
@@ -146,22 +145,6 @@ def test_a_quote_shows_the_line_that_the_rules_found(engine: Engine, tmp_path: P
     assert isinstance(answer, Answer) and answer.code_facts and answer.code_facts.kind == "message"
     shown = answer.text.partition("```")[2]
     assert 'warn("kiln %d cannot be opened by %s", kiln, who)' in shown
-
-
-def test_a_word_that_is_nowhere_near_the_others_is_warned_of(opened: Open):
-    words = "folder change local watch sync each right after make kiln glaze door".split()
-    files = {
-        f"kiln/part{n}.py": f"def {words[n % 12]}_{words[(n + 5) % 12]}(kiln):\n"
-        f"    {words[(n + 3) % 12]} = kiln.{words[(n + 7) % 12]}\n    return {words[(n + 3) % 12]}\n"
-        for n in range(36)
-    }
-    searcher = opened({**files, "other/plan.py": "def plan(inotify):\n    return inotify\n"})
-    near = judge([searcher], search([searcher], "How does it make the kiln folder change after a sync?"))
-    apart = judge(
-        [searcher], search([searcher], "How does inotify make the kiln folder change after a sync?")
-    )
-    assert near.is_sure and not apart.is_sure
-    assert apart.missing_words[0] == "inotify"
 
 
 def test_calls_that_name_the_class_of_a_method_are_possible(opened: Open):

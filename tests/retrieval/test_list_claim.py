@@ -64,15 +64,10 @@ def test_a_series_of_something_else_is_no_list(
     assert found is None
 
 
-def test_what_members_share_is_half_of_what_is_asked_for(tmp_path: Path, engine: Engine) -> None:
-    """`with_kiln` decorates the kiln handlers, but no kiln alarm codes."""
+def test_what_has_half_of_what_is_asked_for_is_no_list(tmp_path: Path, engine: Engine) -> None:
+    """`with_kiln` decorates what handles kilns, but no kiln alarm codes."""
     handlers = "".join(
         f"@with_kiln\ndef {name}(kiln):\n    return kiln\n\n\n" for name in ("heat", "cool", "vent")
-    )
-    claimed = facts(engine, tmp_path, "Which kiln handlers are there?", handlers=handlers)
-    assert (
-        claimed
-        and claimed.summary == "The list is `with_kiln` in `handlers.py`, which decorates 3 definitions"
     )
     assert facts(engine, tmp_path, "Which kiln alarm codes are used?", handlers=handlers) is None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rag.retrieval.kinds.list_fit import is_whole
 from rag.retrieval.search import search
 
 FILES = {
@@ -59,18 +58,3 @@ def test_the_list_with_the_whole_name_is_meant(searcher_of, question: str, subje
     found = search([searcher_of(FILES)], question).code_facts
     assert found is not None
     assert (found.kind, found.subject, found.count) == ("list", subject, count)
-
-
-@pytest.mark.parametrize(
-    ("phrase", "name", "is_one"),
-    [
-        ("mail action types", "MailActionType", True),
-        ("mail action types", "MAIL_ACTION_TYPES", True),
-        ("document sources", "DocumentSource", True),
-        ("mail action types", "MailAction", False),
-        ("actions", "Action", False),
-        ("", "", False),
-    ],
-)
-def test_a_name_is_a_whole_phrase(phrase: str, name: str, is_one: bool):
-    assert is_whole(phrase, name) == is_one

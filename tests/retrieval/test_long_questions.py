@@ -60,16 +60,6 @@ def test_the_kinds_of_a_long_text_are_read_at_its_ends(part: str) -> None:
 NAMES = " ".join(f"get_thing{n}" for n in range(7_000))
 
 
-def test_the_words_of_a_long_question_are_not_compared_in_pairs(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def compared(*args: object) -> bool:
-        raise AssertionError("each of 7,000 words is compared with all others")
-
-    monkeypatch.setattr("rag.retrieval.answerability._is_apart", compared)
-    judge([searcher], search_in_turn([searcher], NAMES, ()))
-
-
 @pytest.mark.parametrize("text", [NAMES])
 def test_many_different_words_are_searched_in_bounded_time(searcher: Searcher, text: str) -> None:
     def cpu_s() -> float:

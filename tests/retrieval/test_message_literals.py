@@ -43,7 +43,8 @@ LINES = st.lists(
 @given(LINES, st.lists(st.sampled_from(["open", "file", "the", "name", "x", "50", "_", "a"]), max_size=8))
 def test_every_literal_that_fits_a_message_is_split(lines, message):
     file = FileText(None, "a.c", lines, range(0))
-    every = list(messages._literals(file))
+    words = frozenset(w for line in lines for w in messages._lower(line))
+    every = list(messages._literals(file, words))
     some = list(messages._literals(file, frozenset(message)))
     assert all(one in every for one in some)
     for number, parts in every:
@@ -88,7 +89,7 @@ def test_a_message_that_is_written_in_several_places_is_shown_in_all(tmp_path):
 
 def test_a_literal_goes_on_only_in_the_next_line():
     lines = ['a(b, "one")', "c()", '  "open the file "', '  "of the name")']
-    found = list(messages._literals(FileText(None, "a.c", lines, range(0))))
+    found = list(messages._literals(FileText(None, "a.c", lines, range(0)), frozenset(("one", "open", "of"))))
     assert (3, [["open", "the", "file"], ["of", "the", "name"]]) in found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rag.retrieval.context import CARRY, in_context, lacks_subject
 from rag.retrieval.kinds.recognition import kinds_of
-from rag.retrieval.question import only_word, parse_question
+from rag.retrieval.question import parse_question
 from rag.retrieval.working_set import Exchange
 from rag.types import Subject
 
@@ -84,21 +84,6 @@ def test_a_first_question_about_it_lacks_a_subject(question: str):
 )
 def test_a_question_that_names_something_or_is_about_the_project_does_not(question: str):
     assert not lacks_subject(in_context(parse_question(question), [], CARRY))
-
-
-@pytest.mark.parametrize(
-    ("question", "word"),
-    [
-        ("How are retries done?", "retries"),
-        ("is there retry support?", "retry"),
-        ("Where are cookies handled?", "cookies"),
-        ("Where is the cookie jar?", None),
-        ("Does `Client.send` support retries?", None),
-        ("How does it work?", None),
-    ],
-)
-def test_the_only_word_that_a_question_is_about(question: str, word: str | None):
-    assert only_word(parse_question(question)) == word
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from rag.retrieval.lexical import Rarity
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import Searcher, search
 from rag.retrieval.synonyms import synonyms
-from rag.service import Engine, locate
+from rag.service import Engine
 from rag.settings import load_settings
 from rag.types import Checkout, Source, SourceFile, blob_id
 from tests.contracts.hashing_embedder import HashingEmbedder
@@ -93,22 +93,6 @@ def test_a_qualified_name_means_the_method_of_that_class(searcher, name):
     )
     found = search([searcher({"kiln.py": classes})], f"What does {name} return?").hits
     assert (found[0].scope, found[0].symbol) == tuple(name.split("."))
-
-
-def test_places_that_hold_the_only_word_of_a_question_come_before_similar_ones(tmp_path):
-    errors = "".join(
-        f"class {name}Error(Exception):\n    # The attempt failed, try again.\n    again = True\n\n\n"
-        for name in ("Connect", "Read", "Write", "Pool", "Proxy", "Protocol", "Close", "Network", "Timeout")
-    )
-    transport = (
-        "class Transport:\n    def __init__(self, host, retries=0):\n        self.pool = host, retries\n"
-    )
-    (tmp_path / "errors.py").write_text(errors)
-    (tmp_path / "transport.py").write_text(transport)
-    with closing(Engine(load_settings({"memory": "memory:"}))) as engine:
-        found = search([engine.repository(locate(str(tmp_path))).searcher], "How are retries done?").hits
-    assert found[0].path == "transport.py"
-    assert found[0].legs["phrase"] > 0
 
 
 def test_every_line_of_the_table_says_something():
@@ -217,18 +201,6 @@ def test_a_search_of_a_damaged_store_says_so(searcher, tmp_path):
 def test_a_question_that_only_mentions_tests_does_not_ask_for_them(question, asks):
     assert ("tests" in parse_question(question).asks) is asks
     assert parse_question(question).asks & {"tests", "test_code"}
-
-
-@pytest.mark.parametrize(
-    ("question", "written_as_one"),
-    [("How do users log in?", "login"), ("Where is the file name checked?", "filename")],
-)
-def test_a_verb_with_its_particle_and_two_nouns_are_also_one_word(question, written_as_one):
-    assert terms(written_as_one)[-1] in parse_question(question).compounds
-
-
-def test_a_question_word_is_no_part_of_a_compound():
-    assert parse_question("Where is the lock? How does it wait?").compounds == {}
 
 
 def test_a_bundle_comes_after_the_sources_it_was_made_of(searcher):

@@ -96,8 +96,6 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     if relation == "importers" and (found := importers.find(asked)) is not None:
         return found
-    if relation in ("callers", "uses") and (found := importers.of_models(asked)) is not None:
-        return found
     every = [facts for one in _subjects(asked) if (facts := _found(asked, one, relation)) is not None]
     return _joined(every) if every else None
 

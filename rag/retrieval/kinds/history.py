@@ -8,10 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-import numpy as np
-
 from rag.analysis import is_stop_word, words
-from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.mentions import is_path
@@ -106,69 +103,34 @@ def _definition(
     """Return the definition with exactly this name: in the files last shown, else the one ranked best."""
     places = {hit.place: number for number, hit in reversed(list(enumerate(ranked)))}
     found = [
-        (index, chunk, hit)
+        (index, hit)
         for index in indexes
         for chunk in index.defining(name)
         if (hit := index.hit(chunk, 0.0, {})).symbol == name and hit.kind != "doc"
     ]
     if not name or not found:
         return None
-    index, chunk, hit = min(
+    index, hit = min(
         found,
         key=lambda one: (
-            one[2].path not in near,
-            places.get(one[2].place, len(places)),
-            one[2].kind != "code",
-            one[2].path,
+            one[1].path not in near,
+            places.get(one[1].place, len(places)),
+            one[1].kind != "code",
+            one[1].path,
         ),
     )
-    first, last = _extent(index, chunk, hit)
+    first, last = _extent(index, hit)
     return HistorySubject(index, hit, hit.qualified_name, first, last)
 
 
-def _extent(index: ChunkIndex, chunk: int, hit: Hit) -> tuple[int, int]:
-    """Return the first and last line of a definition, which may be cut into several chunks."""
-    chunks = index.chunks_of(hit.path)
-    names = index.names(np.asarray(chunks, np.int64))
-    own, first = (hit.symbol, hit.scope), chunks.index(chunk)
-    while first > 0 and names[first - 1] == own:
-        first -= 1
-    last = first
-    inside = hit.qualified_name
-    while last + 1 < len(chunks):
-        scope = names[last + 1][1]
-        if names[last + 1] != own and scope != inside and not scope.startswith(f"{inside}."):
-            break
-        last += 1
-    text, _ = index.file_text(hit.path) or ("", "")
-    return _own_lines(
-        lines_of(text), index.lines(chunks[first])[0], index.hit(chunks[last], 0.0, {}).end, hit.symbol
-    )
-
-
-def _own_lines(lines: Sequence[str], first: int, last: int, symbol: str) -> tuple[int, int]:
-    """Return the lines of a definition without its neighbours: small ones share a chunk.
-
-    It begins with the lines directly above its name, and ends before a line after a blank one that is
-    indented no deeper.
-    """
-    named = re.compile(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])")
-    start = next((n for n in range(first, last + 1) if named.search(lines[n - 1])), first)
-    indent = _indent(lines[start - 1])
-    end = start
-    while end < last and not (
-        not lines[end - 1].strip() and lines[end].strip() and _indent(lines[end]) <= indent
-    ):
-        end += 1
-    while end > start and not lines[end - 1].strip():
-        end -= 1
-    while start > first and lines[start - 2].strip():
-        start -= 1
-    return start, end
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+def _extent(index: ChunkIndex, hit: Hit) -> tuple[int, int]:
+    """Return the first and last line of the definition that a hit is a part of, else those of the hit."""
+    graph = index.graph
+    for one in (*graph.defined_in(hit.path), *graph.values_in(hit.path)):
+        is_same = (one.name, one.scope) == (hit.symbol, hit.scope)
+        if is_same and one.start <= hit.end and hit.start <= one.end:
+            return one.start, one.end
+    return hit.start, hit.end
 
 
 def _file(path: str, indexes: Sequence[ChunkIndex]) -> HistorySubject | None:

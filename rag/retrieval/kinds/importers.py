@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rag.analysis import is_stop_word, terms
-from rag.code.languages import kind_of_path
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, code_facts, named
 from rag.retrieval.mentions import is_path
 from rag.retrieval.shown_definition import label_at
-from rag.top_k import distinct
 from rag.types import CodeFacts, CodeUse
 from rag.types.question_kinds import CALLERS
 
@@ -54,38 +52,6 @@ def find(asked: Asked) -> CodeFacts | None:
                 is_doubtful=True,
             )
     return None
-
-
-def of_models(asked: Asked) -> CodeFacts | None:
-    """Return what refers to the model or seed of dbt that the question names; None if nothing does."""
-    for index in asked.indexes:
-        for name in asked.question.question.names:
-            if not _is_model(index, name):
-                continue
-            refers = re.compile(rf"\b(?:ref|source)\s*\([^()]*[\"']{re.escape(name)}[\"']\s*[,)]")
-            at = [
-                (hit.path, number)
-                for hit in asked.hits_with(index, terms(name)[-1:])
-                if hit.path.endswith((".sql", ".py", ".yml"))
-                for number, line in enumerate(lines_of(hit.text), hit.start)
-                if refers.search(line)
-            ]
-            at.sort(key=lambda one: kind_of_path(one[0]) == "test")
-            found = [asked.place(index, *one, f"refers to {name}") for one in at]
-            if places := [place for place in found if place]:
-                summary = f"{named(name)} is referred to in {len(at)} place" + "s" * (len(at) != 1)
-                return code_facts(asked, CALLERS, name, summary, places, count=len(at), is_doubtful=True)
-    return None
-
-
-def _is_model(index: ChunkIndex, name: str) -> bool:
-    """Return whether a file of a model or seed has the name, which then is in the head of its chunks."""
-    for term in terms(name)[-1:]:
-        found = index.postings(term)
-        files = distinct(index.file[found.chunks[found.head > 0]]).tolist()
-        paths = (PurePosixPath(index.file_path(file)) for file in files)
-        return any(path.stem == name and path.suffix in (".sql", ".py", ".csv") for path in paths)
-    return False
 
 
 def _paths(index: ChunkIndex) -> Iterator[str]:

@@ -1,16 +1,17 @@
-"""How well a series of lines fits a question that asks for a list.
+"""How well a series of lines fits a question that asks for a list, and whether it is the list.
 
 The score is the share of the question's words, weighted by rarity, in what describes the series: the line
 that holds it, the comment above, what its lines share, its path. To this comes how likely lines of its shape,
-in what holds them, are the members of a list at all, and how high the ranking has the series and its file.
+in what holds them, are the members of a list at all, and how high the ranking has its file.
+A series is the list only if it names its members as the question does: another one is not shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import fsum
 
@@ -20,29 +21,16 @@ from rag.analysis import terms
 from rag.retrieval.kinds.asked import Asked, FileText
 from rag.retrieval.kinds.line_series import Series, families, indentation, series_of
 from rag.retrieval.lexical import Rarity
-from rag.retrieval.rank import is_aside
 
-MAX_FILES = 24
-_MIN_FILES = 3
-_MIN_MEMBERS = 2
-_COMMENT_LINES = 12
-_MAX_COMMENT_CHARS = 200
-_MAX_HEADER_LINES = 30
-_MAX_CACHED_LINES = 4_096
-_MAX_NAMES_READ = 30
-_MAX_LINES_READ = 6_000
-_LONG_FILE = 1_500
-_UNLIKELY = -0.1
-"""A series that is less likely a list, by its shape and what holds it, is left out."""
-_PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.5, "folders": 0.25}
+_MAX_FILES, _MIN_FILES, _MIN_MEMBERS = 24, 3, 2
+_COMMENT_LINES, _MAX_COMMENT_CHARS, _MAX_HEADER_LINES = 12, 200, 30
+_MAX_NAMES_READ, _MAX_LINES_READ, _LONG_FILE, _NEXT_LINES = 30, 6_000, 1_500, 3
+_PARTS = {"name": 1.0, "holder": 1.0, "comment": 0.6, "scope": 0.5, "stem": 0.5, "folders": 0.25}
 """The weights of the words of each part that describes a series."""
 _MOST_MEMBERS, _SOME_MEMBERS = 0.8, 0.15
 """The weights of the words that most, or some, of the names of the members hold."""
-_RANK, _FILE_RANK, _SIZE, _FEW, _TEST, _DOC, _ASIDE = 0.2, 0.15, 0.02, -0.3, -0.35, -0.15, -0.2
-_NAMED, _PLURAL, _ONE_MEMBER, _WHOLE_NAME = 0.2, 0.15, -0.3, 0.5
-_NEAR, _NEXT_LINES = 30, 3
-_FEW_MEMBERS = 3
-_MANY = 12
+_FILE_RANK, _NAMED, _WHOLE_NAME, _SHARED = 0.15, 0.2, 0.5, 0.3
+_SIZE, _MANY, _FEW, _FEW_MEMBERS, _ASIDE = 0.02, 12, -0.3, 3, {"test": -0.35, "doc": -0.15}
 _HOLDERS = (
     ("enum", re.compile(r".*\b(?:enum|Enum|IntEnum|StrEnum|Flag|Literal|\w*Choices)\b|\s*const\s*\(\s*$")),
     (
@@ -69,33 +57,15 @@ _HOLDERS = (
     ("call", re.compile(r".*\(\s*$")),
 )  # fmt: skip
 """The sorts of lines that hold a series, by the first pattern that matches."""
-_PRIOR = {
-    "key": {"literal": 0.25, "call": 0.1, "class": 0.1, "function": -0.1, "": -0.1},
-    "string": {"literal": 0.25, "call": 0.1, "enum": 0.2, "": -0.1},
-    "strings": {"literal": 0.2, "": 0.0},
-    "entry": {"literal": 0.25, "enum": 0.2, "call": 0.0, "": -0.2},
-    "name": {"enum": 0.3, "literal": 0.15, "class": 0.05, "function": -0.4, "call": -0.4, "": -0.3},
-    "variant": {"enum": 0.3, "": -0.4},
-    "define": {"": 0.1},
-    "family": {"": 0.15},
-    "field": {"class": 0.15, "enum": 0.15, "literal": 0.1, "function": -0.4, "": -0.3},
-    "constant": {"class": 0.2, "enum": 0.2, "function": -0.4, "": 0.0},
-    "typed": {"class": 0.15, "enum": 0.2, "": -0.3},
-    "case": {"": 0.05},
-    "arm": {"": 0.1},
-    "alternative": {"class": 0.2, "literal": 0.2, "enum": 0.2, "": 0.0},
-    "bullet": {"": 0.05},
-    "decorated": {"": 0.15},
-    "subclass": {"": 0.15},
-    "call": {"": 0.0},
-    "declaration": {"function": -0.3, "": -0.05},
-    "assignment": {"": -0.5},
+_HELD = {"enum": 0.3, "literal": 0.2, "class": 0.15, "call": -0.2, "function": -0.4, "": -0.25}
+"""How likely the lines in a holder of a sort are the members of a list."""
+_SHAPES = {
+    **{"define": 0.1, "family": 0.15, "case": 0.05, "arm": 0.1, "alternative": 0.1, "bullet": 0.05},
+    **{"decorated": 0.15, "subclass": 0.15, "strings": 0.1, "call": 0.15, "declaration": -0.35},
 }
-"""How likely lines of a shape, in a holder of a sort, are the members of a list."""
-
-
-SHARED = {"subclass", "call", "declaration", "decorated", "assignment"}
-_SPREAD = {"subclass": 0.2, "call": 0.1, "declaration": 0.1, "decorated": 0.0, "assignment": 0.25}
+"""The same for shapes that are lists in any holder."""
+SHARED = frozenset(("subclass", "call", "declaration", "decorated"))
+"""Shapes whose lines share a name, which other files may have, too."""
 _REGISTERS = re.compile(
     r"^\s*[^\W\d][\w.:]{0,80}[?!]?\s*+\(?\s*+(?:['\"]|:{1,2}\w|&\w|[A-Z]\w{0,80}(?:\.|::))"
 )
@@ -105,18 +75,15 @@ _TALKS = re.compile(
     re.I,
 )
 """Calls that say something or check something, and register nothing."""
-_DECLARES = re.compile(
-    r"(?:^|[._:a-z])(?:add|register|define|declare|use|insert|provide|bind|route|option|flag|command|argument|param"
-    r"|field|column|handle|install|new|map|enable|support|include)|(?:^|[._:])(?:on|var|opt|arg)(?:[A-Z_]|$)"
-    r"|[._:](?:get|put|post|patch|delete|set)$"
-    r"|(?:Add|Register|Define|Declare|Use|Option|Flag|Command|Arg|Param|Field|Var)"
+_CLASS_TERMS = frozenset(
+    terms("class subclass exception error interface trait struct inherit derive derived")
 )
-"""The names of calls in a function that add something to what the program has."""
-CLASS_KEYWORDS = frozenset({"class", "struct", "interface", "trait", "object", "module", "defmodule", "type"})
-_CLASS = frozenset(terms("class subclass"))
-CLASS_TERMS = frozenset(terms("class subclass exception error interface trait struct inherit derive derived"))
-FUNCTION_KEYWORDS = frozenset({"def", "defp", "func", "fn", "fun", "function", "sub", "defmacro"})
-_FUNCTION_TERMS = frozenset(terms("function method macro"))
+_ANY_TERMS = frozenset(terms("thing way module"))
+KEYWORDS = frozenset(
+    """class struct interface trait object module defmodule type def defp func fn fun function sub defmacro
+    enum instance impl @callback""".split()
+)
+"""What declarations share that share nothing else."""
 WEAK = frozenset(
     terms(
         """list all every each available there kinds kind type types sort sorts value values possible
@@ -127,7 +94,9 @@ WEAK = frozenset(
 )
 _HOLDS = WEAK | frozenset(terms("data enum id ids map mapping set table"))
 """Words of the names of what holds members, after the noun: `FormatType`, `mouse_action_enum_data`."""
-KINDS = frozenset(terms("type kind sort mode format style option"))
+_KINDS = frozenset(terms("type kind sort mode format style option"))
+_RECORDS, _FIELDS = ("class", "literal"), ("field", "key", "name", "entry", "string")
+"""What has the lines of one member of a list, and their shapes."""
 _WEAK_WEIGHT = 0.25
 _PHRASE = re.compile(
     r"\b(?:list|enumerate|name|which|what|all|every|each)"
@@ -141,33 +110,40 @@ _PHRASE = re.compile(
 """The members that a question asks for, as the question calls them: "list all *glaze colours* that …"."""
 _ASKED_FOR, _LAST, _ELSEWHERE = 1.2, 1.6, 0.7
 """The weights of the words of that phrase, of its last word, and of the other words."""
+_WITHIN = r"\s+(?:of|in)\s+(?:the|an?)\s+([\w-]+(?:\s+[\w-]+)?)"
+"""What the members belong to: "all states *of a parcel*"."""
+_JOINED = re.compile(r"\b(?:and|or)\b|/", re.I)
 _WORD = re.compile(r"\w")
 _METHOD_OF_GO = re.compile(r"func \([^()]*\) (\w+)")
 _ASSIGNED = re.compile(r"(?<![\w$])((?!\d)[\w$]+)\s*(?:\[[^\]]*\]\s*){0,3}(?::[^=({]{1,80})?:?=(?![=>])")
 """What a line assigns to: `methods` of `static struct method methods[] = {`."""
 _NAMED_ON_LINE = re.compile(rf"\benum\s+(?:class\s+)?(\w+)|{_ASSIGNED.pattern}")
 _ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
-_FIELDS = frozenset({"field", "key"})
-"""The shapes of the lines of a record."""
-_KEYWORDS = frozenset(
+_NO_NAMES = frozenset(
     """class enum struct interface type typedef const static public private protected export final var let
     def val object data newtype union trait impl extern readonly internal abstract sealed pub local
-    module mod defmodule namespace package func fn fun function defp sub async self this""".split()
+    module mod defmodule namespace package func fn fun function defp sub async self this
+    if else elif elsif elseif unless switch match case for foreach while until do try catch finally""".split()
 )
-_CONTROL = frozenset(
-    "if else elif elsif elseif unless switch match case for foreach while until do try catch finally".split()
-)
-"""Words that begin a block or go on after one, and are no name of it: `} else if (is_open) {`."""
+"""Words of a line that are no name of a block: `} else if (is_open) {`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A series, and how well it fits the question. `parts` are the series of several files, if any."""
+    """A series, how well it fits the question, and the name of what holds it.
+
+    `named` are the terms of that name and of most of its members, `described` those of the lines and comments
+    around it as well.
+    """
 
     file: FileText
     series: Series
     score: float
-    parts: tuple[tuple[FileText, Series], ...] = ()
+    subject: str
+    named: Set[str]
+    described: Set[str]
+    is_shared: bool = False
+    """Whether the members are in several files."""
     is_cut: bool = False
     """Whether lines next to the members were not read."""
 
@@ -195,146 +171,49 @@ def weights(asked: Asked) -> dict[str, float]:
     return {term: max(rarity(term), 0.1) * weight(term) for term in own}
 
 
-def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
-    """Yield the series of the best files that hold some of the words, then those that several files share."""
-    shared: dict[tuple[str, str], list[tuple[int, FileText, Series]]] = {}
-    left = _MAX_LINES_READ
-    for rank, file in enumerate(asked.best_files(MAX_FILES)):
-        lines = asked.lines_near(file, _LONG_FILE)[: max(left, 0)]
-        left -= sum(map(bool, lines))
-        every = _with_records(lines, series_of(lines))
-        for series in (*every, *families(every)):
-            if _may_be_shared(file, series):
-                shared.setdefault((series.shape, series.anchor), []).append((rank, file, series))
-            if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
-                fit = _fit(asked, file, series, wanted, rank)
-                if fit is not None:
-                    yield replace(fit, is_cut=_is_cut(file, lines, series))
-    for parts in shared.values():
-        if len({id(file) for _, file, _ in parts}) >= _MIN_FILES:
-            fit = _shared_fit(asked, parts, wanted)
-            if fit is not None:
-                yield fit
+def best_fit(asked: Asked, wanted: Mapping[str, float]) -> Fit | None:
+    """Return the series of the best files that fits the question best, alone or together with others."""
+    words = _nouns(phrase_of(asked))
+    fits = (fit for fit in _candidates(asked, wanted) if not _is_one_member(fit, words))
+    return max(fits, key=lambda fit: fit.score, default=None)
 
 
-def _is_cut(file: FileText, lines: Sequence[str], series: Series) -> bool:
-    """Return whether lines near the first or last member of a series are not among those that were read."""
-    first, last = (min(series.members), max(series.members)) if series.members else (1, 1)
-    near = slice(max(first - 1 - _NEXT_LINES, 0), last + _NEXT_LINES)
-    return file.lines[near] != lines[near]
-
-
-def _with_records(lines: Sequence[str], every: Sequence[Series]) -> list[Series]:
-    """Return series with those of the fields of records as one of the records, each with its first field.
-
-    The records of a list begin with brackets alone, below the same line: `jobs = [`.
-    """
-    records: dict[int, dict[int, Series]] = {}
-    for series in every:
-        is_record = series.shape in _FIELDS and series.header and not _WORD.search(lines[series.header - 1])
-        if is_record and (holder := _holder(lines, series)) != series.header:
-            records.setdefault(holder, {}).setdefault(series.header, series)
-    lists = {holder: fields for holder, fields in records.items() if len(fields) >= _MIN_MEMBERS}
-    of_fields = {id(one) for fields in lists.values() for one in fields.values()}
-    found = [one for one in every if id(one) not in of_fields]
-    for holder, fields in lists.items():
-        firsts = [next(iter(one.members)) for one in fields.values()]
-        indent = indentation(lines[next(iter(fields)) - 1])
-        members = {first: lines[first - 1].strip()[:_MAX_COMMENT_CHARS] for first in firsts}
-        found.append(Series("entry", "", holder, indent, members))
-    return found
-
-
-def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, float], rank: int) -> Fit | None:
-    """Return how well a series fits; None if it has too few members or none of the words."""
-    prior = _prior(file, series, wanted.keys())
-    score = (
-        _coverage(_described(file, series), list(series.members.values()), wanted)
-        if prior > _UNLIKELY
-        else 0.0
-    )
-    if not score:
-        return None
-    score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
-    score += prior + _kind(asked, file)
-    subject = subject_of(file, series)
-    if common := set(terms(subject)) & wanted.keys():
-        score += _NAMED * len(common) / len(set(terms(subject)))
-        score += _noun(asked, file, series, subject)
-    return Fit(file, series, score)
-
-
-def _noun(asked: Asked, file: FileText, series: Series, subject: str) -> float:
-    """Return what it means for the score that the name of what holds a series has the noun asked for.
-
-    A table of methods has it in the plural (`gamma_methods`), an enum, a base class or a function that
-    registers also in the singular. A table with the noun in the singular is one of the members. A name that
-    is the whole phrase counts most: `MailActionType` for the "mail action types".
-    """
-    every = _split(phrase := phrase_of(asked))
-    may_be_whole = series.shape == "subclass" or _CLASS.isdisjoint(asked.question.terms)
-    if may_be_whole and names_all(asked, phrase, subject):
-        return _WHOLE_NAME
-    nouns = [word for word in every if not WEAK.issuperset(terms(word))]
-    named = [word for word in _split(subject) if not _HOLDS.issuperset(terms(word))]
-    if not nouns or not named:
-        return 0.0
-    sort = _sort_of(file, series)
-    if sort == "enum" and may_be_whole and is_whole(" ".join(nouns), "_".join(named)):
-        return _WHOLE_NAME
-    if nouns[-1].endswith("s") and nouns[-1] in named:
-        return _PLURAL
-    if terms(nouns[-1]) != terms(named[-1]):
-        return 0.0
-    if nouns[-1].endswith("s") and named[-1].endswith("s"):
-        return _PLURAL  # mistyped: "moduls"
-    if series.shape in SHARED or sort == "enum":
-        return _PLURAL
-    return _ONE_MEMBER if sort == "literal" and every[-1].endswith("s") else 0.0
-
-
-def is_whole(phrase: str, name: str) -> bool:
-    """Return whether a name is a whole phrase of several words: `MailActionType` for "mail action types"."""
-    words, parts = _split(phrase), _split(name)
-    return len(words) > 1 and list(map(terms, words)) == list(map(terms, parts))
-
-
-def names_all(asked: Asked, phrase: str, name: str) -> bool:
-    """Return whether a name is the whole phrase, and a question says nothing else of what it asks for."""
-    said = {term for term in terms(asked.question.question.text) if term not in WEAK}
-    return is_whole(phrase, name) and said <= set(terms(phrase))
-
-
-def is_one_member(asked: Asked, fit: Fit) -> bool:
-    """Return whether a series describes one of the members that are asked for, rather than lists them."""
-    subject = subject_of(fit.file, fit.series)
-    if fit.parts:
+def is_the_list(asked: Asked, fit: Fit) -> bool:
+    """Return whether a series names its members as the question does: by the noun that it asks for."""
+    if fit.subject in asked.question.question.names:
+        return True  # it is asked for by its name
+    phrase = phrase_of(asked)
+    words = [word for word in _nouns(phrase) if word not in _ANY_TERMS]
+    if fit.series.shape == "subclass":
+        words = [word for word in words if word not in _CLASS_TERMS]
+    if not _is_within(asked, fit, phrase):
         return False
-    if subject[:1].isupper():  # a type; a class with methods that is called like a member is one of them
-        is_called_so = terms(subject)[-1:] == words_of_phrase(asked)[-1:] and not subject.endswith("s")
-        inside = fit.file.index.graph.defined_in(fit.file.path) if is_called_so else ()
-        is_class = _sort_of(fit.file, fit.series) == "class"
-        return is_class and any(one.scope == subject and one.unit == "function" for one in inside)
-    return _noun(asked, fit.file, fit.series, subject) < 0
+    if not words:
+        return not fit.named.isdisjoint(asked.question.question.terms)
+    around = fit.described | set(terms(fit.file.path))
+    shares = sum(word in around for word in words) / len(words)
+    heads = words if _JOINED.search(phrase) else words[-1:]
+    if words[-1] in _KINDS and not _KINDS.isdisjoint(_split(fit.subject)[-1:]):
+        heads = words[:-1] or heads  # `ExportType` for the export formats
+    return not fit.described.isdisjoint(heads) and (shares > 0.5 or not fit.named.isdisjoint(heads))
 
 
-def is_of_kinds(fit: Fit) -> bool:
-    """Return whether what holds a series is called the kinds of something: `ExportType`, `export_modes`."""
-    *_, last = _split(subject_of(fit.file, fit.series)) or [""]
-    return not KINDS.isdisjoint(terms(last))
+def _is_within(asked: Asked, fit: Fit, phrase: str) -> bool:
+    """Return whether a series is in what the question says that the members belong to, if it says so."""
+    found = re.search(re.escape(phrase) + _WITHIN, asked.question.question.text, re.I) if phrase else None
+    within = {*terms(found[1]), *terms(found[1].replace(" ", ""))} - WEAK if found else set()
+    return not within or not within.isdisjoint(fit.described | set(terms(fit.file.path)))
 
 
-def words_of_phrase(asked: Asked) -> list[str]:
-    """Return the terms of what a question calls the members, without those of any list."""
-    words = _split(phrase_of(asked))
-    return [term for word in words for term in terms(word)[-1:] if term not in WEAK]
+def _is_one_member(fit: Fit, words: Sequence[str]) -> bool:
+    """Return whether a class or a table in the singular is one of the members: `gas_kiln` of the kilns."""
+    is_called_so = _nouns(fit.subject)[-1:] == words[-1:] and not fit.subject.lower().endswith("s")
+    return is_called_so and fit.series.shape in _FIELDS and _sort_of(fit.file, fit.series) in _RECORDS
 
 
-def described_by(fit: Fit) -> list[tuple[str, str]]:
-    """Return the texts that describe a series, each with its part."""
-    if fit.parts:
-        return [("anchor", fit.series.anchor), ("stem", fit.file.path.rpartition("/")[0])]
-    return list(_described(fit.file, fit.series))
+def _nouns(phrase: str) -> list[str]:
+    """Return the terms of a phrase or name, without those of any list."""
+    return [term for word in _split(phrase) for term in terms(word)[-1:] if term not in WEAK]
 
 
 def _split(name: str) -> list[str]:
@@ -342,103 +221,122 @@ def _split(name: str) -> list[str]:
     return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
 
 
-def _may_be_shared(file: FileText, series: Series) -> bool:
-    """Return whether a series may be a part of one over several files."""
-    if series.shape not in SHARED or not series.anchor:
-        return False
-    if series.shape == "assignment":
-        return bool(series.header) and _sort_of(file, series) == "class"
-    if series.shape == "declaration":
-        return " " in series.anchor
-    return series.shape != "call" or _prior(file, series, frozenset()) > 0
+def _candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
+    shared: dict[tuple[str, str], list[tuple[int, FileText, Series]]] = defaultdict(list)
+    left = _MAX_LINES_READ
+    for rank, file in enumerate(asked.best_files(_MAX_FILES)):
+        lines = asked.lines_near(file, _LONG_FILE)[: max(left, 0)]
+        left -= sum(map(bool, lines))
+        every = series_of(lines)
+        for series in (*every, *families(every)):
+            is_statement = series.shape == "call" and _sort_of(file, series) in ("function", "call")
+            if series.shape in SHARED and series.anchor not in KEYWORDS and not is_statement:
+                shared[series.shape, series.anchor].append((rank, file, series))
+            if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
+                yield from _fits(asked, rank, file, series, wanted, is_cut=_is_cut(file, lines, series))
+    for (shape, anchor), parts in shared.items():
+        asks = terms(anchor) if shape != "subclass" else [*terms(anchor), *_CLASS_TERMS]
+        if len({id(file) for _, file, _ in parts}) >= _MIN_FILES and not wanted.keys().isdisjoint(asks):
+            rank, file, first = parts[0]
+            names = [name for _, _, one in parts for name in one.members.values()]
+            together = Series(shape, anchor, 0, 0, dict(zip(first.members, names, strict=False)))
+            yield from _fits(asked, rank, file, together, wanted, names=names)
 
 
-def _shared_fit(
-    asked: Asked, parts: Sequence[tuple[int, FileText, Series]], wanted: Mapping[str, float]
-) -> Fit | None:
-    """Return how well the series of several files fit that share what they call, derive from or assign."""
-    rank, file, series = parts[0]
-    named = set(terms(series.anchor))
-    is_known = series.shape != "subclass" or bool(len(file.index.defining(series.anchor)))
-    if named.isdisjoint(wanted) or not (is_known or _are_in_one_folder(parts)):
-        return None
-    names = [name for _, _, one in parts for name in one.members.values()]
-    described = [("anchor", series.anchor), ("stem", file.path.rpartition("/")[0])]
-    score = _coverage(described, names, wanted)
-    score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
-    score += max(_prior(file, series, wanted.keys()), 0.0) + _kind(asked, file) + _SPREAD[series.shape]
-    score += _SIZE * min(len(names), _MANY)
-    score += (2 if is_known else 1) * _NAMED * len(named & wanted.keys()) / len(named)
-    return Fit(file, series, score, tuple((file, one) for _, file, one in parts))
+def _is_cut(file: FileText, lines: Sequence[str], series: Series) -> bool:
+    """Return whether lines near the first or last member of a series are not among those that were read."""
+    near = slice(max(min(series.members) - 1 - _NEXT_LINES, 0), max(series.members) + _NEXT_LINES)
+    return file.lines[near] != lines[near]
 
 
-def _are_in_one_folder(parts: Sequence[tuple[int, FileText, Series]]) -> bool:
-    """Return whether most of some files are in one folder, as the classes of a framework's base class are."""
-    folders = Counter(path.rpartition("/")[0] for path in {file.path for _, file, _ in parts})
-    return 2 * max(folders.values()) > folders.total()
+def _fits(
+    asked: Asked,
+    rank: int,
+    file: FileText,
+    series: Series,
+    wanted: Mapping[str, float],
+    *,
+    names: Sequence[str] = (),
+    is_cut: bool = False,
+) -> Iterator[Fit]:
+    """Yield how well a series fits, unless it is no list or has none of the words; `names` are those of the
+    members in several files.
+    """
+    likely = _prior(asked, file, series, wanted.keys(), len(names)) + (_SHARED if names else 0.0)
+    if likely <= -0.1:
+        return
+    subject = series.anchor if names else subject_of(file, series)
+    described = [("name", subject), *(() if names else _described(file, series)), *_path_of(file)]
+    members = list(names or series.members.values())[:_MAX_NAMES_READ]
+    counts = Counter(term for name in members for term in set(terms(name)))
+    score = _coverage(described, counts, len(members), wanted)
+    if not score:
+        return
+    own = set(terms(subject))
+    score += likely + _FILE_RANK * (1 - rank / _MAX_FILES)
+    score += _NAMED * len(own & wanted.keys()) / max(len(own), 1)
+    if _is_whole_name(asked, series, subject):
+        score += _WHOLE_NAME
+    named = own | {term for term, count in counts.items() if 2 * count >= len(members)}
+    around = {term for part, text in described if part in ("holder", "comment") for term in terms(text)}
+    yield Fit(file, series, score, subject, named, named | around, bool(names), is_cut)
+
+
+def _is_whole_name(asked: Asked, series: Series, subject: str) -> bool:
+    """Return whether a name is in the question, or the whole phrase: `ActionType` for "action types"."""
+    phrase = _nouns(phrase_of(asked))
+    name = [term for word in _split(subject) for term in terms(word)[-1:] if term not in _HOLDS]
+    is_other = series.shape != "subclass" and "class" in asked.question.terms
+    is_named = subject in asked.question.question.names
+    return is_named or (len(phrase) > 1 and phrase == name and not is_other)
 
 
 def _coverage(
-    described: Iterable[tuple[str, str]], names: Sequence[str], wanted: Mapping[str, float]
+    described: Iterable[tuple[str, str]], names: Mapping[str, int], count: int, wanted: Mapping[str, float]
 ) -> float:
     """Return the share of the question's words, by weight, that describe a series or are in its names."""
     share: dict[str, float] = {}
     for part, text in described:
         for term in set(terms(text)) & wanted.keys():
             share[term] = max(share.get(term, 0.0), _PARTS[part])
-    read = names[:_MAX_NAMES_READ]
-    held = Counter(term for name in read for term in set(terms(name)))
-    for term in held.keys() & wanted.keys():
-        part_of = _MOST_MEMBERS if 2 * held[term] >= len(read) else _SOME_MEMBERS
+    for term in names.keys() & wanted.keys():
+        part_of = _MOST_MEMBERS if 2 * names[term] >= count else _SOME_MEMBERS
         share[term] = max(share.get(term, 0.0), part_of)
     return fsum(wanted[term] * value for term, value in share.items()) / sum(wanted.values())
 
 
-def _kind(asked: Asked, file: FileText) -> float:
-    kind = asked.kind_of(file)
-    aside = _ASIDE if is_aside(file.path) else 0.0
-    return aside + (_TEST if kind == "test" else _DOC if kind == "doc" else 0.0)
-
-
-def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
+def _prior(asked: Asked, file: FileText, series: Series, asks: Set[str], count: int) -> float:
     """Return how likely a series is a list at all; `asks` are the terms of the question."""
-    lines = [file.lines[number - 1] for number in series.members]
-    above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
     holder = _sort_of(file, series)
-    priors = _PRIOR[series.shape]
-    prior = priors.get(holder, priors[""])
+    prior = _SHAPES[series.shape] if series.shape in _SHAPES else _HELD[holder]
     if series.shape == "call":
-        named = sum(_REGISTERS.search(line) is not None for line in lines)
-        prior += 0.15 if 2 * named >= len(lines) and not _TALKS.search(series.anchor) else -0.4
-        prior -= 0.3 if holder == "call" else 0.0
-        is_statement = series.header and holder != "class" and not _DECLARES.search(series.anchor)
-        prior -= 0.3 if is_statement else 0.0
-    elif series.shape == "string" and 2 * sum(line.rstrip().endswith(",") for line in lines) < len(lines):
-        prior -= 0.5  # parts of one long string
-    elif series.shape == "subclass" or series.anchor in CLASS_KEYWORDS:
-        prior += 0.25 if asks & CLASS_TERMS else 0.0
+        lines = [file.lines[number - 1] for number in series.members]
+        registers = 2 * sum(_REGISTERS.search(line) is not None for line in lines) >= len(lines)
+        prior -= 0.0 if registers and not _TALKS.search(series.anchor) else 0.55
+        prior -= 0.3 if holder in ("function", "call") else 0.0
+    elif series.shape == "subclass":
+        prior += 0.25 if asks & _CLASS_TERMS else 0.0
     elif series.shape == "declaration" and " " in series.anchor:
-        prior += 0.2
-    elif series.anchor in FUNCTION_KEYWORDS:
-        prior += 0.1 if asks & _FUNCTION_TERMS else -0.3
+        prior += 0.5
+    elif series.shape == "string":
+        lines = [file.lines[number - 1].rstrip() for number in series.members]
+        prior -= 0.5 if 2 * sum(line.endswith(",") for line in lines) < len(lines) else 0.0  # of one string
+    above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
     if "__all__" in above or "export" in above.lower().split():
         prior -= 0.3
-    if holder == "enum" and asks & _CLASS:
+    if holder == "enum" and "class" in asks:
         prior -= 0.3  # its members are no classes
-    count = int(series.anchor) if series.shape == "strings" else len(series.members)
+    count = count or (int(series.anchor) if series.shape == "strings" else len(series.members))
     few = _FEW if count <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
-    return prior + few + _SIZE * min(count, _MANY)
+    return prior + few + _ASIDE.get(asked.kind_of(file), 0.0) + _SIZE * min(count, _MANY)
 
 
 def _sort_of(file: FileText, series: Series) -> str:
     """Return the sort of line that holds a series, "" for another sort or none."""
-    above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
-    holder = _sort_of_line(above)
-    is_call = series.shape == "name" and holder == "literal" and above.rstrip().endswith("(")
-    return "call" if is_call and "=" not in above else holder
+    return _sort_of_line(file.lines[_holder(file.lines, series) - 1]) if series.header else ""
 
 
-@lru_cache(maxsize=_MAX_CACHED_LINES)
+@lru_cache(maxsize=4_096)
 def _sort_of_line(line: str) -> str:
     return next((name for name, pattern in _HOLDERS if line and pattern.match(line)), "")
 
@@ -457,35 +355,25 @@ def _holder(lines: Sequence[str], series: Series) -> int:
     return number
 
 
-def _nearness(asked: Asked, file: FileText, series: Series) -> float:
-    """Return how high the ranking has a chunk with lines of a series: from 1 for the first to 0."""
-    first, last = min(series.members), max(series.members)
-    for rank, one in enumerate(asked.best):
-        is_near = one.hit.start <= last and first <= one.hit.end
-        if is_near and one.hit.path == file.path and one.index is file.index:
-            return max(1 - rank / _NEAR, 0.0)
-    return 0.0
-
-
 def _described(file: FileText, series: Series) -> Iterator[tuple[str, str]]:
     """Yield the texts that describe a series, each with its part."""
-    lines, first, last = file.lines, min(series.members), max(series.members)
+    lines, first = file.lines, min(series.members)
     if series.header:
         holder = _holder(lines, series)
-        yield "holder", lines[holder - 1]
-        yield "comment", " ".join(_comment_above(lines, holder))
         below = lines[series.header : min(first - 1, series.header + _COMMENT_LINES)]
-        yield "comment", " ".join(line[:_MAX_COMMENT_CHARS] for line in below)
-        if series.shape == "bullet":
-            above = lines[max(holder - 5, 0) : holder - 1]
-            yield "comment", " ".join(line[:_MAX_COMMENT_CHARS] for line in above)
-    yield "holder", _closing(lines, last, series.indent)
+        yield "holder", lines[holder - 1]
+        yield (
+            "comment",
+            " ".join((*_comment_above(lines, holder), *(line[:_MAX_COMMENT_CHARS] for line in below))),
+        )
     yield "comment", " ".join(_comment_above(lines, first))
-    yield "anchor", series.anchor
     if series.shape == "strings":
         yield "holder", lines[first - 1]
     ((symbol, scope),) = file.index.names(np.asarray([file.chunk_at(first)], np.int64))
     yield "scope", f"{scope} {symbol}"
+
+
+def _path_of(file: FileText) -> Iterator[tuple[str, str]]:
     folder, _, name = file.path.rpartition("/")
     yield "stem", name.partition(".")[0]
     yield "folders", folder
@@ -511,25 +399,18 @@ def _closing(lines: Sequence[str], last: int, indent: int) -> str:
 
 def subject_of(file: FileText, series: Series) -> str:
     """Return the name of what holds a series."""
-    is_keyword = series.shape == "declaration" and series.anchor in CLASS_KEYWORDS | FUNCTION_KEYWORDS
     if series.shape in ("call", "subclass", "decorated", "family"):
         return series.anchor
-    on_line = (
-        _NAMED_ON_LINE.search(file.lines[min(series.members) - 1]) if series.shape == "strings" else None
-    )
-    if on_line:
+    first = file.lines[min(series.members) - 1]
+    if series.shape == "strings" and (on_line := _NAMED_ON_LINE.search(first)):
         return on_line[1] or on_line[2]
-    if series.anchor and not series.header and not is_keyword:
+    if series.anchor and not series.header and series.anchor not in KEYWORDS:
         return series.anchor
     closing = _closing(file.lines, max(series.members), series.indent)
-    named = re.findall(r"[^\W\d][\w.]*", closing) if closing else []
-    if named and named[0] not in _CONTROL:
+    if (named := re.findall(r"[^\W\d][\w.]*", closing)) and named[0] not in _NO_NAMES:
         return str(named[-1])
-    if series.header:
-        above = file.lines[_holder(file.lines, series) - 1]
-        if held := _METHOD_OF_GO.match(above) or _ASSIGNED.search(above):
-            return held[1]
-        words = [w for w in re.findall(r"(?!\d)[\w$]+", above) if w not in _KEYWORDS | _CONTROL]
-        if words:
-            return str(words[0])
-    return file.path.rpartition("/")[2]
+    above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
+    if held := _METHOD_OF_GO.match(above) or _ASSIGNED.search(above):
+        return held[1]
+    words = (word for word in re.findall(r"(?!\d)[\w$]+", above) if word not in _NO_NAMES)
+    return next(words, "") or file.path.rpartition("/")[2]

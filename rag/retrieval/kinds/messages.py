@@ -8,7 +8,7 @@ the constant follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain, islice
 
 from rag.analysis import is_stop_word, words
@@ -17,7 +17,6 @@ from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
 from rag.retrieval.kinds.recognition import has_message, is_pasted, is_question
 from rag.retrieval.literal import quoted
 from rag.retrieval.log_prefix import without_log_prefixes
-from rag.retrieval.question import spelled_names
 from rag.retrieval.shown_definition import is_in_test
 from rag.types import CodeFacts
 from rag.types.question_kinds import MESSAGE
@@ -28,7 +27,6 @@ _MAX_SEARCHED_CHARS = 20_000
 """The literals of a line are read from this much of it."""
 _MAX_LITERALS = 4_000
 _MAX_MESSAGE_WORDS = 400
-_MAX_PHRASES = 50
 _MAX_USES, _MAX_WRITTEN = 4, 6
 _MAX_HELD, _MAX_SECONDS = 60, 1.0
 """How many lines with a quoted phrase are read, and how long they are looked for."""
@@ -70,8 +68,6 @@ def _may_be_whole(text: str, message: list[str]) -> bool:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the lines of the literal that fits the message best, and the uses of its constant."""
     text = asked.question.question.text
-    if not is_pasted(text) and _names_definition(asked):
-        return None
     return _answer(asked, _holding(asked, text) or _fitting(asked, text))
 
 
@@ -121,23 +117,18 @@ def _fitting(asked: Asked, text: str) -> list[tuple[FileText, int]]:
     )
     if not is_marked and not is_whole:
         return []
-    phrases = _phrases(text)
     known, lowered = frozenset(message), text.lower()
     at: list[tuple[FileText, int]] = []
     written: list[list[str]] = []
     best = (_MIN_MEANINGFUL if has_message(text) else _MIN_UNMARKED) - 1
-    if not is_whole and not phrases and _count_meaningful(message) <= best:
+    if not is_whole and _count_meaningful(message) <= best:
         return []  # no literal has more of the message than it has itself
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             if max(map(len, file.lines), default=0) > _MAX_SEARCHED_CHARS:
                 asked.limits[f"only the first {_MAX_SEARCHED_CHARS:,} characters of a line were read"] = None
-            for number, parts in _literals(file, None if phrases else known):
-                fit = (
-                    max(_quoted(parts, phrases), *(_fit(parts, one) for one in (message, *ends)))
-                    if is_marked
-                    else 0
-                )
+            for number, parts in _literals(file, known):
+                fit = max(_fit(parts, one) for one in (message, *ends)) if is_marked else 0
                 if len(parts) == 1 and "-".join(parts[0]) in lowered:
                     continue  # a name of several words, such as that of an option
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
@@ -182,18 +173,11 @@ def _messages(text: str) -> list[list[str]]:
     return [_lower(one)[:_MAX_MESSAGE_WORDS] for one in dict.fromkeys((text, *ends))]
 
 
-def _names_definition(asked: Asked) -> bool:
-    """Return whether a name with marks in quotes is defined: the templates of Helm have such names."""
-    text = asked.question.question.text
-    names = [name for name in spelled_names(text) if any(f"{q}{name}{q}" in text for q in "\"'`")]
-    return any(one.name == name for i in asked.indexes for name in names for one in i.graph.definitions(name))
-
-
-def _literals(file: FileText, known: Set[str] | None = None) -> Iterator[tuple[int, list[list[str]]]]:
+def _literals(file: FileText, known: Set[str]) -> Iterator[tuple[int, list[list[str]]]]:
     """Yield the string literals of a file: the line of each, and the words of its fixed parts.
 
-    A literal that goes on in the next line is yielded as a whole as well. With `known`, literals that do not
-    begin with one of these words may be left out: splitting all into words would take most of the time.
+    A literal that goes on in the next line is yielded as a whole as well. Those that do not begin with a
+    `known` word may be left out: splitting all into words would take most of the time.
     """
     count, last, end, begun = 0, 0, 0, list[list[str]]()
     is_begun = True
@@ -206,7 +190,7 @@ def _literals(file: FileText, known: Set[str] | None = None) -> Iterator[tuple[i
         for found in _LITERAL.findall(line, 0, _MAX_SEARCHED_CHARS):
             count += 1
             literal = found[0] or found[1] or found[2]
-            is_split = known is None or _may_begin_with(literal, known)
+            is_split = _may_begin_with(literal, known)
             parts = _parts(literal) if is_split else []
             if is_split:
                 yield number, parts
@@ -283,20 +267,6 @@ def _is_verbatim(line: str, text: str) -> bool:
         all(_ESCAPED.sub(r"\1", part).strip() in text for part in _PLACEHOLDER.split(literal))
         for literal in literals
     )
-
-
-def _phrases(question: str) -> dict[str, int]:
-    """Return the first phrases in quotes that are long enough, between spaces, and their lengths in words."""
-    said = map(_lower, quoted(question))
-    long_enough = {f" {' '.join(one)} ": len(one) for one in said if len(one) >= _MIN_UNMARKED}
-    return dict(islice(long_enough.items(), _MAX_PHRASES))
-
-
-def _quoted(parts: list[list[str]], phrases: Mapping[str, int]) -> int:
-    """Return the number of words of the longest phrase that a fixed part of a literal holds, twice."""
-    held = [f" {' '.join(part)} " for part in parts]
-    found = (2 * count for phrase, count in phrases.items() if any(phrase in part for part in held))
-    return max(found, default=0)
 
 
 def _count_meaningful(words: Sequence[str]) -> int:

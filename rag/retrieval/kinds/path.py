@@ -1,16 +1,15 @@
 """How one definition leads to another: the shortest chain of calls between two names of a question.
 
-Certain calls are followed forward from the beginning. Where they do not lead to the end, the callers of the
-end are followed backward, possible ones too: a call through an interface is only possible.
+Calls are followed from the beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rag.analysis import is_stop_word, words
-from rag.code.languages import kind_of_path
 from rag.ports import ChunkIndex, CodeGraph
 from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.types import CodeDefinition, CodeFacts
@@ -21,9 +20,6 @@ _MAX_DEFINITIONS = 12
 _MAX_WORDS = 40
 _MAX_FOLLOWED = 300
 """How many definitions are read for what they call."""
-_MAX_SEARCHED = 12
-"""How many definitions are searched for their callers, which takes longer."""
-_MAX_CALLERS = 40
 _Key = tuple[str, int]
 
 
@@ -60,10 +56,9 @@ def _steps(asked: Asked, index: ChunkIndex) -> list[Step]:
     defined = [(name, found) for name in names if (found := _defined(graph, name))]
     for number, (name, beginnings) in enumerate(defined):
         for other, ends in defined[number + 1 :]:
-            if name in question.names or other in question.names:
-                chain = _forward(graph, beginnings, ends) or _backward(graph, beginnings, ends)
-                if chain:
-                    return chain
+            is_named = name in question.names or other in question.names
+            if is_named and (chain := _chain(graph, beginnings, ends)):
+                return chain
     return []
 
 
@@ -84,21 +79,22 @@ def _key(one: CodeDefinition) -> _Key:
     return one.path, one.start
 
 
-def _reached(
-    graph: CodeGraph, beginnings: Sequence[CodeDefinition], ends: frozenset[_Key] = frozenset()
-) -> tuple[dict[_Key, tuple[Step, _Key | None]], _Key | None]:
-    """Return what some definitions call, directly or not, each with its caller; and the first end reached."""
+def _chain(
+    graph: CodeGraph, beginnings: Sequence[CodeDefinition], ends: Sequence[CodeDefinition]
+) -> list[Step]:
+    """Return the shortest chain of calls between some definitions, none without one."""
+    wanted = set(map(_key, ends))
     found: dict[_Key, tuple[Step, _Key | None]] = {_key(one): (Step(one), None) for one in beginnings}
-    waiting = list(beginnings)
+    waiting = deque(beginnings)
     while waiting and len(found) < _MAX_FOLLOWED:
-        caller = waiting.pop(0)
+        caller = waiting.popleft()
         for use, target in graph.callees(caller):
             if _key(target) not in found:
                 found[_key(target)] = Step(target, use.line, use.certain), _key(caller)
                 waiting.append(target)
-                if _key(target) in ends:
-                    return found, _key(target)
-    return found, None
+                if _key(target) in wanted:
+                    return _way(found, _key(target))
+    return []
 
 
 def _way(found: Mapping[_Key, tuple[Step, _Key | None]], key: _Key | None) -> list[Step]:
@@ -108,48 +104,3 @@ def _way(found: Mapping[_Key, tuple[Step, _Key | None]], key: _Key | None) -> li
         step, key = found[key]
         steps.insert(0, step)
     return steps
-
-
-def _forward(
-    graph: CodeGraph, beginnings: Sequence[CodeDefinition], ends: Sequence[CodeDefinition]
-) -> list[Step]:
-    return _way(*_reached(graph, beginnings, frozenset(map(_key, ends))))
-
-
-def _backward(
-    graph: CodeGraph, beginnings: Sequence[CodeDefinition], ends: Sequence[CodeDefinition]
-) -> list[Step]:
-    """Return the same where the last calls may be possible ones."""
-    found, _ = _reached(graph, beginnings)
-    after: dict[_Key, Step | None] = {_key(end): None for end in ends}
-    waiting = list(ends)
-    for _ in range(_MAX_SEARCHED):
-        if not waiting:
-            break
-        target = waiting.pop(0)
-        for caller, line, certain in _callers_of(graph, target):
-            key = _key(caller)
-            if key not in after:
-                after[key] = Step(target, line, certain)
-                waiting.append(caller)
-                if key in found:
-                    return [*_way(found, key), *_rest(key, after)]
-    return []
-
-
-def _callers_of(graph: CodeGraph, target: CodeDefinition) -> Iterator[tuple[CodeDefinition, int, bool]]:
-    is_test = kind_of_path(target.path) == "test"
-    uses = graph.callers([target]) or graph.unresolved([target], "call")
-    uses = [use for use in uses if is_test or kind_of_path(use.path) != "test"]
-    for use in uses[:_MAX_CALLERS]:
-        within = [one for one in graph.defined_in(use.path) if one.start <= use.line <= one.end]
-        around = next((one for one in reversed(within) if one.unit == "function"), None)
-        if around is not None and _key(around) != _key(target):
-            yield around, use.line, use.certain
-
-
-def _rest(key: _Key, after: Mapping[_Key, Step | None]) -> Iterator[Step]:
-    """Yield the steps after a definition, up to the end."""
-    while (step := after[key]) is not None:
-        yield step
-        key = _key(step.target)

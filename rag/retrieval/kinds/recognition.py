@@ -198,32 +198,13 @@ _NO_SETTING = re.compile(
 _QUOTED_PHRASE = re.compile(r"[\"“«`](?:[^\"“”«»`\s]{1,60}\s{1,9}){2,60}[^\"“”«»`\n]{1,300}[\"”»`]")
 """At least three words in quotation marks."""
 _QUOTED_NAME = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
-_TRACES = re.compile(
-    r"\b(?:step by step|(?:which|what|the) steps|steps (?:of|in|from|that|does|are)|walk (?:me|us) through"
-    r"|one after the other|what sequence|sequence of|call (?:chain|path|stack|flow))\b"
-    r"|\b(?:which|what) order\b[^?]{0,60}\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b"
-    r"|\b(?:call\w*|run|executed|happens?|invoked|applied|steps?)\b[^?]{0,60}\b(?:which|what) order\b"
-    r"|(?:\A|[.:;,!?] |\b(?:please|you|to|and) )(?:follow|trace)\b(?! up\b)"
-    r"|\bwhat (?:happens|is done|is called|goes on|runs)\b[^?]{0,200}"
-    r"\b(?:from|until|till|up to|between|inside|before|on the way)\b"
-    r"|\bwhat (?:happens|is done)\b[^?]{0,40}\b(?:after|when|while|once|during|with)\b"
-    r"|\b(?:happens|does) (?:then|next)\b[^?]{0,60}\b(?:until|up to)\b"
-    r"|\b(?:functions?|methods?|calls?|code) (?:is|are) (?:passed|run|executed|called|involved)\b[^?]{0,60}"
-    r"\b(?:until|till|before|from|up to)\b",
-    re.I,
-)
 _WAYS = re.compile(
-    r"\bhow (?:does|do|did|is|are|can|will)\b[^?]{1,120}?"
-    r"\b(?:gets?|got|travels?|flows?|goes|go|comes?|moves?|pass(?:es|ed)?|sent|carried|handed)\b"
-    r"[^?]{0,100}\bfrom\b[^?]{1,100}\b(?:to|into|until)\b"
-    r"|\bhow (?:does|do|can|will) (?!(?:it|this|that|they|these|we|i|you|one)\b)"
-    r"[`\w.:>-]{1,80}(?:\(\))?"
-    r" (?:get (?:to|into)|reach|lead to|end up (?:in|at|calling)|come to call)\b"
-    r"|\A\W*from\b[^?]{1,100}\b(?:to|until|till|into)\b[^?]{1,120}"
-    r"\bwhat (?:happens|is (?:called|done)|runs)\b",
+    r"\b(?:from|between|until|till|up to|gets? (?:in)?to|reach(?:es)?|leads? to|ends? up|come to call|steps?"
+    r"|what sequence|(?:which|what) order|call (?:chain|path|stack|flow)|trace|follow|happens?"
+    r"|is (?:called|done))\b",
     re.I,
 )
-"""What asks how one place leads to another, perhaps for data: answered only where calls lead there."""
+"""What asks how one place leads to another: answered only where calls lead from one name to another."""
 _EACH_END = 5_000
 """A longer text asks something at its beginning or at its end; the rest is what it asks about."""
 _MAX_SETTING_CHARS = 600
@@ -350,7 +331,7 @@ def _is_request(text: str) -> bool:
 
 def _asks_for_steps(text: str) -> bool:
     """Return whether a question asks for what happens from one place to another."""
-    return bool(_TRACES.search(text) or _WAYS.search(text[:_MAX_CHARS]))
+    return len(text) <= _MAX_SETTING_CHARS and _is_request(text) and bool(_WAYS.search(text))
 
 
 _RECOGNIZED = {  # in the order in which their rules are tried

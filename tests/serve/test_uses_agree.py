@@ -67,7 +67,7 @@ def names_of(store: Any) -> list[str]:
         name
         for path, (_, kind) in store.files().items()
         if kind == "code"
-        for one in store.graph.defined_in(path)
+        for one in (*store.graph.defined_in(path), *store.graph.values_in(path))
         for name in (one.name, one.qualified_name)
         if len(one.name) > 1 and name.replace(".", "").isidentifier()
     }

@@ -20,12 +20,12 @@ from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
-from rag.retrieval.uses import indexed_files, preferred, summary, uses_of_name
+from rag.retrieval.uses import declared, indexed_files, preferred, summary, uses_of_name
 from rag.retrieval.working_set import plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
 
-_NAME = re.compile(rf"{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
+_NAME = re.compile(rf"~?{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
 """A name from its beginning: a search within one that is long would be quadratic."""
 _CALLED = re.compile(rf"{_WHOLE_NAME}\(")
@@ -98,7 +98,9 @@ def find(asked: Asked) -> CodeFacts | None:
         return found
     if relation in ("callers", "uses") and (found := importers.of_models(asked)) is not None:
         return found
-    every = [facts for one in _subjects(asked) if (facts := _found(asked, one, relation)) is not None]
+    every = [
+        facts for one in _subjects(asked, relation) if (facts := _found(asked, one, relation)) is not None
+    ]
     return _joined(every) if every else None
 
 
@@ -165,7 +167,7 @@ def _used(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
         file = asked.file(index, target.path)
         if file is None:
             return None
-        said += "; it is exported" if target.is_exported else ""
+        said += "; it is exported" if target.is_exported and target.unit != "constant" else ""
         places.insert(0, FactPlace(file, target.start, f"defines {target.name}"))
         notes = [_OPEN]
     facts = code_facts(
@@ -244,21 +246,29 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
 # ---------------------------------------------------------------- the subject
 
 
-def _subjects(asked: Asked) -> list[_Subject]:
-    """Return what the question names, else what "it" may mean: the most plausible first."""
+def _subjects(asked: Asked, relation: str) -> list[_Subject]:
+    """Return what the question names, else what "it" may mean: the most plausible first.
+
+    A constant has uses alone; if its name may be a word of any text, only what calls it is asked for.
+    """
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
+
+    def found(index: ChunkIndex, name: str, *, is_sure: bool) -> list[CodeDefinition]:
+        with_constants = relation == "callers" or (is_sure and relation == "uses")
+        return index.graph.definitions(name) or (declared(index, name) if with_constants else [])
+
     for name in spelled_names(_OWNER.sub(" ", positive)):
         for index in asked.indexes:
-            if whole := [one for one in index.graph.definitions(name) if one.name == name]:
+            if whole := [one for one in found(index, name, is_sure=True) if one.name == name]:
                 chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
                 return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):
         for index in asked.indexes:
-            if found := index.graph.definitions(name):
-                chosen = _chosen(found[:_MAX_CANDIDATES], text, positive, name, index)
+            if every := found(index, name, is_sure=is_sure):
+                chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name, index)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
-                    return [_considered(asked, index, found, chosen)]
+                    return [_considered(asked, index, every, chosen)]
     meant = plausible(asked.question.about) if asked.question.leans else []
     return [subject for place in meant if place.symbol and (subject := _at(asked, place)) is not None]
 
@@ -287,7 +297,8 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     for n, word in enumerate(words):
         before = words[n - 1].lower() if n else ""
         after = words[n + 1].lower() if n + 1 < len(words) else ""
-        if len(word) < 2 or is_stop_word(word) or word.lower() in _BEFORE | _AFTER:
+        is_verb = word in _BEFORE | _AFTER and bool(after)  # `Import` is a name, and so is the last of all
+        if len(word) < 2 or is_stop_word(word) or is_verb:
             continue
         if before in _BEFORE or (after in _AFTER and before not in ("a", "an")):
             yield word, False

@@ -22,6 +22,8 @@ from rag.types import AttributedUses, CodeDefinition, CodeUse, UseRole
 
 _MAX_CACHED_DEFINITIONS = 20_000
 """Bounds the cache of definitions by name, about 6 MB."""
+_SEPARATORS, _WITH_MARKS = re.compile(r"\.|::|->|(?<=\w)#|/"), re.compile(r"\.|::|->|#|/")
+"""A name may begin with the mark of a private member, `Client.#send`, or only be written with it."""
 
 
 class RepositoryGraph:
@@ -50,8 +52,11 @@ class RepositoryGraph:
         name = composed(name)
         if not name.isidentifier() and (whole := self._named(name, [], are_values)):
             return whole
-        parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
-        return self._named(parts[-1], parts[:-1], are_values) if parts else []
+        for separators in (_SEPARATORS, _WITH_MARKS) if "#" in name else (_WITH_MARKS,):
+            parts = list(filter(None, separators.split(name)))
+            if parts and (found := self._named(parts[-1], parts[:-1], are_values)):
+                return found
+        return []
 
     def _named(self, name: str, owners: Sequence[str], are_values: bool) -> list[CodeDefinition]:
         """Return the definitions of a name that are in all of the owners: modules, classes."""

@@ -356,12 +356,15 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
     words: dict[str, _Word] = {}
     names, ignored = _names(text), function_words(text)
     for match in WORD.finditer(text):
+        lower = match[0].lower()
+        if lower in words or lower in ignored:
+            continue
         parts = [term for term in dict.fromkeys(terms(match[0])) if len(term) > 1 or not term.isascii()]
-        if not parts or match[0].lower() in words or match[0].lower() in ignored:
+        if not parts:
             continue
         count = {term: sum(len(s.index.postings(term).chunks) for s in searchers) for term in parts}
         named = match.start() in names
-        words[match[0].lower()] = _Word(
+        words[lower] = _Word(
             text=match[0],
             rarity=_mean([_rarity(chunks, count[term]) for term in parts]),
             held=_held_share(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),

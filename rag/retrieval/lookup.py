@@ -165,8 +165,10 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> LinesWithName | 
 
 def _split_defined(index: ChunkIndex, name: str) -> tuple[str, str]:
     """Return the scope and the symbol of a name; one that is defined as it is written, `#send`, is whole."""
-    is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
-    return ("", composed(name)) if is_whole else _split_name(name)
+    name = composed(name)
+    marked = (one.name for one in index.graph.definitions(name) if not one.name.isidentifier())
+    whole = next(filter(name.endswith, marked), "")
+    return (name.removesuffix(whole).rstrip(".:#"), whole) if whole else _split_name(name)
 
 
 def _split_name(name: str) -> tuple[str, str]:

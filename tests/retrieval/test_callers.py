@@ -45,6 +45,7 @@ IMPORTING = {
     "app/ways.py": "class Importer:\n    pass\n\n\ndef extend(one):\n    return one\n\n\nMAX_AGE = 3\n",
     "app/more.py": "from app.ways import MAX_AGE, Importer, extend\n\n\ndef made(age):\n"
     "    return extend(Importer()) if age < MAX_AGE else None  # the limit\n",
+    "theme.feature": "Feature: Themes\n  Scenario: Where an Importer extends\n    Given a theme\n",
     "Makefile": "check-all: made\n\tpython -m app\n\nrelease: check-all\n\techo\n",
 }
 
@@ -58,6 +59,7 @@ IMPORTING = {
         ("Who imports Importer?", "`Importer` is imported in 1 place", [("app/more.py", 1, True)]),
         ("Who uses MAX_AGE?", "`MAX_AGE` is possibly used in 1 place; 1 other line of code has", None),
         ("Who calls `MAX_AGE`?", "`MAX_AGE` is used in 1 place, but not called there by its name", None),
+        ("Who calls `Where an Importer extends`?", "`Themes.Where an Importer extends` is called in 0", None),
         ("Who calls check-all?", "`check-all` is used in 1 place", [("Makefile", 4, False)]),
     ],
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
-from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER
+from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER, composed
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts
@@ -25,7 +25,7 @@ from rag.retrieval.working_set import plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
 
-_NAME = re.compile(rf"~?{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
+_NAME = re.compile(rf"[~#]?{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
 """A name from its beginning: a search within one that is long would be quadratic."""
 _CALLED = re.compile(rf"{_WHOLE_NAME}\(")
@@ -258,9 +258,10 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
         with_constants = relation == "callers" or (is_sure and relation == "uses")
         return index.graph.definitions(name) or (declared(index, name) if with_constants else [])
 
-    for name in spelled_names(_OWNER.sub(" ", positive)):
+    for name in [*_SPAN.findall(positive), *spelled_names(_OWNER.sub(" ", positive))]:
         for index in asked.indexes:
-            if whole := [one for one in found(index, name, is_sure=True) if one.name == name]:
+            every = [] if name.isidentifier() else found(index, name, is_sure=True)
+            if whole := [one for one in every if one.name == composed(name)]:
                 chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
                 return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):

@@ -6,7 +6,7 @@ The rules that answer a kind are in its own module, which is imported only when 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from rag.analysis import words
 from rag.identifiers import CAMEL, LOWER, UPPER
@@ -258,6 +258,7 @@ def is_pasted(text: str) -> bool:
     return has_message(text) and not is_question(text)
 
 
+@lru_cache(maxsize=4)
 def has_message(text: str) -> bool:
     """Return whether a text quotes something, or has a word that messages of failures have."""
     return _MESSAGE.search(text) is not None

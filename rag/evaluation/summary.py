@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -204,26 +203,3 @@ def _cost(outcome: Outcome) -> Cost:
         p50_ms=float(np.percentile(latencies, 50)),
         p95_ms=float(np.percentile(latencies, 95)),
     )
-
-
-def summary_of(value: Mapping[str, Any]) -> Summary:
-    """Return the summary from the result of `dataclasses.asdict`."""
-    groups = [
-        QuestionGroup(
-            group["by"],
-            group["name"],
-            group["count"],
-            tuple(
-                SummaryRow(
-                    row["system"],
-                    row["means"],
-                    {name: Difference(**found) for name, found in row["differences"].items()},
-                    {name: Difference(**found) for name, found in row.get("intervals", {}).items()},
-                )
-                for row in group["rows"]
-            ),
-        )
-        for group in value["groups"]
-    ]
-    costs = tuple(Cost(**cost) for cost in value["costs"])
-    return Summary(value["machine"], value["k"], tuple(groups), costs)

@@ -11,13 +11,12 @@ from command import rag
 from rag.errors import SettingsError
 from rag.evaluation.answers import (
     Answered,
-    calibration_error,
     read_unanswerable,
-    separation,
     shares,
 )
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
+from tools.benchmarks.kinds import calibration_error, separation
 
 RECORDS = [
     {

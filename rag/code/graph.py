@@ -12,6 +12,7 @@ import posixpath
 import re
 import threading
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 
 from rag.code.file_graph import CALL
 from rag.code.graph_files import MAX_FILES, GraphFiles, LoadedFiles
@@ -45,7 +46,9 @@ class RepositoryGraph:
         return self._written(name, are_values=False)
 
     def values(self, name: str) -> list[CodeDefinition]:
-        """Return the values and types of a name that are declared, as `definitions` does."""
+        """Return the values and types of a name that are declared, and what files other than code define
+        (targets of make), as `definitions` does.
+        """
         return self._written(name, are_values=True)
 
     def _written(self, name: str, *, are_values: bool) -> list[CodeDefinition]:
@@ -76,7 +79,10 @@ class RepositoryGraph:
         if found is None:
             files = self.files.defining(name)
             if are_values:
-                found = tuple(one for file in files for one in file.values if one.name == name)
+                others = [self.files.file(path) for path in sorted(self.files.definers(name))[:MAX_FILES]]
+                targets = (one for file in others if file not in files for one in file.with_names)
+                every = (*(one for file in others for one in file.values), *targets)
+                found = tuple(replace(one, unit="constant") for one in every if one.name == name)
             else:
                 found = tuple(file.definition(n) for file in files for n in file.named.get(name, ()))
             with self._lock:

@@ -18,7 +18,7 @@ from rag.code.name_resolution import COMMON
 from rag.code.use_search import MAX_POSSIBLE
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.lookup import definitions, limit_of_lines, lines_with
+from rag.retrieval.lookup import limit_of_lines, lines_with
 from rag.retrieval.rank import is_bundle
 from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
@@ -121,7 +121,7 @@ def uses_of_name(
     With `calls`, these are the calls alone if there are any.
     """
     symbol = name.strip().removesuffix("()")
-    if every := meant or index.graph.definitions(symbol) or declared(index, symbol):
+    if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
         return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
     held = lines_with(index, name)
     called = [use for use in held if use.calls and use.hit.kind in ("code", "test") and calls]
@@ -133,15 +133,6 @@ def uses_of_name(
     ]
     limit = limit_of_lines(index, name)
     return Uses(name, (), _ordered(lines), bool(called), limits=(limit,) if limit else ())
-
-
-def declared(index: ChunkIndex, name: str) -> list[CodeDefinition]:
-    """Return the constants of a name, else what no graph has, such as a target of make."""
-    return index.graph.values(name) or [
-        CodeDefinition(hit.path, hit.symbol, hit.scope, "constant", hit.start, hit.start)
-        for hit in definitions(index, name)
-        if hit.symbol and hit.kind != "doc"
-    ]
 
 
 def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) -> Uses:

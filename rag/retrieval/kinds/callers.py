@@ -20,7 +20,7 @@ from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import spelled_names
-from rag.retrieval.uses import declared, indexed_files, preferred, summary, uses_of_name
+from rag.retrieval.uses import indexed_files, preferred, summary, uses_of_name
 from rag.retrieval.working_set import plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
@@ -256,7 +256,7 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
 
     def found(index: ChunkIndex, name: str, *, is_sure: bool) -> list[CodeDefinition]:
         with_constants = relation == "callers" or (is_sure and relation == "uses")
-        return index.graph.definitions(name) or (declared(index, name) if with_constants else [])
+        return index.graph.definitions(name) or (index.graph.values(name) if with_constants else [])
 
     for name in [*_SPAN.findall(positive), *spelled_names(_OWNER.sub(" ", positive))]:
         for index in asked.indexes:
